@@ -72,7 +72,6 @@ THIRD_PARTY = {
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
     "fastembed": ("providers/fastembed.py", "providers/rerank.py"),
-    "typer": "cli/",
     "click": "cli/",
     "rich": "cli/",
     "mcp": ("mcp/", "http/"),
@@ -254,7 +253,8 @@ def _cycle(edges: dict[str, set[str]]) -> list[str] | None:
 def test_commands_print_through_the_terminal_module() -> None:
     """Only there are unprintable characters escaped."""
     printing = re.compile(
-        r"typer import .*\b(?:echo|confirm)\b|(?<!console\.)\bprint\(|std(?:out|err)\.write"
+        r"click import .*\b(?:echo|confirm)\b|\bclick\.(?:echo|confirm)\b|"
+        r"(?<!console\.)\bprint\(|std(?:out|err)\.write"
     )
     found = {
         path.name

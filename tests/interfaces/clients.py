@@ -34,7 +34,7 @@ class Outcome:
 
 
 def settled(value: Any) -> Any:
-    """Return a value as data, without what differs from one time to the next."""
+    """Return a value as data, without members that differ between requests."""
     return _settled(msgspec.json.decode(msgspec.json.encode(value)))
 
 
@@ -45,7 +45,7 @@ def _settled(value: Any) -> Any:
 
 
 def outcome(value: Any) -> Outcome:
-    """Return a result; a bundle that tells of a failure is that failure."""
+    """Return a result; a failed bundle becomes its error."""
     data = settled(value)
     error = data.get("error") if isinstance(data, dict) else None
     if error is not None and "code" in error:
@@ -67,7 +67,7 @@ class LibraryInterface:
         except TruespanError as error:
             return Outcome(None, error.code, error.retryable)
         except TypeError:
-            # Python's own way to refuse an argument that there is not.
+            # Python itself refuses unknown arguments.
             return Outcome(None, "invalid_argument", False)
         if isinstance(found, ContextBundle) and (failure := failure_of(found)):
             return Outcome(None, failure.code, failure.retryable)
@@ -120,7 +120,7 @@ def _document(world: Any, reference: str) -> Any:
 
 
 def _told_document(response: dict[str, Any]) -> dict[str, Any]:
-    """Return what every interface shows of a document."""
+    """Return the members of a document that every interface shows."""
     names = ("number", "doc_id", "name", "kind", "title", "language", "version", "chunks")
     kept = {name: response["document"][name] for name in names}
     return {"document": kept, "outline": response["outline"], "metadata": response["metadata"]}
@@ -135,7 +135,7 @@ class CliInterface:
     name = "cli"
 
     def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
-        """Run the command, and hold its exit code against the table."""
+        """Run the command, and compare its exit code with the table."""
         arguments = _command(operation, dict(given))
         if arguments is None:
             return None
@@ -173,7 +173,7 @@ _COMMANDS = {
 
 
 def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
-    """Return a command's arguments; None where it cannot say this."""
+    """Return a command's arguments; None if the command has no such options."""
     if operation not in _COMMANDS:
         return None
     spelled = [*_COMMANDS[operation], "--world", str(given.pop("world", "w"))]
@@ -181,7 +181,7 @@ def _command(operation: str, given: dict[str, Any]) -> list[str] | None:
         if given.get(name) is not None:
             value = given.pop(name)
             if not isinstance(value, str) or (operation == "chunk" and len(value) != 36):
-                # What is no text is no argument, and what is no UUID is a document's name here.
+                # Only text can be an argument, and a reference that is not a UUID names a document.
                 return None
             spelled.append(value)
     given.pop("query", None)
@@ -234,7 +234,7 @@ class HttpInterface:
     name = "http"
 
     def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
-        """Send the request, and hold its status against the table."""
+        """Send the request, and compare its status with the table."""
         body = dict(given)
         world, domain = quote(str(body.pop("world", "w")), safe=""), body.pop("domain", None)
         headers = [("x-rag-domain", domain)] if domain else []
@@ -292,7 +292,7 @@ class McpInterface:
     name = "mcp"
 
     def ask(self, operation: str, given: dict[str, Any]) -> Outcome | None:
-        """Call the tool that stands for it; a server is for one world, and has no domains."""
+        """Call the tool of the operation; a server is for one world and has no domains."""
         tool = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}.get(
             {"search": "search", "retrieve": "retrieve", "read": "retrieve_context",
              "books": "list_books", "position": "get_reading_position"}.get(operation, "")

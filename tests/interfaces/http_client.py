@@ -21,7 +21,7 @@ from truespan.http.server import uvicorn_config
 
 TIMEOUT = 60.0
 VOLATILE = ("date",)
-"""Headers that tell when, and not what."""
+"""Headers that depend on the time of a reply."""
 
 Pairs = Sequence[tuple[str, str | bytes]]
 
@@ -35,7 +35,7 @@ class Response:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """Return the one value of a header, or nothing."""
+        """Return the only value of a header, or an empty string."""
         found = [value for key, value in self.headers if key == name]
         assert len(found) <= 1
         return found[0] if found else None
@@ -53,19 +53,19 @@ class Response:
 
     @property
     def shown(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
-        """Return all of it but the moment at which it was sent."""
+        """Return the reply without its date."""
         kept = tuple(pair for pair in self.headers if pair[0] not in VOLATILE)
         return self.status, kept, self.body
 
     def everything(self) -> bytes:
-        """Return every byte that came, for canaries to be looked for."""
+        """Return every byte of the reply, to search it for canaries."""
         lines = [f"{name}: {value}".encode("latin-1") for name, value in self.headers]
         return b"\n".join([*lines, self.body])
 
 
 @dataclass
 class Client:
-    """One caller, on a connection that is kept as long as the server keeps it."""
+    """A caller with a persistent connection."""
 
     port: int
     host: str = "127.0.0.1"
@@ -81,7 +81,7 @@ class Client:
         body: bytes | None = None,
         hosts: Iterable[str | bytes] | None = None,
     ) -> Response:
-        """Send one request, however wrong, and return the whole reply."""
+        """Send one request, even a malformed one, and return the whole reply."""
         given: list[tuple[str, str | bytes]] = [
             ("host", host) for host in ((f"127.0.0.1:{self.port}",) if hosts is None else hosts)
         ]
@@ -104,11 +104,11 @@ class Client:
         )
 
     def connect(self) -> socket.socket:
-        """Return a connection of its own."""
+        """Return a client with another connection."""
         return socket.create_connection((self.host, self.port), timeout=TIMEOUT)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -118,7 +118,7 @@ class Client:
         try:
             return self._asked(method, message)
         except (ConnectionError, BrokenPipeError):
-            # The server may have hung up since the last request, and says so only now.
+            # The server may have closed the connection since the last request.
             self.close()
             if not kept:
                 raise
@@ -135,12 +135,12 @@ class Client:
 
 
 def as_bytes(value: str | bytes) -> bytes:
-    """Return what is sent for a value: text goes as UTF-8, whether or not it may."""
+    """Return the bytes of a value; text is encoded as UTF-8."""
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
 def read_reply(connection: socket.socket, method: str = "GET") -> tuple[Response, bool]:
-    """Read one whole reply; and say whether the connection stays."""
+    """Read one whole reply, and return whether the connection stays open."""
     reply = HTTPResponse(connection, method=method)
     try:
         reply.begin()

@@ -1,4 +1,4 @@
-"""Everything that can be asked of MCP over HTTP, as requests that stand alone."""
+"""Every request of MCP over HTTP, without sessions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Message:
         return client.send("POST", self.path, token=token, headers=HEADERS, body=content)
 
     def names(self, secret: bytes) -> bool:
-        """Say whether the message itself has a name in it, which a reply may then repeat."""
+        """Return whether the message contains a name, which a reply may then repeat."""
         spelled = self.path + json.dumps(self.params)
         return secret.decode() in spelled or quote(secret) in spelled
 
@@ -51,13 +51,13 @@ def result_of(response: Response) -> Any:
 
 
 def addresses(world: str, reader: str) -> list[str]:
-    """Return where MCP can be asked for a world, and for a reader of it."""
+    """Return the paths of MCP for a world and for a reader of it."""
     spelled, name = quote(world, safe=""), quote(reader, safe="")
     return ["/mcp", f"/mcp/{spelled}", f"/mcp/{spelled}/{name}"]
 
 
 def messages(paths: list[str], query: str, book: str, document: str) -> Iterator[Message]:
-    """Give every request that the protocol has, with these names wherever one can stand."""
+    """Yield every request of the protocol, with these names in every place."""
     tools = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}
     prompts = {prompt.name: prompt for role in (READER_ROLE, OWNER_ROLE) for prompt in role.prompts}
     given = {"query": query, "book": book, "language": None, "question": query,
@@ -84,7 +84,7 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
 
 
 def uris(book: str, document: str) -> list[str]:
-    """Return addresses of resources that may or may not be there."""
+    """Return URIs of resources that may exist or not."""
     names = [quote(name, safe="") for name in (book, document, "1", "2")]
     known = [f"truespan://documents/{name}" for name in names]
     return [*known, *(f"{one}/sentences/0-999" for one in known), "truespan://x", "file:///etc"]

@@ -43,7 +43,7 @@ The culprit was the postmistress Quillfeather. She had copied the key in candle 
 """
 READ = "Two"
 UNREAD = ("Zanzibar", "Quillfeather", "postmistress", "candle wax")
-"""Words that stand past the position of the reader, and nowhere before it."""
+"""Words that occur only past the position of the reader."""
 
 HELLO = {
     "protocolVersion": "2025-11-25",
@@ -53,7 +53,7 @@ HELLO = {
 
 
 def prepare(folder: Path) -> Path:
-    """Make a library with a book half read, a book not begun, and a world of its own beside it."""
+    """Create a library with a book half read, an unread book, and another world."""
     (folder / "lamp.md").write_text(BOOK, encoding="utf-8")
     (folder / "other.md").write_text("# Elsewhere\n\nThe gardener hid a spade.\n", "utf-8")
     with truespan.open(folder / "library", create=True) as library:
@@ -77,27 +77,27 @@ class Session:
         self.progress: list[tuple[float, str | None]] = []
 
     def tools(self) -> dict[str, Tool]:
-        """Return what the server offers."""
+        """Return the tools of the server."""
         return {tool.name: tool for tool in self._portal.call(self._client.list_tools).tools}
 
     def call(self, name: str, **arguments: Any) -> CallToolResult:
-        """Call a tool; the client holds the result of a call that succeeds against its schema."""
+        """Call a tool; the client validates a successful result against its schema."""
         return self._portal.call(self._client.call_tool, name, arguments)
 
     def instructions(self) -> str | None:
-        """Return what the server says about itself."""
+        """Return the instructions of the server."""
         return self._client.instructions
 
     def resources(self) -> dict[str, Any]:
-        """Return what is listed, by address."""
+        """Return the listed resources by URI."""
         return {one.uri: one for one in self._portal.call(self._client.list_resources).resources}
 
     def templates(self) -> list[Any]:
-        """Return the addresses that can be filled in."""
+        """Return the resource templates."""
         return self._portal.call(self._client.list_resource_templates).resource_templates
 
     def read(self, uri: str) -> Any:
-        """Return the one content that stands at an address."""
+        """Return the only content of a resource."""
         (content,) = self._portal.call(self._client.read_resource, uri).contents
         return content
 
@@ -106,18 +106,18 @@ class Session:
         return {one.name: one for one in self._portal.call(self._client.list_prompts).prompts}
 
     def prompt(self, name: str, **arguments: str) -> GetPromptResult:
-        """Return a prompt that is filled in."""
+        """Return a prompt with its arguments."""
         return self._portal.call(self._client.get_prompt, name, arguments)
 
     def complete(
         self, ref: PromptReference | ResourceTemplateReference, name: str, value: str
     ) -> CompleteResult:
-        """Return how an argument could go on."""
+        """Return the completions of an argument."""
         argument = {"name": name, "value": value}
         return self._portal.call(self._client.complete, ref, argument)
 
     def watched_call(self, name: str, **arguments: Any) -> CallToolResult:
-        """Call a tool and note the progress that is told meanwhile."""
+        """Call a tool and record its progress messages."""
 
         async def note(progress: float, total: float | None, message: str | None) -> None:
             assert total is None
@@ -128,7 +128,7 @@ class Session:
 
 @contextmanager
 def session(arguments: list[str], errors: Path, mode: str = "legacy") -> Iterator[Session]:
-    """Give a session with a server process; nothing may have come out on its standard error."""
+    """Yield a session with a server process, whose standard error must stay empty."""
     parameters = StdioServerParameters(
         command=sys.executable, args=["-m", "truespan", *arguments], cwd=errors.parent
     )
@@ -147,7 +147,7 @@ def texts_of(result: CallToolResult) -> list[str]:
 
 
 def passages_of(text: str) -> list[tuple[str, str]]:
-    """Return headers and texts of a block of passages, read line by line as its format says."""
+    """Return headers and texts of a block of passages, parsed line by line."""
     passages: list[tuple[str, str]] = []
     lines = iter(text.split("\n"))
     for header in lines:
@@ -177,7 +177,7 @@ def code_of(result: CallToolResult) -> str:
 
 
 class Bare:
-    """A client that writes lines and reads lines, and insists that each is a message."""
+    """A client that writes and reads lines, and requires each to be a message."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin
@@ -196,7 +196,7 @@ class Bare:
         self.send_line(json.dumps({"jsonrpc": "2.0", **message}))
 
     def send_line(self, line: str) -> None:
-        """Send a line, whatever it is."""
+        """Send any line."""
         self._requests.write(line + "\n")
         self._requests.flush()
 
@@ -220,9 +220,9 @@ class Bare:
 
 @contextmanager
 def bare(*command: str, fresh: bool = False) -> Iterator[Bare]:
-    """Give a bare client of a server process; a `fresh` one starts with Python itself."""
+    """Yield a bare client of a server process; a `fresh` process is not forked."""
     program = subprocess.Popen if fresh else ForkedProcess
-    # Where Python does not buffer, what is printed and comes out late cannot be seen.
+    # Unbuffered output would hide lines that are printed late.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with program(
         [sys.executable, *command],

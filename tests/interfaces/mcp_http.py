@@ -37,7 +37,7 @@ ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 @dataclass
 class Sent:
-    """All that a server has sent: statuses, headers and bodies, as bytes."""
+    """Everything that a server has sent: statuses, headers and bodies, as bytes."""
 
     pieces: list[bytes] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ class Admitting:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is, and what it has sent."""
+    """The address of a server, and everything it has sent."""
 
     url: str
     sent: Sent
@@ -95,7 +95,7 @@ class Address:
         )
 
     def request(self, method: str, token: str | None = None, **headers: str) -> httpx2.Response:
-        """Ask without a body."""
+        """Send a request without a body."""
         spelled = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx2.request(
             method,
@@ -106,7 +106,7 @@ class Address:
         )
 
     def begin(self, token: str | None = None, path: str = "") -> str:
-        """Open a session by hand and return its id."""
+        """Open a session and return its id."""
         answer = self.post(
             {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}, token, path
         )
@@ -161,7 +161,7 @@ def serving(
 
 @contextmanager
 def running(app: ASGIApp) -> Iterator[str]:
-    """Run an application on a free port of this machine, and give its address."""
+    """Run an application on a free port, and yield its address."""
     # It listens before the server runs, so that early connections wait and are not refused.
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
@@ -187,7 +187,7 @@ def _admitting(app: Starlette, library: truespan.Library, sent: Sent) -> ASGIApp
 
 @contextmanager
 def connected(url: str, token: str | None = None, mode: str = "legacy") -> Iterator[Session]:
-    """Give a session with a server over HTTP."""
+    """Yield a session with a server over HTTP."""
     with start_blocking_portal() as portal:
 
         @asynccontextmanager

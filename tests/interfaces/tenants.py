@@ -22,14 +22,14 @@ from truespan.ingest.draft import Preparation
 from truespan.types.scope import UNLIMITED, WORLD_VERBS, Verb
 
 OWN, FOREIGN = "zvown", "qvstrange"
-"""Canaries: each stands in every text, title, file name and figure of its world."""
+"""Canaries: each is in every text, title, file name and figure of its world."""
 QUESTION = "Who wound the great clock of the tower?"
 BOUNDARY = "an-edge-of-a-form"
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the parts of a world are called by, wherever a request can name one."""
+    """The names of the parts of a world that a request can contain."""
 
     world: str
     document: str
@@ -54,7 +54,7 @@ NAMES = tuple(Names.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class Estate:
-    """A library of two worlds: one that the tokens may use, and one that they may not."""
+    """A library with a world that the tokens may use, and a foreign world."""
 
     here: Place
     own: World
@@ -62,18 +62,18 @@ class Estate:
     names: Names
     strange: Names
     keys: dict[str, str] = field(default_factory=dict)
-    """Tokens that see the own world or nothing at all, by what they are."""
+    """Tokens for the own world or for nothing, by description."""
     dead: dict[str, str] = field(default_factory=dict)
-    """Texts that open nothing."""
+    """Invalid tokens."""
 
     def secrets(self) -> list[bytes]:
-        """Return what no caller of the own world may be told of the other."""
+        """Return the secrets of the foreign world."""
         hidden = [FOREIGN, *(getattr(self.strange, name) for name in NAMES if name != "generation")]
         return [one.encode() for one in [*hidden, self.foreign.id]]
 
 
 def estate(folder: Path) -> Estate:
-    """Make the library, its worlds and its keys."""
+    """Create the library, its worlds and its tokens."""
     here = place(folder, preparation=Preparation(figures=ALL))
     own, foreign = (filled(here, canary) for canary in (OWN, FOREIGN))
     foreign.generations.reindex()
@@ -84,7 +84,7 @@ def estate(folder: Path) -> Estate:
 
 
 def filled(here: Place, canary: str) -> World:
-    """Make a world with a book, a report with a picture, a reader, a domain and an answer."""
+    """Create a world with a book, a report with a picture, a reader, a domain and an answer."""
     world = here.library.create_world(f"{canary}-world")
     sentences = [f"The {canary} keeper {n} wound the great clock of the tower." for n in range(40)]
     text = f"# {canary} book\n\n## One\n\n{' '.join(sentences)}\n"
@@ -107,7 +107,7 @@ def filled(here: Place, canary: str) -> World:
 
 
 def names_of(world: World, canary: str, generation: str) -> Names:
-    """Return what stands in a world under which name."""
+    """Return the names of the parts of a world."""
     (picture,) = (
         one.image_ref for one in world.documents.sentences(f"{canary}-report.docx").figures
     )
@@ -129,7 +129,7 @@ def names_of(world: World, canary: str, generation: str) -> Names:
 
 
 def live_keys(here: Place) -> dict[str, str]:
-    """Make tokens with every set of verbs, with several worlds, with none left, and for readers."""
+    """Create tokens with every set of verbs, with several or no worlds, and for readers."""
     tokens, found = here.library.tokens, dict[str, str]()
     here.library.create_world("third")
     here.library.create_world("gone")
@@ -151,14 +151,14 @@ def live_keys(here: Place) -> dict[str, str]:
 
 
 def verb_sets() -> Iterator[list[str]]:
-    """Give every set of verbs but the empty one, which no token can have."""
+    """Yield every set of verbs except the empty set."""
     verbs = sorted(WORLD_VERBS)
     for size in range(1, len(verbs) + 1):
         yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
 
 
 def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
-    """Make what looks like a token and is none; a token of another library among it."""
+    """Create invalid tokens, including a token of another library."""
     tokens = here.library.tokens
     revoked, secret = tokens.create("revoked", worlds=UNLIMITED, verbs=list(Verb))
     tokens.revoke(revoked.id)
@@ -189,7 +189,7 @@ def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Request:
-    """A call of the table with every place filled in."""
+    """An operation with all of its parameters."""
 
     call: Operation
     target: str
@@ -206,7 +206,7 @@ class Request:
         )
 
     def names(self, secret: bytes) -> bool:
-        """Say whether the request itself has a name in it, which a reply may then repeat."""
+        """Return whether the request contains a name, which a reply may then repeat."""
         spelled = self.target.encode() + (self.body or b"") + repr(self.headers).encode()
         return secret in spelled or quote(secret).encode() in spelled
 
@@ -260,11 +260,11 @@ def form(fields: Mapping[str, str], *, name: str = "note.txt", text: bytes = b"A
 
 
 PASSING = {"processing_time_ms", "record", "conversation"}
-"""The time that was taken, and the ids that an answer got in the usage log and as a turn."""
+"""Members for times, and for ids in the usage log and in conversations."""
 
 
 def timeless(body: bytes) -> bytes:
-    """Return a body without what differs from one request to the next like it."""
+    """Return a body without members that differ between equal requests."""
     if not body.startswith(b"{"):
         return body
     content = msgspec.json.decode(body)
@@ -272,7 +272,7 @@ def timeless(body: bytes) -> bytes:
 
 
 def without_time(value: object) -> object:
-    """Return data without what differs from one request to the next like it."""
+    """Return data without members that differ between equal requests."""
     if isinstance(value, dict):
         return {k: 0 if k in PASSING else without_time(v) for k, v in value.items()}
     if isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value):

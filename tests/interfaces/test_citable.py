@@ -1,4 +1,4 @@
-"""What the adapters for frameworks share, where no framework is installed."""
+"""The shared code of the framework adapters, without a framework."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> No
 
 
 @pytest.mark.contract
-def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf: Shelf) -> None:
+def test_adapter_passes_only_given_options(shelf: Shelf) -> None:
     book = str(shelf.place.folder / "files" / "book.md")
     shelf.world.ingest([book], kind="book", title="The Keys", language="de")
     engine = retrieval(shelf.world, top_k=None)
@@ -73,7 +73,7 @@ def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf:
     assert len(retrieval(shelf.world, language=None).run(QUESTION, top_k=2)) == 2
 
 
-def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:
+def test_adapter_refuses_unknown_options(shelf: Shelf) -> None:
     with pytest.raises(InvalidArgument, match="'flor'; there are: top_k, floor, mode"):
         search(shelf.world, flor=0.2)
     with pytest.raises(InvalidArgument, match="tags"):
@@ -81,7 +81,7 @@ def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf
     assert shelf.place.embedder.queries == []
 
 
-def test_what_the_engine_raises_comes_out_as_it_is(shelf: Shelf) -> None:
+def test_adapter_raises_errors_of_the_engine(shelf: Shelf) -> None:
     with pytest.raises(BlankQuery):
         search(shelf.world).run(" ")
     with pytest.raises(InvalidArgument, match="between 1 and 20"):
@@ -128,7 +128,7 @@ def test_a_loop_goes_on_while_the_engine_is_asked(shelf: Shelf) -> None:
     ("framework", "package"),
     [("langchain", "langchain_core"), ("llamaindex", "llama_index"), ("haystack", "haystack")],
 )
-def test_a_missing_framework_is_one_line_that_says_what_to_install(
+def test_missing_framework_error_names_the_extra(
     framework: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
@@ -143,7 +143,7 @@ def test_a_missing_framework_is_one_line_that_says_what_to_install(
     assert "\n" not in str(caught.value)
 
 
-def test_no_other_door_imports_a_framework() -> None:
+def test_other_interfaces_import_no_framework() -> None:
     script = (
         "import sys, truespan.cli, truespan.integrations, truespan.wiring\n"
         "print(*{'langchain_core', 'llama_index', 'haystack'} & {*sys.modules})"

@@ -1,4 +1,4 @@
-"""The command line, on the real store, index and model: what a person and a script get."""
+"""The command line with the real store, index and model: output for people and scripts."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
 
 
 @pytest.mark.contract
-def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Terminal) -> None:
+def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -> None:
     terminal("init", "-w", "w")
     terminal(
         "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
@@ -121,7 +121,7 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     assert found["warnings"] == []
     out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert f"blend {blend:.3f}" in out
-    # What the model makes of a floor is said by the doctor, once.
+    # The doctor reports once what a floor means for the model.
     assert "unrelated" not in out
     out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
     assert f"blend {blend:.3f}" in out
@@ -148,7 +148,7 @@ def test_commands_on_no_library_say_so_and_make_none(
 
 
 @pytest.mark.contract
-def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Terminal) -> None:
+def test_bad_input_is_one_line_and_an_exit_code(terminal: Terminal) -> None:
     terminal("init", "--world", "w")
     terminal("ingest", terminal.write("night.txt", NIGHT), "-w", "w")
     before = terminal.json("status", "-w", "w")
@@ -160,7 +160,7 @@ def test_bad_input_gets_one_clear_line_its_code_and_changes_nothing(terminal: Te
         (["search", "   ", "-w", "w"], 2, "query is empty"),
         (["search", "x", "-w", "w", "-k", "-1"], 2, "must not be negative"),
         (["search", "x", "-w", "w", "--floor", "1.5"], 2, "between 0.0 and 1.0"),
-        (["search", "x", "-w", "w", "--floor", "nan"], 2, "'nan' is no number"),
+        (["search", "x", "-w", "w", "--floor", "nan"], 2, "'nan' is not a decimal number"),
         (["search", "word " * 600, "-w", "w"], 2, "tokens"),
         (["ingest", str(terminal.files / "missing.txt"), "-w", "w"], 2, "no such file"),
         (["ingest", str(terminal.files), "-w", "w", "--kind", "novel"], 2, "'document' or 'book'"),
@@ -242,7 +242,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     terminal("ingest", terminal.write("keys.md", KEYS), "-w", "w")
     search = ["search", "spare key", "-w", "w", "--library", str(terminal.folder / "library")]
     assert run([*search, "--json"]) == 0
-    # What a search does not need, by what each of them is for.
+    # Modules that a search does not need, by purpose.
     unused = (
         *("numpy", "onnxruntime", "tokenizers", "pydantic", "rich", "ssl", "logging", "tomllib"),
         *("truespan.parsing", "truespan.ingest", "truespan.sanitize", "truespan.maintenance"),
@@ -256,9 +256,9 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
         "truespan.answers",
         *("asyncio", "email", "http", "concurrent", "secrets", "base64", "urllib.request"),
     )
-    # 300 with Python 3.11, of which the interpreter and Typer load 142; fewer with later versions.
+    # With Python 3.11; fewer with later versions.
     # The environment may add one or two. Results as text take one more, which shortens texts.
-    for options, most_own, most in ((["--json"], 111, 308), ([], 112, 310)):
+    for options, most_own, most in ((["--json"], 112, 294), ([], 113, 296)):
         script = (
             f"import sys; from truespan.cli import run; code = run({[*search, *options]!r}); "
             "own = sum(name.partition('.')[0] == 'truespan' for name in sys.modules); "
@@ -322,7 +322,7 @@ def test_help_and_version_come_without_the_engine() -> None:
     assert version.stdout == f"{truespan.__version__}\n"
 
 
-def test_rows_of_a_table_are_lines_on_a_terminal_and_one_line_in_a_pipe(
+def test_table_rows_are_lines_on_a_terminal_only(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = (

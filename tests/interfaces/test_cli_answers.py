@@ -63,7 +63,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.mark.contract
-def test_a_person_gets_answer_sources_wrong_quotes_and_the_reason(
+def test_ask_prints_answer_sources_quotes_and_reason(
     terminal: Terminal, server: ChatServer
 ) -> None:
     code, out, err = terminal("ask", QUESTION, "-w", "w")
@@ -219,7 +219,7 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
 
 
 @pytest.mark.contract
-def test_a_decision_is_explained_in_words_from_the_log_and_from_a_file(
+def test_explain_reads_a_decision_from_log_or_file(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = terminal.json("ask", QUESTION, "-w", "w")["record"]
@@ -240,9 +240,7 @@ def test_a_decision_is_explained_in_words_from_the_log_and_from_a_file(
 
 
 @pytest.mark.contract
-def test_a_record_that_says_otherwise_is_told_by_words_and_exit_code(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_explain_reports_a_differing_record(terminal: Terminal, tmp_path: Path) -> None:
     record = terminal.json("ask", QUESTION, "-w", "w")["record"]
     kept = terminal.json("explain", record, "-w", "w")["record"]
     kept["decision_explain"]["mode"] = "hybrid"
@@ -279,7 +277,7 @@ def test_bad_input_is_one_clear_line(terminal: Terminal, arguments: list[str], w
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"evidence": 3}', "7", "\xff"])
-def test_what_is_no_record_is_refused(terminal: Terminal, tmp_path: Path, text: str) -> None:
+def test_explain_refuses_invalid_records(terminal: Terminal, tmp_path: Path, text: str) -> None:
     (tmp_path / "record.json").write_text(text, encoding="latin-1")
 
     code, _, err = terminal("explain", "--file", str(tmp_path / "record.json"))

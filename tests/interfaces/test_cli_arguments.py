@@ -1,4 +1,4 @@
-"""What no command can use: bytes that are no text, and numbers that nobody can count to."""
+"""Invalid arguments of commands: bytes that are not UTF-8, and malformed or huge numbers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_record_with_a_member_twice_is_refused(
     assert "'version' occurs twice" in capsys.readouterr().err
 
 
-def test_a_world_named_by_the_environment_in_broken_bytes_is_refused(
+def test_environment_world_in_broken_bytes_is_refused(
     library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRUESPAN_WORLD", BROKEN)

@@ -121,7 +121,7 @@ def test_mistakes_are_named_with_file_line_and_what_was_meant(
     assert "Did you mean 'usage_days'?" in capsys.readouterr().err
 
 
-def test_the_written_file_explains_every_setting_and_changes_none(
+def test_written_settings_file_changes_no_setting(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set(descriptions()) >= set(TYPES)

@@ -50,7 +50,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
 
 
 def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
-    """Let somebody at a terminal type these lines, then Ctrl-D. An exception is a key press."""
+    """Simulate a terminal that gets these lines, then Ctrl-D. An exception is a key press."""
     left = iter(lines)
 
     def read_line(prompt: str = "") -> str:
@@ -61,7 +61,7 @@ def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException
         return line
 
     monkeypatch.setattr(builtins, "input", read_line)
-    # The streams of the test are none of a terminal.
+    # The streams of a test are not a terminal.
     monkeypatch.setattr("truespan.cli.chat_session.is_terminal", lambda: True)
 
 
@@ -83,7 +83,7 @@ def test_piped_lines_are_turns_of_one_conversation(
     assert [row.split()[0] for row in listed.splitlines()] == ["conversation", entry["id"]]
 
 
-def test_a_script_gets_an_object_a_line_and_the_first_error_as_its_code(
+def test_chat_json_is_one_object_per_line(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, QUESTION, "/new", FOLLOW_UP, "x" * 10_001, QUESTION)
@@ -198,7 +198,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
     def interrupted() -> Iterator[bytes]:
         yield model.piece(f"{SAID} Everybody in the valley knew that very well. " * 3)
         os.kill(os.getpid(), signal.SIGINT)
-        # The user has stopped it, so that nothing is heard of the rest, however long it takes.
+        # The user has stopped the answer, so the rest is not printed.
         while not model.ended.is_set():
             yield model.piece("More. ")
 

@@ -71,7 +71,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     with pytest.raises(WorldNotNamed):
         open_narrowed(Path("books"), None, None)
     with truespan.open("books") as library:
-        # One world of several is the only one for who may see no other.
+        # A caller who may see one world of several needs no name.
         narrow = library.under(
             OWNER.narrow(worlds=[WorldId(library.world("poems").id)], verbs=[Verb.READ])
         )

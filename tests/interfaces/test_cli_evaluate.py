@@ -124,7 +124,7 @@ def test_a_failed_query_and_bad_arguments_are_told_by_the_code(terminal: Termina
         assert wanted in err, (arguments, err)
 
 
-def test_a_calibration_is_shown_with_its_curve_and_nothing_is_kept_unasked(
+def test_calibrate_shows_a_curve_and_keeps_nothing(
     terminal: Terminal,
 ) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)

@@ -55,7 +55,7 @@ class Machines:
         return code, json.loads(self._capsys.readouterr().out)
 
     def answers(self, library: Path) -> Any:
-        """Return what the same questions are answered, but for the time that took."""
+        """Return the answers to the same questions, without times."""
         found = []
         for query in ("Where is the spare key?", "Who keeps the lamp?"):
             code, told = self(library, "search", query, "-w", "w", "--mode", "auto")
@@ -78,7 +78,7 @@ def but_for_scores(answers: list[Any]) -> str:
 
 
 def digests(folder: Path, *names: str) -> dict[str, str]:
-    """Return what the files of a folder hold, those below these names."""
+    """Return the contents of files below these names."""
     return {
         str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest()
         for name in names
@@ -123,7 +123,7 @@ def filled(machines: Machines) -> Machines:
     return machines
 
 
-def test_a_library_moves_to_many_machines_and_back_and_answers_as_before(
+def test_migrate_there_and_back_keeps_the_answers(
     machines: Machines,
 ) -> None:
     filled(machines)
@@ -136,7 +136,7 @@ def test_a_library_moves_to_many_machines_and_back_and_answers_as_before(
     assert there["points"] == there["tables"]["states"]["rows"] > 0
     assert there["files"] >= len(images)
     answers = machines.answers(machines.many)
-    # The last digit of a score is that of an engine.
+    # The last digit of a score depends on the engine.
     assert scores(answers) == pytest.approx(scores(before), abs=2e-6)
     assert but_for_scores(answers) == but_for_scores(before)
     assert not (machines.many / "store.db").exists()
@@ -162,7 +162,7 @@ def test_a_migration_is_done_once_and_another_library_is_refused(machines: Machi
     assert [one["world"] for one in worlds["worlds"]] == ["another"]
 
 
-def test_a_migration_whose_index_did_not_answer_goes_on_when_it_does(machines: Machines) -> None:
+def test_migrate_continues_after_the_index_was_down(machines: Machines) -> None:
     filled(machines)
     right = (machines.many / "truespan.toml").read_text(encoding="utf-8")
     wrong = re.sub(r"http://127[^\"]+", "http://127.0.0.1:1", right)

@@ -1,4 +1,4 @@
-"""What a newcomer meets: help, mistakes that name their remedy, pipes, completion, questions."""
+"""First use of the command line: help, advice in errors, pipes, completion, confirmations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_help_groups_commands_with_whole_summaries(shell: Shell) -> None:
 @proves("cli.advice-runs")
 def test_the_command_that_an_error_names_mends_it(shell: Shell) -> None:
     mistakes = [
-        # A library that is not there; then a world that is not there.
+        # A missing library, then a missing world.
         (["status", "-L", "my books"], 3, "truespan init -L 'my books'"),
         (["ingest", "note.md", "-L", "books", "-w", "it's"], 3, None),
         (["search", "key", "--library=books", "-w", "other"], 2, None),
@@ -101,7 +101,10 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         (["token"], "Missing subcommand: create, list or revoke. See 'truespan token --help'."),
         (["jobs"], "Missing subcommand: list, show, follow, cancel or resume."),
         (["-w", "x", "search", "y"], "Give options after the command, as in 'truespan status"),
-        (["--versoin"], "No such option: --versoin (Possible options: --version). See 'trues"),
+        (
+            ["--versoin"],
+            "No such option '--versoin'. Did you mean '--version'? See 'truespan --help'.",
+        ),
     ):
         code, out, err = shell(*arguments)
 
@@ -109,7 +112,7 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         assert said in err
 
 
-def test_piped_output_is_neither_wrapped_nor_padded_and_says_no_floors(shell: Shell) -> None:
+def test_piped_output_is_not_wrapped_or_padded(shell: Shell) -> None:
     (shell.folder / "long.md").write_text("# Long\n\n" + "The lamp burned all night. " * 12)
     shell("init", "-L", "books", "-w", "w")
     assert shell("ingest", "long.md", "note.md")[0] == 0
@@ -159,7 +162,7 @@ def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
     assert (code, "2 tokens have this name" in err) == (2, True)
     assert all(token in err for token in made[:2])
     assert "Revoked token" in shell("token", "revoke", made[0])[1]
-    # The other one is the only active token of the name now.
+    # Only the other token with this name is active now.
     assert made[1] in shell("token", "revoke", "app")[1]
     assert made[2] in shell("token", "revoke", "my app")[1]
     assert shell("token", "revoke", "nobody")[0] == 2
@@ -203,16 +206,13 @@ def test_shells_complete_commands_options_and_worlds(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell("init", "-L", "books", "-w", "novels")
-    monkeypatch.setenv("HOME", str(shell.folder / "home"))
-    (shell.folder / "home").mkdir()
 
     def complete(kind: str, words: str) -> str:
         variables = {
-            "_TRUESPAN_COMPLETE": f"complete_{kind}",
-            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-            "_TYPER_COMPLETE_ARGS": words,
+            "_TRUESPAN_COMPLETE": f"{kind}_complete",
             "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
+            # fish passes the typed word, the other shells its index.
+            "COMP_CWORD": words.split(" ")[-1] if kind == "fish" else str(words.count(" ")),
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -227,18 +227,16 @@ def test_shells_complete_commands_options_and_worlds(
         assert "--granularity" in complete(kind, "truespan search x --gr")
         assert "revoke" in complete(kind, "truespan token re")
         options = complete(kind, "truespan search x --").splitlines()
-        assert all("--" in line.split("\t")[0] for line in options), options
+        # zsh reads type, value and help from a line each, the others from one.
+        values = options[1::3] if kind == "zsh" else [line.split("\t")[0] for line in options]
+        assert all("--" in value for value in values), options
         assert "novels" in complete(kind, "truespan search x -w n")
         code, out, _ = shell("completion", kind)
         assert (code, "_TRUESPAN_COMPLETE" in out) == (0, True)
-        code, out, _ = shell("completion", kind, "--install")
-        path = Path(out.split(" in ")[1].split(". ")[0])
-        assert "_TRUESPAN_COMPLETE" in path.read_text()
-        assert path.is_relative_to(shell.folder / "home")
     assert shell("completion", "tcsh")[0] == 2
 
 
-def test_progress_without_a_terminal_is_plain_lines_after_a_while() -> None:
+def test_progress_without_a_terminal_is_plain_lines() -> None:
     lines: list[str] = []
     clock = iter([0.0, 1.0, 3.0, 3.0, 4.0, 4.0]).__next__
 

@@ -121,7 +121,7 @@ def test_what_cannot_be_is_one_clear_line(terminal: Terminal, arguments: list[st
     assert terminal("token", "list")[1] == "No tokens yet.\n"
 
 
-def test_a_world_of_the_environment_does_not_decide_what_a_token_allows(
+def test_token_worlds_ignore_the_environment(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal("init", "-w", "w")

@@ -65,7 +65,7 @@ class Containers:
         return text.replace("/run/secrets", str(self.secrets))
 
     def enter(self, service: str) -> None:
-        """Set the environment of a service, and nothing of another one."""
+        """Set the environment of a service, without variables of others."""
         for name in {name for other in SERVICES for name in environment(other)}:
             self._monkeypatch.delenv(name, raising=False)
         for name, value in environment(service).items():
@@ -110,10 +110,10 @@ def documented(command: str) -> list[str]:
 def test_the_commands_of_the_deployment_work_in_their_order(
     containers: Containers, tmp_path: Path
 ) -> None:
-    # Before the tables are there, every command says which one makes them.
+    # Before the tables exist, every command names the one that creates them.
     code, _, said = containers.run("api", *documented("init"))
     assert (code, "prepare-store" in said) == (3, True)
-    # Who lacks the owner's address cannot make them.
+    # Without the owner's address they cannot be created.
     assert containers.run("api", "prepare-store")[0] == 3
     assert containers.run("prepare")[0] == 0
     assert "up to date" in containers.run("prepare")[1]
@@ -158,7 +158,7 @@ def test_the_commands_of_the_deployment_work_in_their_order(
 
 
 def database_commands(section: str) -> list[list[str]]:
-    """Return what the guide lets the database server's own programs do in a section."""
+    """Return the commands of database programs in a section of the guide."""
     text = GUIDE.partition(f"# {section}\n")[2].partition("\n#")[0]
     lines = re.findall(r"docker compose exec -T postgres ([^`\n]*)", text)
     return [shlex.split(re.sub(r"[<>].*", "", line)) for line in lines]

@@ -20,7 +20,7 @@ DOCUMENT = {"provider", "model", "dimensions", "space_id"}
 
 
 def replies(here: Place) -> dict[str, Any]:
-    """Return what each interface says of a search, of chunks and of a document."""
+    """Return a search, chunks and a document as each interface shows them."""
     world = here.library.world("world")
     result, page = world.search("lamp"), world.documents.chunks("a.txt")
     chunk = result.results[0].chunk_id

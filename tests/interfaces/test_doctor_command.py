@@ -77,7 +77,7 @@ def test_a_plan_file_is_written_and_carried_out_exactly(
     assert NIGHT not in plan.read_text()
 
 
-def test_what_is_lost_stays_told_until_its_source_is_ingested_again(
+def test_doctor_reports_lost_text_until_it_is_ingested_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(folder, "UPDATE sentences SET text_hash = zeroblob(32) WHERE sid = 0")

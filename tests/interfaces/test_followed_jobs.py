@@ -1,4 +1,4 @@
-"""Who follows a job that workers do hears how it ended: in words, and by the exit code."""
+"""Following jobs on workers: the outcome in words and as the exit code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Terminal]:
-    """A terminal on a library with workers and a world that has a file to come."""
+    """A terminal on a library with workers, and a file to ingest."""
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "url").write_text(fresh_database().url.reveal())
@@ -101,9 +101,7 @@ def test_failed_job_ends_its_follower_with_the_error(
     assert capsys.readouterr().err == ""
 
 
-def test_a_share_that_failed_ends_the_follower_of_its_job_by_the_same_code(
-    works: Works, files: Path
-) -> None:
+def test_failed_share_gives_the_exit_code_of_its_job(works: Works, files: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = world.submit_ingest(files)
@@ -128,9 +126,7 @@ def test_a_cancelled_job_ends_whoever_follows_it_with_130(terminal: Terminal) ->
         assert follow_ingest(world, found, as_json=True, leave=False) == 130
 
 
-def test_upkeep_that_was_cancelled_or_failed_is_told_by_the_same_codes(
-    works: Works, files: Path
-) -> None:
+def test_maintenance_exit_codes_are_the_same_on_workers(works: Works, files: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
     world.ingest(files)
@@ -253,7 +249,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from truespan.cli import main
 main()
 """
-"""The command line, which hears of interrupts even where the tests were started without them."""
+"""The command line with interrupts enabled, even if the tests run without them."""
 
 
 @pytest.mark.parametrize("command", ["ingest", "repair", "doctor"])
@@ -282,9 +278,9 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     assert (here in rest) is (command != "doctor")
 
 
-def test_nobody_is_told_of_missing_workers_where_one_works(terminal: Terminal) -> None:
+def test_running_worker_is_not_reported_as_missing(terminal: Terminal) -> None:
     with a_worker(terminal):
-        # One that has done a job has certainly given a sign of life.
+        # A worker that has run a job is known to be running.
         assert terminal.json("ingest", str(terminal.files), "-w", "w")[0] == 0
         code, _, err = terminal("ingest", str(terminal.files), "-w", "w")
 

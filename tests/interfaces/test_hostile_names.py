@@ -1,4 +1,4 @@
-"""Names that were made to be mistaken for others, in every place where a request can have one."""
+"""Hostile names in every place of a request: traversal, encodings, lookalikes, injections."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ RAW = {
     "parameters": f"{WORLD};{OTHER}",
     "plus": "a+b",
 }
-"""Spellings in an address that are not what encoding a name gives."""
+"""Spellings in a path that percent-encoding does not produce."""
 
 
 @pytest.fixture(scope="module")
@@ -119,19 +119,19 @@ def client(made: Estate) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def key(made: Estate) -> str:
-    """A key that may do everything in the own world but change it for good."""
+    """A token that may do everything in the own world except administer it."""
     return made.keys["follow+read"]
 
 
 @pytest.fixture(scope="module")
 def master(made: Estate) -> str:
-    """A key to both worlds: what does not lead to the other one is then the name alone."""
+    """A token for both worlds, so that only the name can keep a request from the other world."""
     tokens = made.here.library.tokens
     return tokens.create("master", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
 
 
 def held(response: Response, where: object, sent: str) -> None:
-    """Assert that a hostile name was refused or not found, and told nothing."""
+    """Assert that a hostile name was refused or not found, and revealed nothing."""
     everything = response.everything()
     assert response.status < 500, (where, response.body)
     assert response.header("x-injected") is None
@@ -158,7 +158,7 @@ def places(call: Operation) -> list[str]:
 @pytest.mark.parametrize(
     "call", [call for call in OPERATIONS if "{" in call.path], ids=lambda c: c.name
 )
-def test_no_name_in_an_address_leads_anywhere_else(
+def test_hostile_names_in_paths_are_refused(
     made: Estate, client: Client, key: str, master: str, call: Operation
 ) -> None:
     one = request(call, made.names)
@@ -191,7 +191,7 @@ def as_utf8(text: str) -> bytes:
 @pytest.mark.parametrize(
     "call", [call for call in OPERATIONS if call.body_type is not None], ids=lambda call: call.name
 )
-def test_no_name_in_a_body_leads_anywhere_else(
+def test_hostile_names_in_bodies_are_refused(
     made: Estate, client: Client, key: str, call: Operation
 ) -> None:
     assert call.body_type is not None
@@ -207,7 +207,7 @@ def test_no_name_in_a_body_leads_anywhere_else(
 @pytest.mark.parametrize(
     "call", [call for call in OPERATIONS if call.query_type is not None], ids=lambda call: call.name
 )
-def test_no_name_in_a_query_string_leads_anywhere_else(
+def test_hostile_names_in_query_strings_are_refused(
     made: Estate, client: Client, key: str, call: Operation
 ) -> None:
     assert call.query_type is not None
@@ -223,7 +223,9 @@ def test_no_name_in_a_query_string_leads_anywhere_else(
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("header", ["x-rag-domain", "idempotency-key", "content-type"])
-def test_no_header_leads_anywhere_else(made: Estate, client: Client, key: str, header: str) -> None:
+def test_hostile_names_in_headers_are_refused(
+    made: Estate, client: Client, key: str, header: str
+) -> None:
     for call in map(by_name, ("chat", "search", "setPosition")):
         one = request(call, made.names)
         for name, text in HOSTILE.items():
@@ -243,7 +245,7 @@ HEADERS = ("x-forwarded-for", "x-forwarded-host", "x-original-url", "x-rewrite-u
 
 
 @proves("authority.only-narrows")
-def test_no_header_that_others_believe_changes_a_byte(made: Estate, client: Client) -> None:
+def test_forwarding_headers_change_nothing(made: Estate, client: Client) -> None:
     key = made.keys["read"]
     for name in ("listDocuments", "listGenerations", "deleteDocument"):
         one = request(next(call for call in OPERATIONS if call.name == name), made.strange)
@@ -258,10 +260,10 @@ def test_no_header_that_others_believe_changes_a_byte(made: Estate, client: Clie
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("member", ["kind", "title", "language", "version", "chunking", "tags"])
-def test_no_field_of_an_upload_leads_anywhere_else(
+def test_hostile_names_in_upload_fields_are_refused(
     made: Estate, client: Client, member: str
 ) -> None:
-    # This key may not upload; what it says is read and held against the rules all the same.
+    # This token may not upload; its fields are validated all the same.
     kind = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
     for text in HOSTILE.values():
         value = text.encode("utf-8", "replace").decode()
@@ -282,7 +284,7 @@ OTHER_TYPES: list[Any] = [True, None, 1.5, 10**40, [], {}, [[]], {"$gt": ""}, -0
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("number", range(len(OTHER_TYPES)))
-def test_no_member_of_another_type_is_ever_guessed_at(
+def test_body_members_of_wrong_types_are_refused(
     made: Estate, client: Client, key: str, number: int
 ) -> None:
     for call in (call for call in OPERATIONS if call.body_type is not None):

@@ -1,4 +1,4 @@
-"""Under which names the server answers, and to pages of which sites."""
+"""Accepted hosts and origins of the server."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def asked(
 
 
 def gave_nothing(response: Response) -> bool:
-    """Say whether a reply is a refusal of the gate: nothing of the library, nothing shared."""
+    """Return whether a reply is a refusal by the gateway, without CORS headers."""
     shared = [name for name, _ in response.headers if name.startswith("access-control-")]
     return not shared and b'"worlds"' not in response.body and b"<html" not in response.body
 
@@ -85,7 +85,7 @@ def test_this_machine_s_own_names_are_answered(plain: Client, host: str) -> None
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("host", EVIL)
-def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client, host: str) -> None:
+def test_unknown_host_is_refused_at_every_address(plain: Client, host: str) -> None:
     for address in ADDRESSES:
         for method in ("GET", "POST"):
             response = asked(plain, host, method=method, address=address)
@@ -100,7 +100,7 @@ def test_no_other_name_is_answered_at_any_address_with_any_method(plain: Client,
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("hosts", [[], [""], ["localhost", "localhost"], ["localhost", "evil"]])
-def test_no_name_an_empty_one_and_two_are_refused(plain: Client, hosts: list[str]) -> None:
+def test_missing_empty_and_repeated_hosts_are_refused(plain: Client, hosts: list[str]) -> None:
     for address in ADDRESSES:
         response = plain.send("GET", address, hosts=hosts)
         assert response.status in (400, 421)
@@ -124,9 +124,7 @@ def test_a_name_in_the_address_does_not_stand_for_the_header(plain: Client, targ
 @pytest.mark.parametrize(
     "host", ["lamp.example", "LAMP.example:80", "10.0.0.7:{port}", "[fe80::1]"]
 )
-def test_names_that_the_operator_added_are_answered_and_no_others(
-    servers: dict[str, Client], host: str
-) -> None:
+def test_added_hosts_are_accepted_and_no_others(servers: dict[str, Client], host: str) -> None:
     assert asked(servers["named"], host).status == 200
     assert asked(servers["plain"], host).status == 421
     assert asked(servers["named"], "evil.example").status == 421
@@ -159,9 +157,7 @@ def test_a_page_of_another_site_is_refused_whatever_it_asks(plain: Client, origi
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none"])
-def test_where_a_browser_says_that_another_site_asks_it_is_refused(
-    plain: Client, site: str
-) -> None:
+def test_cross_site_request_is_refused(plain: Client, site: str) -> None:
     for address in ADDRESSES:
         for method in ("GET", "POST"):
             response = asked(
@@ -197,17 +193,17 @@ def test_two_origins_are_none_of_ours(plain: Client, sharing: Client) -> None:
             assert response.code == "origin_refused"
 
 
-# Sharing, where the operator said so
+# CORS, where the operator allows it
 
 
-def test_nothing_is_shared_unless_the_operator_says_with_whom(plain: Client) -> None:
+def test_replies_have_no_cors_headers_by_default(plain: Client) -> None:
     response = asked(plain, origin=OURS, method="OPTIONS", access_control_request_method="POST")
 
     assert response.code == "origin_refused"
     assert gave_nothing(response)
 
 
-def test_a_page_that_may_ask_is_told_so_and_can_read_what_it_needs(sharing: Client) -> None:
+def test_allowed_origin_gets_cors_headers(sharing: Client) -> None:
     for spelled in (OURS, OURS.upper()):
         response = asked(sharing, origin=spelled)
         assert response.status == 200

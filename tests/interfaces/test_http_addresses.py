@@ -1,4 +1,4 @@
-"""Names in addresses: whatever a name holds, it can be spelled there and means the same."""
+"""Names in paths: every name can be percent-encoded."""
 
 from __future__ import annotations
 

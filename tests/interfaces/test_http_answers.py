@@ -1,4 +1,4 @@
-"""Answers over HTTP: the mode in the header, the domain that was asked, and what goes to models."""
+"""Answers over HTTP: the mode in a header, domains, and requests to models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from truespan.types.scope import UNLIMITED, Verb
 
 ANSWER = "/v1/worlds/world/answer"
 MODES = [
-    # scores of the passages, what the primary model says, and the mode that this makes
+    # scores of the passages, reply of the primary model, and the resulting mode
     ([0.9, 0.3], "The keeper did.", "rag"),
     ([0.55], "The keeper did.", "rag"),
     ([0.52], "The keeper did.", "hybrid"),
@@ -111,7 +111,7 @@ def test_a_failure_has_no_mode_and_a_stream_that_breaks_says_why(tmp_path: Path)
 @pytest.fixture(scope="module")
 def domains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, Client]]:
     made = study(tmp_path_factory.mktemp("domains"))
-    # Between the thresholds, where the gates are asked.
+    # Between the thresholds, where gates decide.
     made.scores(0.52, 0.4)
     made.world.generations.reindex(chunking="sentences")
     made.world.generations.promote(2, domain="second")
@@ -140,7 +140,7 @@ def asked(client: Client, path: str, domain: str | None, **more: Any) -> Respons
         ("/v1/worlds/other/answer", "elsewhere", "other", 1),
     ],
 )
-def test_the_header_routes_to_the_domain_and_its_absence_to_the_default(
+def test_domain_header_selects_the_domain(
     domains: tuple[Study, Client], path: str, domain: str | None, world: str, generation: int
 ) -> None:
     made, client = domains
@@ -218,7 +218,7 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
         assert foreign.body.replace(b"elsewhere", b"elsewhen!") == absent.body
 
 
-def test_without_a_name_the_world_is_the_operator_s_or_the_only_one(tmp_path: Path) -> None:
+def test_chat_uses_the_default_or_only_world(tmp_path: Path) -> None:
     here = place(tmp_path)
     here.world("one", a__txt="The lamp went out at midnight.")
     two = here.world("two", a__txt="The lamp went out at midnight.")
@@ -235,7 +235,7 @@ def test_without_a_name_the_world_is_the_operator_s_or_the_only_one(tmp_path: Pa
     assert only.content["decision_explain"]["retrieval_target"].startswith("one")
 
 
-# What goes upstream
+# Requests to providers
 
 
 class Deaf(Loopback):
@@ -243,7 +243,7 @@ class Deaf(Loopback):
 
 
 @proves("http.local-and-checked", "http.outbound-urls", "errors.no-secrets")
-def test_no_token_and_no_header_of_a_caller_reaches_a_provider(tmp_path: Path) -> None:
+def test_provider_gets_no_token_or_header_of_a_caller(tmp_path: Path) -> None:
     with OpenAiChatServer() as model, Deaf() as stranger:
         made = study(tmp_path)
         made.scores(0.9)

@@ -31,12 +31,12 @@ from truespan.types.answer import Message, Role
 
 ANSWER = "/v1/worlds/world/answer"
 PATIENT = Bounds(read_seconds=600.0, total_seconds=600.0)
-"""Longer than any test waits: no silence ends by itself."""
+"""Longer than any test: the silence never ends by itself."""
 HASTY = ServerOptions(limits=Limits(seconds=0.2))
 
 
 class Silent:
-    """A library whose model takes a question and says nothing, before its head or after it."""
+    """A library whose model accepts a question and sends nothing, or only headers."""
 
     def __init__(self, folder: Path, *, head: bool) -> None:
         self.response, self.over = threading.Event(), threading.Event()
@@ -98,7 +98,7 @@ def test_disconnect_before_the_first_piece_cancels_the_call(silent: Silent, stre
 
         connection.close()
 
-        # The model goes on saying nothing all the while.
+        # The model stays silent meanwhile.
         until(lambda: silent.abandoned() == 1)
         assert client.json("GET", "/v1/worlds").status == 200
     assert len(silent.model.questions) == 1
@@ -125,7 +125,7 @@ def test_a_model_is_not_asked_for_a_cancelled_request(silent: Silent) -> None:
     assert silent.model.questions == []
 
 
-def test_who_has_got_an_answer_and_leaves_ends_nothing_that_is_over() -> None:
+def test_disconnect_after_the_answer_cancels_nothing() -> None:
     model, token = OpenAiChatServer(), CancelToken()
     try:
         with use_cancel_token(token):

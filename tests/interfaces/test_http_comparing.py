@@ -96,7 +96,7 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
             assert usual.status == 200, usual.content
             replies = {
                 client.json("POST", f"{ADA}/{call}?{choice}", body, token=key).body
-                # What there is and what there is not are refused alike.
+                # Existing and missing ones are refused alike.
                 for choice in ("generation=1", "generation=9")
             }
             replies |= {
@@ -122,9 +122,7 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
 
 
 @proves("reading.non-interference")
-def test_a_position_that_is_tried_decides_what_is_read_and_is_not_recorded(
-    here: Place, client: Client
-) -> None:
+def test_tried_position_applies_and_is_not_recorded(here: Place, client: Client) -> None:
     body = QUESTION | {"book": "a.txt"}
     reader = here.library.world("w").reader("ada")
 

@@ -40,9 +40,7 @@ def client(made: Study) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("base", [BASE, OF_READER])
-def test_a_conversation_is_begun_continued_shown_exported_and_deleted(
-    client: Client, base: str
-) -> None:
+def test_conversation_can_be_managed_on_the_command_line(client: Client, base: str) -> None:
     begun = client.json("POST", base, {"query": QUESTION})
     assert (begun.status, begun.header("x-answer-mode")) == (200, "rag")
     key = begun.content["conversation"]["id"]
@@ -130,7 +128,7 @@ def test_chat_continues_a_conversation_only_where_it_is_asked_to(client: Client)
     assert set(begun.content) - {"support"} == {*set(plain.content) - {"support"}, "conversation"}
     assert further.content["conversation"]["id"] == key
     assert len(client.json("GET", f"{BASE}/{key}").content["turns"]) == 2
-    # Null is as nothing, and what is no id is no conversation.
+    # Null means none, and an invalid id is an unknown conversation.
     null = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": None})
     assert "conversation" not in null.content
     absent = client.json("POST", "/chat", {"query": QUESTION, "conversation_id": "absent"})
@@ -173,7 +171,7 @@ def test_a_turn_that_fails_is_not_stored(tmp_path: Path) -> None:
 
 
 class Speaking(Silent):
-    """A library whose model begins an answer and does not end it."""
+    """A library whose model never ends its answer."""
 
     def _nothing(self) -> Iterator[bytes]:
         # Longer than the beginning that is held back until the mode is certain.
@@ -196,7 +194,7 @@ def test_a_turn_that_its_client_leaves_is_not_stored(tmp_path: Path, stream: boo
         assert made.response.wait(30)
         connection.close()
         until(lambda: made.abandoned() == 1)
-    # The server is idle now: what was to be stored would have been.
+    # The server is idle now, so nothing will be stored any more.
     assert made.library.world("world").conversations() == []
     made.close()
 

@@ -125,7 +125,7 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
     rows = [
         ({"golden": "- query: Who?\n"}, "golden_invalid"),
         ({"golden": " \n"}, "golden_invalid"),
-        # A path is no golden query: no file of the server is read.
+        # A path is not a golden query: no file of the server is read.
         ({"golden": str(file)}, "golden_invalid"),
         ({"modes": ["meaning", "meaning"]}, "invalid_argument"),
         ({"modes": ["fuzzy"]}, "invalid_argument"),
@@ -146,7 +146,7 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
     assert here.embedder.calls == asked
 
 
-def test_only_who_may_read_the_whole_world_may_evaluate(here: Place, client: Client) -> None:
+def test_evaluation_needs_permission_to_read_the_world(here: Place, client: Client) -> None:
     tokens = here.library.tokens
     keys = [
         tokens.create("t", worlds="w", readers="ada")[1].reveal(),

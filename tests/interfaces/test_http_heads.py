@@ -1,4 +1,4 @@
-"""Before there is a request: heads that never end, and connections on which nothing comes."""
+"""Incomplete requests: endless headers, and idle connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def sent(client: Client, *pieces: bytes) -> Response:
-    """Send pieces until the server has had enough, and return what it says."""
+    """Send pieces until the server refuses, and return its reply."""
     with client.connect() as link:
         try:
             for piece in pieces:

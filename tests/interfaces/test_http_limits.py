@@ -51,7 +51,7 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
                 connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
             connection.sendall(b"0\r\n\r\n" if end else b"")
         except ConnectionError:
-            # The server need not listen to the end of what it has refused.
+            # The server need not read the rest of a refused body.
             pass
         return read_reply(connection)[0]
 
@@ -71,9 +71,7 @@ def test_an_unknown_caller_is_refused_before_a_body_comes(here: Place) -> None:
 
 
 @pytest.mark.parametrize("length", [1001, 10**9, 10**30])
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
-    here: Place, length: int
-) -> None:
+def test_announced_length_over_the_limit_is_refused_early(here: Place, length: int) -> None:
     with serve_library(here.library, SMALL) as client, client.connect() as connection:
         announced = f"content-length: {length}"
         connection.sendall(head(client, SEARCH, "application/json", announced))
@@ -138,7 +136,7 @@ def test_a_body_that_takes_too_long_is_given_up(
     assert len(here.library.world("w").jobs.list()) == 1
 
 
-def test_work_that_takes_too_long_is_answered_for_and_ends_by_itself(here: Place) -> None:
+def test_slow_work_gets_a_timeout_and_ends(here: Place) -> None:
     go_on, ended = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -188,9 +186,7 @@ def test_a_query_string_is_not_read_without_end(here: Place) -> None:
         "twice",
     ],
 )
-def test_a_form_that_is_out_of_order_is_refused_and_leaves_nothing(
-    here: Place, body: bytes
-) -> None:
+def test_malformed_form_is_refused_and_leaves_nothing(here: Place, body: bytes) -> None:
     with serve_library(here.library) as client:
         response = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
 
@@ -222,7 +218,7 @@ def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
     assert search.status == 429
 
 
-# Clients that leave
+# Clients that disconnect
 
 
 class Speaking:
@@ -324,10 +320,10 @@ def test_answers_that_wait_for_a_model_hold_up_nothing_else(speaking: Speaking) 
     assert others == [200, 200, 200]
 
 
-def test_an_answer_that_takes_too_long_ends_the_request_to_the_model(speaking: Speaking) -> None:
+def test_answer_timeout_ends_the_request_to_the_model(speaking: Speaking) -> None:
     with serve_library(speaking.library, HASTY) as client:
         response = client.json("POST", "/v1/worlds/world/answer", {"query": QUESTION})
-        # Left alone it would speak for longer than this before its answer is too long.
+        # Without a disconnect, the model would write for longer than this.
         ended = speaking.model.ended.wait(10)
 
     assert (response.status, response.code) == (504, "deadline_exceeded")

@@ -29,7 +29,7 @@ def kinds() -> list[type[TruespanError]]:
 
 @dataclass
 class Failing:
-    """A store whose lists of worlds and tokens fail as it is told to."""
+    """A store whose lists of worlds and tokens fail on request."""
 
     inner: Any
     fault: BaseException | None = None
@@ -111,7 +111,7 @@ def test_retry_after_is_in_whole_seconds(failing: FailingServer) -> None:
 
 
 TOKEN = TokenSecret.of(bytes(ID_BYTES), bytes(SECRET_BYTES)).reveal()
-"""A token that does not exist; it is looked up all the same."""
+"""An unknown token; it is looked up all the same."""
 UNFORESEEN = (
     KeyError(CANARY),
     ValueError(CANARY),
@@ -154,7 +154,7 @@ def test_unexpected_exception_is_counted_and_reveals_nothing(
 
 @proves("errors.stable-codes", "errors.no-secrets")
 @pytest.mark.parametrize("fault", UNFORESEEN, ids=lambda fault: type(fault).__name__)
-def test_unexpected_exception_while_authenticating_mcp_is_counted(
+def test_exception_while_authenticating_mcp_is_counted(
     failing: FailingServer, fault: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = failing.bugs()

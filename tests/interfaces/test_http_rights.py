@@ -1,4 +1,4 @@
-"""Rights that end or lack something: what is refused has done nothing, and ends at once."""
+"""Permissions that are missing or revoked: a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def client(here: Place) -> Iterator[Client]:
 
 
 @pytest.mark.contract
-def test_defaults_are_shown_and_chosen_by_those_who_may_administer(
-    here: Place, client: Client
-) -> None:
+def test_only_administrators_choose_defaults(here: Place, client: Client) -> None:
     assert client.json("GET", "/v1/worlds/w").content["defaults"] == "contract"
     assert client.json("GET", "/v1/worlds").content["worlds"][0]["defaults"] == "contract"
 
@@ -100,9 +98,7 @@ def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: C
     assert client.json("GET", "/v1/worlds/w/documents", token=writer).status == 403
 
 
-def test_the_sample_book_is_ingested_by_a_job_for_callers_who_may_write(
-    here: Place, client: Client
-) -> None:
+def test_sample_book_needs_permission_to_write(here: Place, client: Client) -> None:
     reads = here.library.tokens.create("t", worlds="w", verbs=["read"])[1].reveal()
     writes = here.library.tokens.create("t", worlds="w", verbs=["write"])[1].reveal()
     address = "/v1/worlds/w/sample"
@@ -120,9 +116,7 @@ def test_the_sample_book_is_ingested_by_a_job_for_callers_who_may_write(
     assert (book.title, book.name) == ("The Glass Ferry", "the-glass-ferry.md")
 
 
-def test_a_file_of_the_server_is_read_again_for_administrators_only(
-    here: Place, client: Client
-) -> None:
+def test_only_administrators_reingest_server_files(here: Place, client: Client) -> None:
     target = "/v1/worlds/w/documents/a.txt/ingest"
     for verbs in (("read",), ("write",), ("write", "read"), ("administer", "read"), ("follow",)):
         refused = client.json("POST", target, token=token(here, *verbs))
@@ -234,7 +228,7 @@ def test_the_usual_world_is_named_to_callers_who_may_see_it(here: Place) -> None
     assert unnamed is None
 
 
-def test_where_tokens_are_needed_nothing_is_said_of_a_body_before_one_came(here: Place) -> None:
+def test_body_is_not_judged_before_the_token(here: Place) -> None:
     with serve_library(here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
         response = [
             asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)

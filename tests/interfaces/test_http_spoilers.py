@@ -28,7 +28,7 @@ QUERIES = ("who was seen by the harbour?", canary(LENGTH - 3))
 
 
 class Shelf:
-    """A world with one book that is half read, and the key of its reader."""
+    """A world with a half-read book, and the token of its reader."""
 
     def __init__(self, folder: Path) -> None:
         self.here: Place = place(folder)
@@ -43,7 +43,7 @@ class Shelf:
         self.world.ingest(self.here.write("book.md", text), kind="book")
 
     def names(self) -> Iterator[Names]:
-        """Give the names of things that have been read and of things that have not."""
+        """Yield names of read and of unread things."""
         document, job = self.world.documents.get("1"), self.world.jobs.list()[0].id
         chunks = [row[0] for row in self.here.sql("SELECT chunk_id FROM states ORDER BY reach")]
         for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):
@@ -51,7 +51,7 @@ class Shelf:
                         "record", "ann", "1", named, "domain")  # fmt: skip
 
     def requests(self) -> list[Request | Message]:
-        """Return every request that a reader's key can send, and all that it may not."""
+        """Return every request, allowed or not, with a reader's token."""
         asked: list[Request | Message] = []
         for names in self.names():
             for call in OPERATIONS:
@@ -97,9 +97,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("sid", in_test_or_prove([-1, 24, READ], [-1, 0, 24, 25, READ, LENGTH - 2]))
-def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
-    shelf: Shelf, sid: int
-) -> None:
+def test_reader_replies_have_no_text_past_the_position(shelf: Shelf, sid: int) -> None:
     shelf.world.reader("ann").set("book.md", sid=sid)
     unread = {canary(number) for number in range(sid + 1, LENGTH)}
     heard: set[str] = set()
@@ -116,7 +114,7 @@ def test_no_byte_of_any_reply_to_a_reader_s_key_is_from_past_the_position(
 
 @proves("reading.non-interference", "reading.every-surface")
 def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> None:
-    # What names unread things is asked for under the names that the first book gave them.
+    # Unread things have the names that the first book gave them.
     asked = shelf.requests()
     whole = plain_book(LENGTH)
     kept = whole[: whole.index(canary(READ + 1))].rsplit("The ", 1)[0]
@@ -125,7 +123,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
 
         def replies() -> list[tuple[object, ...]]:
             found = [shown(one.sent(client, shelf.key)) for one in asked]
-            # Conversations that were begun would be listed the next time.
+            # New conversations would be listed the next time.
             shelf.world.delete_conversations(erase=False)
             return found
 
@@ -140,7 +138,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
 
 
 @proves("search.non-interference", "reading.non-interference")
-def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
+def test_other_worlds_do_not_change_replies(shelf: Shelf) -> None:
     asked = shelf.requests()
     library = shelf.here.library
     stays = {"me", "listUsage", "listJobs", "showJob", "followJob"}
@@ -175,7 +173,7 @@ def test_no_other_world_changes_a_byte_of_any_reply(shelf: Shelf) -> None:
 
 
 @proves("errors.no-secrets")
-def test_no_log_at_any_level_has_a_query_a_token_or_a_word_of_a_document(
+def test_logs_have_no_query_token_or_document_text(
     shelf: Shelf, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -12,14 +12,14 @@ import pytest
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
 from tests.support.worlds import Place, WordEmbedder, place
-from truespan.http.schemas import MAX_GOLDEN_TEXT
+from truespan.http.requests import MAX_GOLDEN_TEXT
 from truespan.types.scope import Verb
 
 SEARCH, EVALUATE = "/v1/worlds/w/search", "/v1/worlds/w/evaluate"
 
 
 class SlowEmbedder(WordEmbedder):
-    """A provider that answers queries with the word "slow" when it is told to."""
+    """A provider that delays queries with the word "slow" until it is released."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -62,9 +62,7 @@ def test_same_key_runs_once_and_is_answered_alike(here: Place, client: Client) -
 
 
 @proves("http.idempotency-key")
-def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
-    here: Place, client: Client
-) -> None:
+def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> None:
     def put(sid: int, key: str) -> Response:
         return client.json(
             "PUT",
@@ -90,7 +88,7 @@ def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
         ("DELETE", "/v1/worlds/w?erase=false", None),
     ],
 )
-def test_the_same_key_with_anything_else_is_refused_and_does_nothing(
+def test_key_with_another_request_is_refused(
     here: Place, client: Client, method: str, path: str, content: Any
 ) -> None:
     keyed(client, "k")
@@ -114,7 +112,7 @@ def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Clie
     response = [keyed(client, "k", token=key) for key in (None, *keys)]
     other = keyed(client, "k", "another", token=keys[1])
 
-    # The second and third did not get the first one's reply: they made the attempt themselves.
+    # The second and third attempt ran again instead of getting the first reply.
     assert [one.status for one in response] == [201, 409, 409]
     assert [one.code for one in response] == [None, "world_exists", "world_exists"]
     assert other.status == 201
@@ -131,7 +129,7 @@ def test_a_request_that_failed_leaves_its_key_free(here: Place, client: Client) 
 
 
 class Halting:
-    """A store that does something of its own before a world is made."""
+    """A store that calls a hook before it creates a world."""
 
     def __init__(self, inner: Any, before: Any) -> None:
         self._inner, self._before = inner, before
@@ -203,9 +201,7 @@ with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKIL
 
 
 @proves("http.idempotency-key")
-def test_what_a_killed_process_was_at_work_on_is_done_by_the_next_attempt(
-    here: Place, client: Client
-) -> None:
+def test_key_of_a_killed_process_can_be_retried(here: Place, client: Client) -> None:
     ended = subprocess.run([sys.executable, "-c", KILLED, str(here.folder)], timeout=60)
     assert ended.returncode == -9
     assert here.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
@@ -231,7 +227,7 @@ def test_a_key_is_remembered_for_a_day(here: Place, client: Client) -> None:
 
 
 @proves("http.idempotency-key")
-def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client) -> None:
+def test_stored_replies_are_not_readable_in_files(here: Place, client: Client) -> None:
     name, key = "zqreplycanary", "zqkeycanary"
     response = keyed(client, key, name)
     assert name.encode() in response.body
@@ -245,9 +241,7 @@ def test_nothing_of_a_reply_can_be_read_in_the_files(here: Place, client: Client
 
 
 @proves("http.idempotency-key")
-def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
-    here: Place, client: Client
-) -> None:
+def test_upload_fingerprint_ignores_the_encoding(here: Place, client: Client) -> None:
     def sent(body: bytes, boundary: str = BOUNDARY) -> Response:
         return client.send(
             "POST",
@@ -271,18 +265,14 @@ def test_an_upload_is_known_by_what_it_holds_and_not_by_how_it_was_wrapped(
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "schlüssel", "a\tb", "\x7f"])
-def test_what_is_no_key_is_refused_before_anything_is_done(
-    here: Place, client: Client, key: str
-) -> None:
+def test_invalid_key_is_refused_first(here: Place, client: Client, key: str) -> None:
     response = keyed(client, key)
 
     assert response.status == 400
     assert worlds(here) == ["w"]
 
 
-def test_a_request_that_changes_nothing_needs_no_key_and_keeps_none(
-    here: Place, client: Client
-) -> None:
+def test_reading_request_stores_no_key(here: Place, client: Client) -> None:
     for name in ("a", "b"):
         headers = [("idempotency-key", "k")]
         response = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)

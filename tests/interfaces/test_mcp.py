@@ -45,7 +45,7 @@ QUESTION = "Who had the key to the tower?"
 
 @pytest.fixture(scope="module")
 def ann(library: Path) -> Iterator[Session]:
-    """A reader who has come to the end of the second chapter of one book."""
+    """A reader at the end of the second chapter of a book."""
     with session(command(library, "--reader", "ann"), library.parent / "ann.log") as connected:
         yield connected
 
@@ -57,7 +57,7 @@ def owner(library: Path) -> Iterator[Session]:
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as it looks after a journey in JSON."""
+    """Return a value after a round trip through JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -69,11 +69,11 @@ def timeless(bundle: Any) -> Any:
     return result
 
 
-# What there is
+# Lists
 
 
 @proves("mcp.no-position-argument")
-def test_no_tool_of_a_reader_takes_a_position_or_a_reader(ann: Session) -> None:
+def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
     schemas = {name: tool.input_schema for name, tool in ann.tools().items()}
 
     assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
@@ -120,9 +120,7 @@ def test_every_type_of_a_result_has_a_description(ann: Session, owner: Session) 
 
 
 @proves("mcp.text-as-data", "reading.every-surface")
-def test_what_a_server_says_of_itself_holds_nothing_out_of_a_book(
-    ann: Session, owner: Session
-) -> None:
+def test_server_description_has_no_document_text(ann: Session, owner: Session) -> None:
     for server in (ann, owner):
         said = json.dumps([tool.model_dump() for tool in server.tools().values()])
         said += str(server.instructions())
@@ -131,7 +129,7 @@ def test_what_a_server_says_of_itself_holds_nothing_out_of_a_book(
             assert word not in said
 
 
-def test_neither_server_has_the_tools_of_the_other(ann: Session, owner: Session) -> None:
+def test_readers_and_owners_have_different_tools(ann: Session, owner: Session) -> None:
     for server, name in ((ann, "search"), (ann, "retrieve"), (owner, "retrieve_context")):
         with pytest.raises(MCPError) as refusal:
             server.call(name, query=QUESTION)
@@ -182,7 +180,7 @@ def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> N
         assert word not in result.model_dump_json()
 
 
-def test_the_position_is_told_for_the_current_and_for_a_named_book(ann: Session) -> None:
+def test_position_of_current_and_named_book(ann: Session) -> None:
     current = found_in(ann.call("get_reading_position"))
     named = found_in(ann.call("get_reading_position", book="lamp.md"))
 
@@ -225,9 +223,7 @@ def test_a_reader_without_any_position_can_read_nothing(library: Path, mode: str
 
 
 @proves("mcp.no-position-argument", "store.second-process")
-def test_what_the_owner_sets_is_seen_by_the_next_call_of_every_server(
-    ann: Session, library: Path
-) -> None:
+def test_new_position_is_seen_by_every_server(ann: Session, library: Path) -> None:
     with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
         before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
         with truespan.open(library) as opened:
@@ -246,7 +242,7 @@ def test_what_the_owner_sets_is_seen_by_the_next_call_of_every_server(
 
 
 @proves("reading.non-interference")
-def test_what_lies_ahead_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
+def test_unread_text_does_not_change_mcp_replies(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("w")
     reader = world.reader("ann")
@@ -417,7 +413,7 @@ def test_the_owners_arguments_are_checked_as_well(
 # The authority behind the tools
 
 
-def test_what_cannot_be_served_is_refused_before_it_is(library: Path) -> None:
+def test_unservable_library_is_refused_at_start(library: Path) -> None:
     with pytest.raises(WorldNotFound):
         open_narrowed(library, "nowhere", None)
     with pytest.raises(InvalidArgument):
@@ -427,7 +423,7 @@ def test_what_cannot_be_served_is_refused_before_it_is(library: Path) -> None:
 
 
 @proves("authority.only-narrows")
-def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
+def test_reader_authority_allows_nothing_else(library: Path) -> None:
     with open_narrowed(library, "w", " ann ")[0] as narrow:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)
@@ -447,7 +443,7 @@ def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
 
 
 @proves("authority.only-narrows")
-def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path) -> None:
+def test_owner_tools_read_one_world_only(library: Path) -> None:
     with open_narrowed(library, "w", None)[0] as narrow:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)

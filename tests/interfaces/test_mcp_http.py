@@ -44,10 +44,10 @@ from truespan.types.request import FILTER_NAMES, PassageArguments, RetrievalRequ
 
 QUESTION = "Who had the key to the tower?"
 FOREIGN = (*UNREAD, "Elsewhere", "gardener", "spade")
-"""Words that the reader has not read: what lies ahead, and a book without a position."""
+"""Unread words: past the position, and in a book without a position."""
 OUT_OF_BOOKS = ("Osric", "Lamp", "Keeper", "Storm", *FOREIGN)
 READ_UNTIL, LAST = 8, 11
-"""The last sentence that the reader has read, and the last one of the book."""
+"""The last sentence read, and the last sentence of the book."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def over(way: str, at: Address, token: str | None, pipe: list[str], log: Path) -
 
 @pytest.fixture(scope="module")
 def ann(way: str, at: Address, token: str, library: Path) -> Iterator[Session]:
-    """A reader who has come to the end of the second chapter of one book."""
+    """A reader at the end of the second chapter of a book."""
     pipe = command(library, "--reader", "ann")
     with over(way, at, token, pipe, library.parent / f"ann-{way}.log") as found:
         yield found
@@ -116,7 +116,7 @@ def refusal_of(session: Session, uri: str) -> tuple[int, str, Any]:
 
 
 @proves("mcp.no-position-argument")
-def test_no_tool_takes_a_position_or_a_reader(ann: Session, owner: Session) -> None:
+def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> None:
     reading = {name: tool.input_schema for name, tool in ann.tools().items()}
     owning = {name: tool.input_schema for name, tool in owner.tools().items()}
     options = PassageArguments.__annotations__
@@ -189,7 +189,7 @@ def test_owner_setting_applies_to_an_open_session(ann: Session, opened: truespan
 
 
 @proves("mcp.text-as-data", "reading.every-surface")
-def test_what_is_listed_is_named_by_doc_id_and_shown_path_alone(
+def test_resources_are_named_by_doc_id_and_path(
     ann: Session, owner: Session, opened: truespan.Library
 ) -> None:
     lamp, other = opened.world("w").documents.list()
@@ -207,9 +207,7 @@ def test_what_is_listed_is_named_by_doc_id_and_shown_path_alone(
 
 
 @proves("reading.never-past-position", "reading.every-surface")
-def test_a_reader_gets_any_sentences_that_were_read_and_no_others(
-    ann: Session, opened: truespan.Library
-) -> None:
+def test_reader_resources_stop_at_the_position(ann: Session, opened: truespan.Library) -> None:
     (uri,) = ann.resources()
     texts = [one.text for one in opened.world("w").documents.sentences("lamp.md").sentences]
     absent = refusal_of(ann, "truespan://documents/nowhere/sentences/0-0")
@@ -249,7 +247,7 @@ def test_a_reader_gets_any_sentences_that_were_read_and_no_others(
         "",
     ],
 )
-def test_what_lies_ahead_is_answered_for_as_what_does_not_exist(ann: Session, address: str) -> None:
+def test_unread_resources_are_reported_as_absent(ann: Session, address: str) -> None:
     assert refusal_of(ann, address) == refusal_of(ann, "truespan://documents/nowhere")
 
 
@@ -357,7 +355,7 @@ def test_prompts_say_what_they_take_and_fill_it_in(ann: Session, owner: Session)
     ],
     ids=str,
 )
-def test_a_prompt_that_is_not_there_or_filled_in_wrongly_is_refused(
+def test_unknown_or_invalid_prompt_is_refused(
     ann: Session, name: str, arguments: dict[str, str]
 ) -> None:
     with pytest.raises(MCPError) as refused:
@@ -366,13 +364,11 @@ def test_a_prompt_that_is_not_there_or_filled_in_wrongly_is_refused(
     assert refused.value.error.code == -32602
 
 
-# All of it
+# Everything
 
 
 @proves("reading.never-past-position", "reading.every-surface", "mcp.text-as-data")
-def test_no_byte_that_a_reader_is_sent_holds_what_was_not_read(
-    opened: truespan.Library, token: str
-) -> None:
+def test_mcp_sends_a_reader_no_unread_text(opened: truespan.Library, token: str) -> None:
     with serving(opened, AnonymousAccess()) as alone:
         for mode in ("legacy", "auto"):
             with connected(alone.url, token, mode) as session:
@@ -389,7 +385,7 @@ def test_no_byte_that_a_reader_is_sent_holds_what_was_not_read(
 
 
 def everything(session: Session) -> None:
-    """Ask a reader's server for all that it has, and for what it must not give."""
+    """Request everything from a reader's server, including what it must not return."""
     session.tools()
     session.templates()
     for prompt in session.prompts():

@@ -1,4 +1,4 @@
-"""The MCP server as a process: what comes out of it, how it starts, and how it ends."""
+"""The MCP server as a process: output, start and end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def retrieve(self, query, **settings):
 untouched, Reader.retrieve = Reader.retrieve, retrieve
 sys.exit(run(sys.argv[1:]))
 """
-"""A server in which the engine prints, breaks, or does not come back, when a query says so."""
+"""A server whose engine prints, fails or blocks, depending on the query."""
 
 
 def sabotaged(library: Path) -> list[str]:
@@ -56,17 +56,17 @@ def sabotaged(library: Path) -> list[str]:
 
 @pytest.fixture
 def gate(library: Path) -> Iterator[Path]:
-    """A pipe at which a sabotaged engine waits; it can be opened once the engine stands there."""
+    """A pipe that blocks the engine until it is opened."""
     path = library.parent / "gate"
     os.mkfifo(path)
     yield path
     path.unlink()
 
 
-# What comes out
+# Output
 
 
-def test_nothing_but_the_protocol_reaches_standard_output(library: Path) -> None:
+def test_standard_output_has_only_the_protocol(library: Path) -> None:
     with bare(*sabotaged(library), fresh=True) as server:
         server.greet()
         server.send_call(1, "retrieve_context", query="print the key")
@@ -100,7 +100,7 @@ def test_an_unforeseen_error_is_one_code_and_tells_nothing(library: Path) -> Non
 
 
 @proves("errors.no-secrets")
-def test_what_the_sdk_logs_is_shown_without_what_was_filled_in() -> None:
+def test_sdk_logs_have_no_arguments() -> None:
     record = logging.LogRecord(
         "mcp", logging.ERROR, "", 0, "bad result %r", ("Quillfeather",), broken("postmistress")
     )
@@ -115,7 +115,7 @@ def broken(text: str) -> Any:
         return sys.exc_info()
 
 
-def test_a_line_that_is_no_message_is_answered_and_the_next_one_served(library: Path) -> None:
+def test_malformed_line_gets_an_error_reply(library: Path) -> None:
     with bare("-m", "truespan", *command(library, "--reader", "ann")) as server:
         for line in ("no JSON at all", '{"jsonrpc": "2.0"}', "[]", ""):
             server.send_line(line)
@@ -151,7 +151,7 @@ def test_a_call_that_is_given_up_harms_no_other(library: Path, gate: Path) -> No
     assert (code, errors) == (0, "")
 
 
-# How it starts
+# Start
 
 
 @pytest.mark.parametrize("options", [[], ["--reader", "ann", "--owner"]], ids=["neither", "both"])
@@ -166,7 +166,7 @@ def test_a_server_is_for_a_reader_or_for_the_owner_and_says_so(
     assert "--owner" in err
 
 
-def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: Path) -> None:
+def test_mcp_without_a_library_ends_with_one_line(library: Path) -> None:
     nowhere = command(library, "--reader", "ann", world="nowhere")
     unnamed = ["mcp", "--library", str(library), "--owner"]
     for arguments, said in (
@@ -174,7 +174,7 @@ def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: P
         (unnamed, "truespan: There are 2 worlds here: beside, w."),
     ):
         with bare("-m", "truespan", *arguments) as server:
-            # It is asked, its input stays open, and it ends without an answer.
+            # It gets a request, its input stays open, and it ends without a reply.
             server.send({"id": 0, "method": "initialize", "params": HELLO})
             code = server.process.wait(timeout=60)
             _, errors = server.leave()
@@ -184,7 +184,7 @@ def test_a_server_with_nothing_to_serve_ends_with_one_line_and_a_code(library: P
         assert errors.count("\n") == 1
 
 
-def test_nothing_of_the_engine_is_loaded_before_the_client_is_answered() -> None:
+def test_engine_is_not_loaded_before_the_first_reply() -> None:
     heavy = "{'numpy', 'onnxruntime', 'apsw', 'tokenizers', 'qdrant_edge', 'rich', 'sentencex'}"
     script = f"import sys, truespan.mcp.stdio; sys.exit(str({heavy} & set(sys.modules)))"
 
@@ -219,7 +219,7 @@ def test_the_configuration_that_the_pages_show_starts_a_server(library: Path) ->
         assert started.leave() == (0, "")
 
 
-def test_the_configuration_that_is_printed_starts_a_server_from_any_folder(
+def test_printed_configuration_starts_a_server(
     library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(library.parent)
@@ -275,13 +275,13 @@ def test_a_configuration_that_could_not_work_is_not_printed(
 
 
 def configuration(page: Path) -> dict[str, Any]:
-    """Return what a page shows for a client to be told."""
+    """Return the configuration that a page shows for a client."""
     block = re.search(r"^```json\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert block
     return json.loads(block[1])
 
 
-# How it ends
+# End
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without asking")
@@ -341,7 +341,7 @@ def test_the_inspector_lists_and_calls_the_tools(library: Path) -> None:
 
 
 def test_the_sdk_loads_no_web_server_unless_there_is_one() -> None:
-    """One that is loaded is told by the SDK's streams how it ends."""
+    """The SDK's streams watch a loaded server for its end."""
     patched = "sys.modules['sse_starlette.sse'].AppStatus.original_handler is not None"
     rows = {
         "import sys, truespan.mcp.stdio": "['False', 'False']",

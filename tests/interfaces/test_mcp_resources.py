@@ -1,4 +1,4 @@
-"""Resources without a server: pages of them, and that they depend on nothing that lies ahead."""
+"""Resources without a server: pages, and independence from unread text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READER, WORLD = READER_ROLE.resources, OWNER_ROLE.resources
 
 
 def all_that_can_be_read(reader: Reader) -> list[bytes]:
-    """Return every answer that addresses of a book can give, refusals too."""
+    """Return the reply for every URI of a book, including refusals."""
     found = [
         resources.list_resources(READER, None, reader),
         resources.complete_argument(READER, "doc_id", "", reader),
@@ -35,7 +35,7 @@ def all_that_can_be_read(reader: Reader) -> list[bytes]:
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_what_lies_ahead_changes_no_byte_of_any_resource(tmp_path: Path) -> None:
+def test_unread_text_does_not_change_resources(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("w")
     world.ingest(here.write("lamp.md", BOOK), kind="book")

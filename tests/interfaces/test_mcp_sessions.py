@@ -1,4 +1,4 @@
-"""Who may use MCP over HTTP, as whom, and whose a session is."""
+"""Access to MCP over HTTP: targets, roles and owners of sessions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def outcome(found: Target) -> tuple[str, str | None]:
     return found.role.name, found.caller.reader
 
 
-# Which world, and as whom
+# Targets
 
 
 @proves("authority.only-narrows")
@@ -101,9 +101,7 @@ def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> N
     )
 
 
-def test_opening_too_many_sessions_ends_the_oldest_of_that_caller_only(
-    here: Here, at: Address
-) -> None:
+def test_too_many_sessions_end_the_callers_oldest(here: Here, at: Address) -> None:
     careless, careful = token(here, worlds="one"), token(here, worlds="one")
     kept = at.begin(careful)
     ended = at.begin(careless)
@@ -136,7 +134,7 @@ def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> 
 
 
 @proves("authority.empty-means-nothing")
-def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
+def test_ambiguous_target_is_refused_with_advice(here: Here) -> None:
     both = authority(here, "one", "two/2")
     with pytest.raises(CallerError, match="/mcp/WORLD"):
         chosen(here, both)
@@ -157,7 +155,7 @@ def test_what_cannot_be_chosen_is_refused_with_what_to_do(here: Here) -> None:
 
 
 @proves("authority.only-narrows")
-def test_without_a_token_there_is_what_the_operator_said_and_no_more(here: Here) -> None:
+def test_anonymous_access_is_what_the_operator_chose(here: Here) -> None:
     def response(*named: str, **said: Any) -> Target:
         return chosen(here, OWNER, *named, token=None, response=AnonymousAccess(**said))
 
@@ -190,9 +188,7 @@ def test_a_refusal_is_a_problem_that_says_what_to_do(here: Here, at: Address) ->
     assert at.post(GREETING, path="/one/ann/more").status_code == 404
 
 
-def test_a_foreign_world_is_answered_for_as_one_that_does_not_exist(
-    here: Here, at: Address
-) -> None:
+def test_foreign_world_is_reported_as_absent(here: Here, at: Address) -> None:
     one = token(here, worlds="one")
     answers = [at.post(GREETING, one, f"/{name}") for name in ("empty", "absent", "two%2F2")]
 
@@ -204,9 +200,7 @@ def test_a_foreign_world_is_answered_for_as_one_that_does_not_exist(
     assert len(set(bodies)) == 1
 
 
-def test_a_world_whose_name_has_a_slash_is_chosen_by_its_encoded_name(
-    here: Here, at: Address
-) -> None:
+def test_world_with_a_slash_is_selected_by_encoded_name(here: Here, at: Address) -> None:
     both = token(here, worlds=["one", "two/2"])
 
     with connected(f"{at.url}/two%2F2", both) as session:
@@ -215,7 +209,7 @@ def test_a_world_whose_name_has_a_slash_is_chosen_by_its_encoded_name(
     assert found["world"] == here.library.world("two/2").id
 
 
-# Whose a session is
+# Owners of sessions
 
 
 def test_session_belongs_to_the_token_that_opened_it(here: Here, at: Address) -> None:
@@ -362,7 +356,7 @@ def test_request_admitted_by_the_gateway_passes_host_check(here: Here, at: Addre
         assert at.post(GREETING, one, **names).status_code == 200
 
 
-def test_neither_the_command_line_nor_the_mount_loads_the_protocol() -> None:
+def test_mcp_sdk_is_not_loaded_before_its_first_request() -> None:
     script = (
         "import sys, truespan.cli, truespan.http.mcp; "
         "sys.exit(str({'mcp', 'mcp_types', 'pydantic', 'starlette'} & set(sys.modules)))"

@@ -1,4 +1,4 @@
-"""Keys at MCP over HTTP: the same walls as at every other call of the server."""
+"""Tokens at MCP over HTTP: the same isolation as in every other operation."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def silent(response: Response, asked: Message, secrets: list[bytes]) -> None:
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_over_mcp_what_is_foreign_and_what_is_absent_get_the_same_bytes(
+def test_mcp_foreign_and_absent_replies_are_equal(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     made = estate(tmp_path_factory.mktemp("estate") / "library")
     asked = [*everything(made, inside=False), *everything(made, inside=True)]
-    # At these addresses nothing is asked twice in two ways.
+    # Equal requests are sent once.
     asked = list({str(one) + repr(one.params): one for one in asked}.values())
 
     def replies(client: Client) -> list[tuple[str, Message, Response]]:
@@ -150,7 +150,7 @@ HOSTILE = (
 
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("spelled", HOSTILE, ids=lambda one: one[:24])
-def test_over_mcp_no_name_in_an_address_leads_anywhere_else(made: Estate, spelled: str) -> None:
+def test_mcp_hostile_names_in_paths_are_refused(made: Estate, spelled: str) -> None:
     with serve_library(made.here.library, CLOSED) as client:
         for path in (f"/mcp/{spelled}", f"/mcp/{OWN}-world/{spelled}", f"/mcp/{spelled}/x"):
             for kind in ("read", "a reader", "administer+follow+read+write"):

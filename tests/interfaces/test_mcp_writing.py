@@ -82,11 +82,11 @@ def here(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-# Who gets them
+# Roles
 
 
 @proves("mcp.writes-opt-in", "mcp.no-position-argument")
-def test_only_what_operator_and_token_both_allow_is_offered(here: Place) -> None:
+def test_writing_tools_need_operator_and_token(here: Place) -> None:
     world = WorldId(here.library.world("w").id)
     everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(here.folder),))
     notes = WritePermissions(may_ingest=True)
@@ -220,9 +220,7 @@ def test_mcp_over_http_follows_permissions_of_tokens(
 
 
 @proves("mcp.writes-opt-in")
-def test_options_that_do_not_go_together_are_refused_at_the_start(
-    library: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mcp_refuses_conflicting_options(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         (["--owner", "--may-move"], "--reader NAME"),
         (["--reader", "ann", "--may-ingest"], "--owner"),
@@ -241,7 +239,7 @@ def test_options_that_do_not_go_together_are_refused_at_the_start(
 
 
 @proves("mcp.writes-opt-in", "reading.never-past-position")
-def test_a_position_moves_both_ways_and_the_result_says_what_was_before(here: Place) -> None:
+def test_set_position_moves_both_ways_and_reports_before(here: Place) -> None:
     ann = Caller(here, "ann", MOVE)
 
     forward = ann.call("set_position", through_chapter="Two")
@@ -315,7 +313,7 @@ def test_reader_with_permission_lists_books_and_begins_one(here: Place) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_a_note_can_be_found_at_once_and_replaces_nothing_unasked(here: Place) -> None:
+def test_note_is_searchable_and_replaces_only_on_request(here: Place) -> None:
     owner = Caller(here, None, WritePermissions(may_ingest=True))
     world = here.library.world("w")
 

@@ -258,7 +258,7 @@ def test_the_same_mistake_gets_the_same_code_at_every_door(
         assert (one.code, one.retryable) == (code, False), name
 
 
-def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
+def test_why_not_and_jobs_are_equal_on_every_interface(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
     world = opened.world("w")
@@ -304,7 +304,7 @@ def test_unrelated_selection_is_the_same_failure_everywhere(
 
 
 @proves("mcp.retrieval")
-def test_a_server_process_gives_a_model_what_every_other_door_gives(
+def test_mcp_process_gives_the_results_of_other_interfaces(
     interfaces: list[Any], library: Path, tmp_path: Path
 ) -> None:
     given = {"query": QUESTION, "top_k": 3}

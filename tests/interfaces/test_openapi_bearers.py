@@ -20,7 +20,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("caller", in_test_or_prove(BEARERS[:2], BEARERS))
 def test_fuzzer_finds_nothing_as_a_bearer(caller: str, library: Path, tmp_path: Path) -> None:
-    # Whoever is always refused gets nothing to go on with; `test_tenants.py` has such callers too.
+    # A caller who is always refused cannot explore; `test_tenants.py` covers such callers.
     more = "" if "revoked" in caller else ",stateful"
     phases = in_test_or_prove("fuzzing", f"examples,fuzzing{more}")
     # In `make test` each bearer makes the calls that are not refused at once.

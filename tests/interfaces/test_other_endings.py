@@ -56,7 +56,7 @@ CLOSED = ServerOptions(auth=AuthPolicy(needs_token=True), sessions=False)
 
 
 def with_figures(side: int) -> bytes:
-    """Return a document with a figure that was read, and one that was not."""
+    """Return a document with a read and an unread figure."""
     read = [text for paragraphs in READ.values() for text in paragraphs]
     ahead = ["Wilhelmina laughed.", "Ottokar ran. Nobody followed."][side:]
     body = [p(r(f"<w:t>{text}</w:t>")) for text in read + ahead]
@@ -80,7 +80,7 @@ CHOSEN = [
     ),
     *("figures.docx", next(name for name in BOOKS if name.endswith("pdf"))),
 ]
-"""Books about which everything is asked; about the others, a few things."""
+"""Books for which every request is sent; for others, a few."""
 TEXTS = [name for name in CHOSEN if name.endswith(("txt", "md"))]
 
 
@@ -92,7 +92,7 @@ def some_queries(*place: str) -> tuple[str, ...]:
 
 @dataclass
 class Side:
-    """One of the two libraries, and the ways to ask it."""
+    """One of the two libraries with its interfaces."""
 
     number: int
     folder: Path
@@ -104,13 +104,13 @@ class Side:
     names: list[Names] = field(default_factory=list)
 
     def prompts(self) -> list[Any]:
-        """Return what the chat model was sent since the last time."""
+        """Return the requests to the chat model since the last call."""
         sent, self.chat.asked[:] = self.chat.questions, []
         return sent
 
 
 def fill(library: truespan.Library, sources: Path, side: int) -> None:
-    """Ingest the books of a side, and put the reader at the last sentence that both have."""
+    """Ingest the books of a side, and set the reader to the last common sentence."""
     world = library.world("w")
     for name, versions in BOOKS.items():
         (sources / name).write_bytes(versions[side])
@@ -123,7 +123,7 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
 
 
 def names_of(library: truespan.Library) -> list[Names]:
-    """Return the names of what a reader knows, and of what a reader cannot know."""
+    """Return the names of read and of unread things."""
     world = library.world("w")
     unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).results[0].chunk_id
     job, found = world.jobs.list()[0].id, list[Names]()
@@ -176,7 +176,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
 
 
 def settled(value: Any) -> Any:
-    """Return data without what may differ from one request to the next like it."""
+    """Return data without members that may differ between equal requests."""
     if isinstance(value, dict):
         return {k: None if k in VOLATILE_MEMBERS else settled(v) for k, v in value.items()}
     if isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value):
@@ -207,7 +207,7 @@ def shown(response: Response) -> tuple[object, ...]:
 def compare(
     sides: tuple[Side, Side], rows: dict[str, Callable[[Side], Any]], *, least: int
 ) -> dict[str, Any]:
-    """Ask both sides each row and report every difference, also in what the model was sent."""
+    """Send each row to both sides and report every difference, also in requests to the model."""
     different, results = list[str](), dict[str, Any]()
     for name, ask in rows.items():
         first, second = ((ask(side), side.prompts()) for side in sides)
@@ -222,7 +222,7 @@ def compare(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_what_the_library_returns_to_a_reader(
+def test_library_replies_do_not_depend_on_the_ending(
     sides: tuple[Side, Side],
 ) -> None:
     def row(act: Callable[[Any], Any]) -> Callable[[Side], Any]:
@@ -273,7 +273,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Side]) -> None:
+def test_http_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> None:
     asked: dict[str, Any] = {}
     for names in sides[0].names:
         for call in OPERATIONS:
@@ -314,7 +314,7 @@ def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Sid
 
 
 def mcp_messages(sides: tuple[Side, Side]) -> dict[str, Any]:
-    """Return everything that the protocol can be asked, about every other book or each."""
+    """Return every request of the protocol, for each book or every second book."""
     asked: dict[str, Any] = {}
     for names in sides[0].names[:: in_test_or_prove(4, 2)]:
         for query in some_queries(names.book):
@@ -324,7 +324,7 @@ def mcp_messages(sides: tuple[Side, Side]) -> dict[str, Any]:
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_a_byte_of_mcp_over_http(sides: tuple[Side, Side]) -> None:
+def test_mcp_over_http_does_not_depend_on_the_ending(sides: tuple[Side, Side]) -> None:
     rows = {
         name: lambda side, one=one: shown(one.sent(side.http, side.token))
         for name, one in mcp_messages(sides).items()
@@ -336,7 +336,7 @@ def test_no_other_end_changes_a_byte_of_mcp_over_http(sides: tuple[Side, Side]) 
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_a_line_of_mcp_over_standard_output(
+def test_mcp_over_pipes_does_not_depend_on_the_ending(
     sides: tuple[Side, Side],
 ) -> None:
     def row(method: str, params: dict[str, Any]) -> Callable[[Side], Any]:
@@ -364,7 +364,7 @@ def test_no_other_end_changes_a_line_of_mcp_over_standard_output(
 
 
 @proves("reading.non-interference", "reading.every-surface")
-def test_no_other_end_changes_a_byte_of_the_command_line(
+def test_command_line_does_not_depend_on_the_ending(
     sides: tuple[Side, Side], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def row(*arguments: str) -> Callable[[Side], Any]:

@@ -1,4 +1,4 @@
-"""A configured reranker through library, command line, HTTP and MCP, and what they say of it."""
+"""A configured reranker through library, command line, HTTP and MCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`truespan serve` as a process: how it begins, what it refuses, and how it ends."""
+"""`truespan serve` as a process: start, refusals and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def client_of(server: Served) -> Client:
     return Client(int(server.address.rsplit(":", 1)[1].strip("/")))
 
 
-# What cannot be served
+# Refusals
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, Any]:
-    """Return the exit code, the one line and the error's code of a server that does not start."""
+    """Return the exit code, the line and the error code of a server that does not start."""
     capsys.readouterr()
     code = run(["serve", *arguments])
     said = capsys.readouterr()
@@ -63,7 +63,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 
 @proves("http.local-and-checked")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "lamp.example"])
-def test_nobody_else_is_let_in_while_there_is_no_token(
+def test_serve_on_other_addresses_needs_a_token(
     empty: Path, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
     code, said, name = refused(capsys, "--library", str(empty), "--host", host, "--port", "0")
@@ -107,13 +107,13 @@ def test_a_port_that_is_taken_is_named(empty: Path, capsys: pytest.CaptureFixtur
         (["--no-such"], "invalid_argument"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(
+def test_invalid_serve_options_are_refused_in_one_line(
     empty: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: str
 ) -> None:
     assert refused(capsys, "--library", str(empty), *options)[::2] == (2, code)
 
 
-def test_mcp_without_a_token_needs_a_world_where_there_is_not_exactly_one(
+def test_serve_needs_a_world_for_mcp_without_a_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for names in ((), ("one", "two")):
@@ -125,7 +125,7 @@ def test_mcp_without_a_token_needs_a_world_where_there_is_not_exactly_one(
             assert (code, name) == (2, "world_not_named")
 
 
-def test_no_library_and_no_sense_in_its_settings_are_told_in_one_line(
+def test_serve_reports_a_missing_library_in_one_line(
     empty: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -140,12 +140,12 @@ def test_no_library_and_no_sense_in_its_settings_are_told_in_one_line(
     assert not (tmp_path / "absent").exists()
 
 
-# A server at work
+# Running servers
 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAiChatServer]:
-    """A chat model that speaks a first word, and the rest when it is told to."""
+    """A chat model that sends a first word, and the rest when it is released."""
     with OpenAiChatServer() as running:
         for name, value in {
             "chat_provider": "openai",
@@ -200,7 +200,7 @@ def test_ending_server_finishes_requests_and_takes_no_more(
     go_on = threading.Event()
 
     def words() -> Iterator[bytes]:
-        # Only what is longer than a refusal may be is streamed at once.
+        # Only text longer than a refusal is streamed at once.
         yield from model.spoken("It hung from ", "a red cord. ", f"{'So it was said. ' * 6}")
         assert go_on.wait(60)
         yield from model.spoken("That is all.")
@@ -274,9 +274,7 @@ def test_an_upload_that_a_signal_cuts_short_leaves_nothing(
     assert left == []
 
 
-def test_two_workers_answer_alike_and_one_that_is_killed_is_begun_again(
-    library: Path, tmp_path: Path
-) -> None:
+def test_serve_restarts_a_killed_worker(library: Path, tmp_path: Path) -> None:
     with truespan.open(library) as opened:
         expected = settled(opened.world("w").search(QUESTION))
 
@@ -302,7 +300,7 @@ def test_two_workers_answer_alike_and_one_that_is_killed_is_begun_again(
 
 
 def workers_of(parent: int) -> list[int]:
-    """Return the processes that serve for a server."""
+    """Return the worker processes of a server."""
     listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [int(pid) for pid in listed if "spawn_main" in _command_of(pid)]
 

@@ -1,4 +1,4 @@
-"""What `truespan serve` tells its operator: the lines at its start, and the log of requests."""
+"""Messages of `truespan serve`: its start, and the log of requests."""
 
 from __future__ import annotations
 

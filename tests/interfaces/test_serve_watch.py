@@ -1,4 +1,4 @@
-"""Folders that a server watches: in step while it runs, and left alone once it has stopped."""
+"""Watched folders of a server: changes are ingested until it stops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_folder_is_kept_in_step_while_the_server_runs(here: Place, tmp_path: P
     here.library.close()
 
 
-def test_what_cannot_be_watched_is_refused_before_the_server_starts(
+def test_serve_refuses_unwatchable_folders(
     here: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here.library.create_world("w")

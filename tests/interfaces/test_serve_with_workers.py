@@ -1,4 +1,4 @@
-"""A server on a library in PostgreSQL: what is uploaded to it is done by a worker elsewhere."""
+"""A server on a library in PostgreSQL: uploads are ingested by a worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Terminal:
 
 
 def told_of(server: Served, job: str) -> list[str]:
-    """Return the states that the events of a job tell of, until it is over."""
+    """Return the states in the events of a job until it is over."""
     address = f"{server.address}v1/worlds/w/jobs/{job}/events"
     states = []
     with httpx2.stream("GET", address, timeout=TIMEOUT) as reply:

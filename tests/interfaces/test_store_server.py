@@ -31,7 +31,7 @@ def terminal(
     monkeypatch: pytest.MonkeyPatch,
     database: Database,
 ) -> Iterator[Terminal]:
-    """A terminal on a library that names a database whose tables are yet to be made."""
+    """A terminal on a library with a database without tables."""
     monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
     (tmp_path / "library").mkdir()
     for name, url in (("url", database.url), ("owner", database.owner_url)):
@@ -44,7 +44,7 @@ def terminal(
         library._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_the_whole_way_through_the_command_line_with_the_store_on_a_server(
+def test_command_line_works_with_a_store_server(
     terminal: Terminal,
 ) -> None:
     terminal.write("night.txt", NIGHT)
@@ -92,7 +92,7 @@ def test_a_receipt_claims_nothing_of_the_files_of_a_server(
     assert (code, "Erased from every file" in out, "store server" in out) == (0, False, True)
 
 
-def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: Terminal) -> None:
+def test_command_line_follows_jobs_on_workers(terminal: Terminal) -> None:
     terminal.write("night.txt", NIGHT)
     terminal.write("broken.pdf", "no pdf")
     assert terminal("prepare-store")[0] == 0
@@ -102,7 +102,7 @@ def test_workers_do_what_the_command_line_submits_and_it_follows_them(terminal: 
     assert (code, "Queued as job" in out) == (0, True)
     code, listed = terminal.json("jobs", "list", "-w", "w")
     assert [job["state"] for job in listed["jobs"]] == ["queued"]
-    # The job, a share for each file, and what is left to do in the end.
+    # The job, a share for each file, and the final step.
     assert terminal.json("worker", "--once") == (0, {"carried_out": 4})
     code, listed = terminal.json("jobs", "list", "-w", "w")
     assert [(job["state"], job["counts"]["failed"]) for job in listed["jobs"]] == [("done", 1)]
@@ -192,7 +192,7 @@ def test_preparing_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert "file" in refusal.value.message
 
 
-def test_nothing_of_a_server_is_imported_for_a_library_in_a_file(tmp_path: Path) -> None:
+def test_file_library_imports_no_server_modules(tmp_path: Path) -> None:
     script = (
         "import sys, truespan; truespan.open(sys.argv[1], create=True).close(); "
         "print([name for name in sys.modules if name.split('.')[0] in "

@@ -1,4 +1,4 @@
-"""Every key at every call: what is not for it does not exist, byte for byte."""
+"""Every token in every operation: what it may not see is reported as absent, byte for byte."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FREE = {
     "me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
     "reingestDocument",
 }  # fmt: skip
-"""What is not decided by one verb in one world; each is looked at by itself."""
+"""Operations whose permission is not one verb in one world; each has tests of its own."""
 NEEDS = {
     "read": {
         "listDocuments", "showDocument", "countFacets", "readSentences", "listChunks", "showChunk",
@@ -58,17 +58,17 @@ NEEDS = {
         "setDefaults",
     },
 }  # fmt: skip
-"""Written down a second time, so that a call which asks for too little does not go unnoticed."""
+"""A second list of permissions, so that an operation that asks for too little is noticed."""
 LOOKING = {"updateDocument", "deleteDocument", "setPosition", "repairWorld", "examineWorld"}
-"""What has to look at documents before it changes them."""
+"""Operations that look up documents before they change them."""
 JOBS = {"listJobs", "showJob", "followJob"}
-"""What callers who may write can see as well."""
+"""Operations that callers who may write can use as well."""
 CHANGING = {
     "uploadDocuments", "addSample", "reindex", "deleteWorld", "createWorld", "setPosition",
     "repairWorld", "examineWorld", "setDefaults", "deleteConversations",
     "deleteConversationsAsReader",
 }  # fmt: skip
-"""What would change the world if it were asked of it under a right name."""
+"""Operations that would change the world if their names were right."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def client(made: Estate) -> Iterator[Client]:
 
 
 def silent(response: Response, asked: Request | None, secrets: list[bytes]) -> None:
-    """Assert that a reply has nothing of the foreign world but what the request itself named."""
+    """Assert that a reply has nothing of the foreign world except names in the request."""
     everything = response.everything()
     for secret in secrets:
         if asked is None or not asked.names(secret):
@@ -94,7 +94,7 @@ def silent(response: Response, asked: Request | None, secrets: list[bytes]) -> N
 
 
 def reaching(call: Operation) -> bool:
-    """Say whether a call can name anything of a world beside the world."""
+    """Return whether an operation names a part of a world."""
     return call.path.count("{") > 1 or (call.body_type is not None and not call.writes)
 
 
@@ -133,7 +133,7 @@ def test_a_call_is_for_keys_that_have_its_verb_and_for_no_others(
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
-def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
+def test_foreign_and_absent_replies_are_equal(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     made = estate(tmp_path_factory.mktemp("estate") / "library")
@@ -153,7 +153,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
 
     def replies(client: Client) -> Iterator[tuple[str, Request, Response]]:
         for kind, key in made.keys.items():
-            # Two verbs together open nothing more than each by itself and all together.
+            # Two verbs allow what each allows, and no more.
             if kind.count("+") in (0, 3):
                 for one in asked:
                     yield kind, one, one.sent(client, key)
@@ -173,7 +173,7 @@ def test_what_is_foreign_and_what_is_absent_get_the_same_bytes(
 
 
 def harmless(one: Request, own: Names) -> bool:
-    """Say whether a request that succeeds leaves the own world as it was."""
+    """Return whether a successful request leaves the own world unchanged."""
     return not (one.call.writes and one.call.path.count("{") == 1 and own.world in one.target)
 
 
@@ -239,9 +239,7 @@ def test_a_key_whose_worlds_are_all_gone_sees_nothing_at_all(made: Estate, clien
 
 
 @proves("authority.only-narrows")
-def test_only_the_owner_makes_worlds_and_reads_what_is_counted_over_all(
-    made: Estate, client: Client
-) -> None:
+def test_only_the_owner_creates_worlds_and_reads_metrics(made: Estate, client: Client) -> None:
     for kind, key in made.keys.items():
         response = client.json("POST", "/v1/worlds", {"name": f"{FOREIGN}-world"}, token=key)
         assert response.code == "world_not_found", (kind, response.body)
@@ -283,9 +281,7 @@ def test_token_of_a_reader_is_limited_to_that_reader_and_world(
 
 
 @proves("authority.only-narrows")
-def test_what_is_refused_is_refused_before_its_body_is_looked_at(
-    made: Estate, client: Client
-) -> None:
+def test_forbidden_request_is_refused_before_its_body(made: Estate, client: Client) -> None:
     upload = by_name("uploadDocuments")
     names = made.names.changed(world=made.strange.world)
     headers = request(upload, names).headers

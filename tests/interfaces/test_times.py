@@ -25,7 +25,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def times_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give the members that are times, by name, wherever they are."""
+    """Yield all members that are times, by name."""
     if isinstance(value, list):
         for entry in value:
             yield from times_in(entry)
@@ -43,7 +43,7 @@ def require_iso(value: Any, *expected: str) -> None:
         assert time is None or ISO.fullmatch(time), (name, time)
 
 
-def test_a_time_is_written_in_utc_with_milliseconds_and_read_back() -> None:
+def test_time_is_written_in_utc_and_parsed_back() -> None:
     assert format_time(0.0) == "1970-01-01T00:00:00.000Z"
     assert format_time(1_769_851_800.25) == "2026-01-31T09:30:00.250Z"
     assert parse_time("2026-01-31T09:30:00.250Z") == 1_769_851_800.25

@@ -1,4 +1,4 @@
-"""`repair` and `doctor` on a library whose jobs are done by workers, from the command line."""
+"""`truespan repair` and `truespan doctor` on a library with workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def database() -> Database:
 def terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Database
 ) -> Iterator[Terminal]:
-    """A terminal on a library with a document, and with another world that holds nothing."""
+    """A terminal on a library with a document, and an empty world."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "url").write_text(database.url.reveal())
     (tmp_path / "library" / "truespan.toml").write_text('store_url_file = "url"\n')
@@ -53,14 +53,12 @@ def a_worker(terminal: Terminal) -> Iterator[None]:
 
 
 def damage(database: Database) -> None:
-    """Change a text that is stored, so that a search and the doctor find it."""
+    """Change a stored text, so that searches and the doctor notice it."""
     with database.admin() as admin:
         admin.execute("UPDATE truespan.chunks SET text = 'x'::bytea")
 
 
-def test_repairs_are_done_by_workers_and_the_command_follows_them(
-    terminal: Terminal, database: Database
-) -> None:
+def test_repair_runs_on_workers_and_is_followed(terminal: Terminal, database: Database) -> None:
     damage(database)
     assert terminal("search", "Where is the key?", "-w", "w")[0] == 0
     code, listed = terminal.json("jobs", "list", "-w", "w")
@@ -107,7 +105,7 @@ def test_the_doctor_looks_and_mends_in_the_background(
     assert (code, "jobs missing from the queue" in out) == (0, True)
 
 
-def test_a_job_of_upkeep_that_was_cancelled_is_resumed_by_a_worker(terminal: Terminal) -> None:
+def test_cancelled_maintenance_job_is_resumed_by_a_worker(terminal: Terminal) -> None:
     code, told = terminal.json("doctor", "--background", "--no-follow")
     job = told["jobs"][0]["job"]["id"]
     assert terminal("jobs", "cancel", job, "-w", "w")[0] == 0
@@ -118,15 +116,13 @@ def test_a_job_of_upkeep_that_was_cancelled_is_resumed_by_a_worker(terminal: Ter
     assert (code, "doctor done" in out) == (0, True)
 
 
-def test_what_makes_no_sense_in_the_background_is_refused(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_conflicting_background_options_are_refused(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal("doctor", "--background", "--plan-file", "plan.json")[0] == 2
     code, _, err = terminal("doctor", "--background", "-w", "absent")
     assert (code, "absent" in err) == (2, True)
 
 
-def test_a_library_in_a_file_has_no_background_of_other_processes(
+def test_background_is_refused_without_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alone = Terminal(tmp_path, capsys)

@@ -25,7 +25,7 @@ WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|\bcreat\(")
 
 
 def run_commands(place: Path, prefix: Sequence[str] = ()) -> Path:
-    """Make a library, ingest a book and search it, with an empty home; return the library.
+    """Create a library, ingest a book and search it, with an empty home; return the library.
 
     The search is repeated with the folders of XDG named. Variables that could turn telemetry off
     are left out, and one that turns it on is set.
@@ -65,7 +65,7 @@ def run_commands(place: Path, prefix: Sequence[str] = ()) -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """Where the commands ran, and the system calls of each process if they could be traced."""
+    """The folders of the commands, and their system calls if they could be traced."""
 
     place: Path
     library: Path
@@ -79,14 +79,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     strace = shutil.which("strace")
     if strace is None or subprocess.run([strace, "-o", "/dev/null", "true"]).returncode:
         return Ran(place, run_commands(place), None)
-    # A file for each process, so that no call is cut in two by those of another.
+    # One file for each process, so that calls are not interleaved.
     prefix = [strace, "-ff", "-qq", "-y", "-s", "4096", "-o", str(traces / "t"), "-e", CALLS]
     return Ran(place, run_commands(place, prefix), traces)
 
 
 @proves("files.nothing-outside")
 def test_nothing_is_written_to_the_home_or_current_folder(ran: Ran) -> None:
-    # The index process may have made its private folder among the temporary files.
+    # The index process may have created its private folder in the temporary folder.
     found = {path.relative_to(ran.place) for path in ran.place.rglob("*")}
     elsewhere = {str(path) for path in found if path.parts[0] not in (ran.library.name, "tmp")}
     assert elsewhere == {"home", "cwd", "lamp.md", *XDG}
@@ -94,7 +94,7 @@ def test_nothing_is_written_to_the_home_or_current_folder(ran: Ran) -> None:
 
 @proves("files.nothing-outside")
 @pytest.mark.skipif(sys.platform != "linux", reason="strace is for Linux")
-def test_no_system_call_writes_elsewhere_or_connects_to_a_network(ran: Ran) -> None:
+def test_commands_write_nowhere_else_and_use_no_network(ran: Ran) -> None:
     if ran.traces is None:
         pytest.skip("NO STRACE: system calls were not looked at; install strace and allow ptrace")
     # The socket of the index process is in /tmp where the path of TMPDIR is too long for it.

@@ -1,1 +1,1 @@
-"""The page as people use it: a real server, the real local model, and a headless Chromium."""
+"""Tests of the page with a real server, the real local model, and headless Chromium."""

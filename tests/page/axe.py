@@ -1,4 +1,4 @@
-"""axe-core, which finds what a screen reader or a keyboard would stumble over.
+"""axe-core, which finds accessibility violations.
 
 `make test-page` installs it with npm. Without npm, the tests that use it are skipped loudly.
 """
@@ -30,10 +30,10 @@ def require_axe() -> str:
 
 
 def violations(visit: Visit, where: str) -> list[str]:
-    """Return what axe-core objects to on the page as it is shown now."""
+    """Return the violations that axe-core finds on the current page."""
     if not visit.page.evaluate("Boolean(window.axe)"):
         visit.page.evaluate(require_axe())
-    # What is being loaded is dimmed, which is no violation.
+    # Content that is loading is dimmed, which is not a violation.
     found: list[str] = visit.page.evaluate(RUN)
     while found and (visit.page.evaluate(BUSY) or found != visit.page.evaluate(RUN)):
         expect(visit.find("[aria-busy=true]")).to_have_count(0)

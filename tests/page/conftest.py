@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium as Debian has it."""
+    """The Chromium of Debian."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("THE PAGE IS NOT TESTED: there is no chromium here; run 'make test-page'")
@@ -56,7 +56,7 @@ def harbour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def visits(browser: Browser) -> Iterator[Callable[..., Visit]]:
-    """Begin visits, and hold each against what is true of all when the test is over."""
+    """Yield a function that begins visits; each is checked when the test is over."""
     begun: list[Visit] = []
 
     def start(address: str, **context: object) -> Visit:

@@ -1,4 +1,4 @@
-"""What the tests read on the page: a small library, and the process that serves it."""
+"""The library of the page tests, and the process that serves it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHAPTERS = (
 BOOK = "# The Copper Heron\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in CHAPTERS)
 QUESTION = "Who took the key of the boathouse?"
 UNREAD = ("Wrenfield", "stationmaster", "signal box", "Signal Box")
-"""Words of the last chapter, which stand nowhere before it."""
+"""Words that occur only in the last chapter."""
 LAST_READ = 11
 """The last sentence of the second chapter; the title and each heading are sentences too."""
 BOUNDARY = "moving against the current."
@@ -58,7 +58,7 @@ SHOWN = "A gate with a crank"
 
 
 def png(width: int = 40, height: int = 24) -> bytes:
-    """Return a picture that a browser can show."""
+    """Return an image that a browser can show."""
     lines = b"".join(b"\0" + bytes((20, 120, 100)) * width for _ in range(height))
 
     def part(name: bytes, content: bytes) -> bytes:
@@ -92,7 +92,7 @@ def manual() -> bytes:
 
 
 def fill(folder: Path) -> Path:
-    """Make a library with a book, a manual with a figure, and a note with markup in it."""
+    """Create a library with a book, a manual with a figure, and a note with markup."""
     sources = folder / "sources"
     sources.mkdir()
     (sources / "heron.md").write_text(BOOK, "utf-8")
@@ -144,7 +144,7 @@ class Served:
 
 @contextmanager
 def served(library: Path, *options: str, **settings: str) -> Iterator[Served]:
-    """Serve a library from a process of its own, at a port that is free, with these settings."""
+    """Serve a library in a process, on a free port, with these settings."""
     command = [sys.executable, "-m", "truespan", "serve", "--port", "0", "--json", *options]
     with ForkedProcess(
         [*command, "--library", str(library)],
@@ -163,7 +163,7 @@ def served(library: Path, *options: str, **settings: str) -> Iterator[Served]:
 
 
 def address_of(process: subprocess.Popen[str]) -> str:
-    """Wait until the server says where it is."""
+    """Wait until the server prints its address."""
     assert process.stdout
     lines: list[str] = []
     while lines[-1:] != ["}\n"]:

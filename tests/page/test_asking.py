@@ -1,4 +1,4 @@
-"""Asking a whole world: context, answers, and why they came out so."""
+"""Asking a whole world: context, answers and their explanations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _place(note: dict[str, int]) -> tuple[int, int]:
     return note["document"], note["first_sid"]
 
 
-def test_the_mark_of_a_passage_names_the_hash_of_the_words_that_are_shown(visit: Visit) -> None:
+def test_passage_mark_names_the_hash_of_the_text(visit: Visit) -> None:
     visit.ask(QUESTION)
 
     card = visit.find("#panel-context .card").filter(has_text="heron.md").first
@@ -43,7 +43,7 @@ def test_the_mark_of_a_passage_names_the_hash_of_the_words_that_are_shown(visit:
     expect(card.locator(".verified")).to_have_attribute("title", re.compile(shown))
 
 
-def test_the_sentence_and_the_words_that_match_are_marked_and_in_view(visit: Visit) -> None:
+def test_matching_sentence_is_marked_and_in_view(visit: Visit) -> None:
     visit.find("#options summary").click()
     visit.find("#search-mode").select_option("auto")
     visit.ask(QUESTION)
@@ -81,7 +81,7 @@ def test_the_closest_passages_can_be_searched_for_as_well(visit: Visit) -> None:
     assert '"in_scope":0' in visit.bodies("/search")[1]
 
 
-def test_an_answer_cites_into_the_text_and_its_decision_stands_on_a_scale(visit: Visit) -> None:
+def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.find("#question").fill(QUESTION)
 
@@ -209,7 +209,7 @@ def test_second_question_replaces_the_one_under_way(
     expect(visit.find("#alerts")).to_be_empty()
 
 
-def test_a_citation_of_another_document_opens_it_and_lights_its_sentences(visit: Visit) -> None:
+def test_citation_opens_another_document(visit: Visit) -> None:
     visit.open("The Copper Heron")
     visit.ask("How is the sluice gate of the mill lifted?")
 

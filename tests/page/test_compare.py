@@ -1,4 +1,4 @@
-"""Comparing: the same question twice, who may see what of it, and an address that can be shared."""
+"""Comparing two sides of a question: unread text stays hidden, and the address can be shared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_page(visits: Callable[..., Visit], served: Served, fragment: str, **scr
     return visits(served.address + fragment, **(screen or DESK))
 
 
-def test_owner_and_reader_are_compared_and_what_lies_ahead_is_withheld(
+def test_comparison_with_a_reader_hides_unread_text(
     visits: Callable[..., Visit], library: Served
 ) -> None:
     visit = open_page(visits, library, "#view=compare")
@@ -68,7 +68,7 @@ def test_owner_and_reader_are_compared_and_what_lies_ahead_is_withheld(
     assert counted(visit, "withheld") == 1
     expect(rows.nth(1).locator(".compare-change")).to_contain_text("▲ 1")
     expect(visit.find(".compare-slopes svg line.moved")).to_have_count(rows.count() - 1)
-    # The text ahead is not on the page until it is asked for.
+    # Unread text is not on the page until it is requested.
     text = visit.find("#compare-rows").inner_text()
     assert not [word for word in UNREAD if word in text]
     visit.find("#compare-veil").uncheck()
@@ -84,7 +84,7 @@ def test_owner_and_reader_are_compared_and_what_lies_ahead_is_withheld(
         assert opened.world("harbour").reader("cora").where().sid == LAST_READ
     assert not [request for request in visit.requests if request.method == "PUT"]
 
-    # What is shown is in the address; back leads to the comparison before.
+    # The address has the comparison; back leads to the previous one.
     address = visit.page.url
     visit.page.go_back()
     expect(visit.find("[data-count=withheld] b")).to_have_text("0")

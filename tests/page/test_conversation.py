@@ -1,4 +1,4 @@
-"""Conversations on the page: turns that stream, marks, stop, copies, and what a reader sees."""
+"""Conversations on the page: streaming, citations, stopping, copying, and readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DESK = {"width": 1440, "height": 900}
 
 @dataclass
 class Model:
-    """A chat model that says `pieces`; it waits where an event is among them.
+    """A chat model that sends `pieces`; an event among them makes it wait.
 
     Asked to rewrite a question, it replies with `standalone`.
     """
@@ -93,9 +93,7 @@ def ask(visit: Visit, question: str) -> Any:
     return turn
 
 
-def test_answer_streams_and_is_then_linked_checked_marked_and_copied(
-    desk: Visit, model: Model
-) -> None:
+def test_answer_is_streamed_linked_checked_and_copied(desk: Visit, model: Model) -> None:
     rest = Event()
     model.say(TRUE, rest, FALSE, QUOTES)
     desk.find("#question").fill(QUESTION)
@@ -194,9 +192,7 @@ def test_stopped_answer_keeps_its_text_and_new_question_stops_it(desk: Visit, mo
     expect(desk.find("#alerts")).to_be_empty()
 
 
-def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
-    desk: Visit, model: Model
-) -> None:
+def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> None:
     model.say(TRUE, RuntimeError("out of memory"))
     turn = ask(desk, QUESTION)
     expect(turn.locator(".broken.failed code")).not_to_be_empty()
@@ -214,9 +210,7 @@ def test_answer_that_breaks_off_is_told_in_its_turn_and_can_be_asked_again(
     expect(turn.locator(".answer .mode")).to_have_text("rag")
 
 
-def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
-    desk: Visit, model: Model
-) -> None:
+def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:
     model.say(TRUE + FALSE)
     ask(desk, QUESTION)
     model.standalone = "Where did Wrenfield hide the key of the boathouse?"
@@ -256,7 +250,7 @@ def test_conversation_survives_a_reload_is_listed_exported_and_deleted(
     expect(desk.find(".turn")).to_have_count(2)
     desk.page.go_back()
     expect(desk.find(".turn")).to_have_count(1)
-    # Two are opened at once: the one that was chosen last is shown, whichever arrives first.
+    # Of two that are opened at once, the last chosen one is shown.
     held: list[Route] = []
     entry = desk.find(".conversation").filter(has_text="2 questions").first
     desk.page.route(
@@ -341,9 +335,7 @@ def test_turns_of_later_positions_leave_the_page_at_once(desk: Visit, model: Mod
     expect(desk.find(".turn")).to_have_count(2)
 
 
-def test_welcome_text_is_shown_before_all_turns_while_context_is_loading(
-    desk: Visit, model: Model
-) -> None:
+def test_welcome_stays_while_context_is_loading(desk: Visit, model: Model) -> None:
     desk.open(BOOK)
     desk.as_reader("returning")
     held: list[Route] = []

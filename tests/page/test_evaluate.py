@@ -190,11 +190,11 @@ def test_modes_and_generations_are_compared_with_their_p_values(
     visit.find("#evaluate-reader").fill("enid")
     evaluate(visit)
     expect(visit.find("#evaluate-name")).to_contain_text("reader enid")
-    # What lies ahead of the reader is not judged.
+    # Unread text is not judged.
     expect(visit.find(".evaluate-totals")).to_contain_text("2 judged, 4 unjudged")
 
 
-def test_a_run_can_be_stopped_and_mistakes_are_said_with_their_lines(
+def test_evaluation_can_be_stopped_and_errors_name_lines(
     visits: Callable[..., Visit], library: Served
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate")

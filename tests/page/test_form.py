@@ -1,4 +1,4 @@
-"""The form of the page: small, calm, for eyes and keys and thumbs, and shut against strangers."""
+"""Form and safety of the page: size, contrast, keyboard, touch, and no foreign content."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ WIDE = """() => [document.documentElement,
         ...document.querySelectorAll('header, .view, .pane, .position')]
     .filter((one) => one.scrollWidth > Math.min(360, one.clientWidth))
     .map((one) => `${one.className || one.tagName} ${one.scrollWidth}`)"""
-"""What is wider than the phone, or than the room it has."""
+"""Elements that are wider than the phone or than their box."""
 
 
 def test_all_files_of_the_page_together_stay_under_500_kilobytes() -> None:
     assert sum(map(len, page_files().values())) < 500_000
 
 
-def test_no_file_of_the_page_makes_markup_of_words_or_names_another_host() -> None:
+def test_page_files_use_no_markup_and_no_other_host() -> None:
     for name, content in page_files().items():
         text = content.decode()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text), (
@@ -90,12 +90,12 @@ def test_the_page_does_nothing_that_its_policy_forbids(visit: Visit) -> None:
     policy = page.header_value("content-security-policy") or ""
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    # A violation would be a complaint of the browser, and none is allowed at the end of a visit.
+    # The browser reports violations, and every visit ends with a check for reports.
     assert visit.complaints == []
 
 
 def everything(visit: Visit, reader: str) -> list[str]:
-    """Go through all that can be seen, and return what is hard to read."""
+    """Visit every view, and return text with low contrast."""
     poor: list[str] = visit.page.evaluate(CONTRAST)
     visit.open("The Copper Heron")
     visit.ask(QUESTION)
@@ -145,9 +145,7 @@ def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
     assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
 
 
-def test_a_phone_needs_no_sideways_scrolling_and_a_thumb_hits_every_button(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_phone_needs_no_sideways_scrolling(visits: Callable[..., Visit], harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
 
     def fits() -> None:
@@ -205,7 +203,7 @@ def test_the_whole_way_can_be_gone_by_keyboard(visit: Visit) -> None:
 
 
 def tabbed_to(visit: Visit, selector: str) -> bool:
-    """Press Tab until something has the focus, and say whether it can be seen to have it."""
+    """Press Tab until an element has the focus, and return whether that is visible."""
     for _ in range(80):
         visit.page.keyboard.press("Tab")
         if visit.page.evaluate("s => document.activeElement.matches(s)", selector):

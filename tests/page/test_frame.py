@@ -1,4 +1,4 @@
-"""The frame of the page: its views, and an address that leads back to what was shown."""
+"""The frame of the page: its views, and addresses that restore them."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def test_back_leads_to_the_document_before(visit: Visit) -> None:
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
 
 
-def test_phone_shows_one_pane_at_a_time_and_goes_back_between_them(
-    visits: Callable[..., Visit], harbour: Served
-) -> None:
+def test_phone_shows_one_pane_at_a_time(visits: Callable[..., Visit], harbour: Served) -> None:
     visit = visits(harbour.address, **PHONE)
     expect(visit.find("#ask")).to_be_visible()
 
@@ -115,5 +113,5 @@ def test_question_options_and_reader_are_in_the_address(
 
 
 def asks(request: Request) -> bool:
-    """Say whether a request retrieves context."""
+    """Return whether a request retrieves context."""
     return request.method == "POST" and "/retrieve" in request.url

@@ -1,4 +1,4 @@
-"""Jumps in a long book land: the sentence that was asked for is lit and in view at rest."""
+"""Jumps in a long book: the target sentence is highlighted and in view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HARBOUR = "harbour keeper who walks along the water every morning with a lantern
 
 
 def wrapped(text: str, width: int = 60) -> str:
-    """Return a text with the line breaks of a file whose lines have a width."""
+    """Return a text wrapped to a width."""
     lines, line = [], ""
     for word in text.split():
         if len(line) + len(word) + 1 > width:

@@ -1,4 +1,4 @@
-"""Beginning with nothing, adding documents, and failures in words."""
+"""An empty library, adding documents, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DESK = {"width": 1440, "height": 900}
 
 @pytest.fixture
 def empty(browser: object, tmp_path: Path) -> Iterator[Served]:
-    """A library with nothing in it, served."""
+    """A served empty library."""
     truespan.open(tmp_path / "library", create=True).close()
     with served(tmp_path / "library") as running:
         yield running
@@ -98,7 +98,7 @@ def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
     expect(alert).to_be_empty()
 
 
-def test_input_that_the_server_refuses_is_explained_with_its_code(visit: Visit) -> None:
+def test_refused_input_is_explained_with_its_code(visit: Visit) -> None:
     visit.failures_expected = True
 
     visit.find("#question").fill("!" * 990)

@@ -106,9 +106,7 @@ def test_documents_are_searched_sorted_filtered_and_paged(
     expect(visit.find("#shelf tbody tr")).to_have_count(50)
 
 
-def test_a_document_shows_its_passages_over_the_text_and_its_revision(
-    visits: Callable[..., Visit], shelf: Served
-) -> None:
+def test_document_shows_passages_and_revision(visits: Callable[..., Visit], shelf: Served) -> None:
     visit = visits(shelf.address, viewport=DESK)
     enter(visit)
     find(visit, "a report with", "A report with")
@@ -147,7 +145,7 @@ def test_a_document_shows_its_passages_over_the_text_and_its_revision(
     expect(visit.find("#reading-title")).to_have_text("mill.docx")
 
 
-def test_a_quarantined_passage_says_why_and_a_damaged_one_shows_no_text(
+def test_quarantined_and_damaged_passages_are_explained(
     visits: Callable[..., Visit], shelf: Served
 ) -> None:
     visit = visits(shelf.address, viewport=DESK)

@@ -97,7 +97,7 @@ LONG = (
     "\n",
     "***a*b**",
 )
-"""Pieces whose repetition makes careless parsers slow or deep."""
+"""Pieces whose repetition makes naive parsers slow or deep."""
 CHECK = """async (text) => {
     const { markdown } = await import('/page/common/markdown.js');
     const box = document.createElement('div');
@@ -140,7 +140,7 @@ LINES = (
     ),
     ("one line", False),
 )
-"""Paragraphs, and whether their line breaks mean something."""
+"""Paragraphs, and whether their line breaks are significant."""
 TAGS = {
     "p",
     "em",
@@ -209,7 +209,7 @@ def test_markdown_of_an_answer_creates_own_elements_only(visit: Visit) -> None:
     assert visit.page.title() != "taken"
 
 
-def test_the_parts_of_a_table_are_shown_as_one_table_with_one_header(visit: Visit) -> None:
+def test_parts_of_a_table_are_shown_as_one_table(visit: Visit) -> None:
     parts = [
         "Meal | Limit\n" + "\n".join(f"Meal {at} | {at} EUR" for at in places)
         for places in ((1, 2), (3, 4))
@@ -231,5 +231,5 @@ def test_the_parts_of_a_table_are_shown_as_one_table_with_one_header(visit: Visi
         texts,
     )
 
-    # Nothing of the text is missing, and the header that is repeated is not shown.
+    # The whole text is there, and the repeated header is not shown.
     assert shown == [[True, 1, 5], [True, 2, 7], [True, 2, 5]]

@@ -1,4 +1,4 @@
-"""Asking as a reader: the slider, the boundary, and what stays out of sight."""
+"""Asking as a reader: the slider, the boundary, and hidden text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOOK = "The Copper Heron"
 
 
 def reading(visit: Visit, name: str, sid: int) -> None:
-    """Open the book as a reader who has come so far, with a question."""
+    """Open the book as a reader at a position, with a question."""
     visit.open(BOOK)
     visit.as_reader(name)
     visit.read_to(sid)
@@ -28,7 +28,7 @@ def none_of(words: tuple[str, ...], texts: list[str]) -> None:
         assert [word for word in words if word in text] == []
 
 
-def test_moving_the_slider_back_takes_what_lies_ahead_out_of_what_is_given(visit: Visit) -> None:
+def test_slider_back_removes_unread_text(visit: Visit) -> None:
     reading(visit, "back", 16)
     expect(visit.find("#given")).to_contain_text(UNREAD[0])
     visit.forget()
@@ -42,15 +42,13 @@ def test_moving_the_slider_back_takes_what_lies_ahead_out_of_what_is_given(visit
 
 
 def recorded(visit: Visit, harbour: Served, name: str) -> int | None:
-    """Return the position of a reader as the server has it."""
+    """Return the recorded position of a reader."""
     world = visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('world')")
     address = f"{harbour.address}v1/worlds/{world}/readers/{name}/position?book=heron.md"
     return visit.page.request.get(address).json().get("sid")
 
 
-def test_moving_the_slider_previews_saving_records_and_undo_restores(
-    visit: Visit, harbour: Served
-) -> None:
+def test_slider_previews_saves_and_undoes(visit: Visit, harbour: Served) -> None:
     visit.open(BOOK)
     visit.as_reader("trying")
     expect(visit.find("#position-number")).to_have_value("")
@@ -82,7 +80,7 @@ def test_moving_the_slider_previews_saving_records_and_undo_restores(
     assert len(puts) == 3
 
 
-def test_what_lies_ahead_leaves_at_once_before_the_server_has_answered(visit: Visit) -> None:
+def test_unread_text_is_removed_before_the_reply(visit: Visit) -> None:
     reading(visit, "at once", 16)
     expect(visit.find("#given")).to_contain_text(UNREAD[0])
     held: list[Route] = []
@@ -154,7 +152,7 @@ def test_arrow_keys_move_slider_and_record_nothing(visit: Visit, harbour: Served
     assert recorded(visit, harbour, "steps") == 2
 
 
-def test_no_chapter_ahead_is_named_by_a_list_or_a_mark(visit: Visit) -> None:
+def test_unread_chapters_are_not_named(visit: Visit) -> None:
     visit.open(BOOK)
     every = visit.find("#outline option").all_text_contents()
     reading(visit, "named", LAST_READ)
@@ -170,7 +168,7 @@ def test_no_chapter_ahead_is_named_by_a_list_or_a_mark(visit: Visit) -> None:
         assert set(every) <= set(visit.find(found).all_text_contents()), found
 
 
-def test_chapter_marks_lie_along_the_slider_and_buttons_go_by_them(visit: Visit) -> None:
+def test_slider_has_chapter_marks_and_buttons(visit: Visit) -> None:
     reading(visit, "chapters", 0)
     expect(visit.find("#position .chapter-tick")).to_have_count(4)
 
@@ -226,7 +224,7 @@ def test_selection_can_be_read_to_and_asked_about(
     expect(visit.find("#question-hint")).to_contain_text("may have 1,000 characters")
 
 
-def test_a_token_bound_to_a_reader_shows_the_read_part_and_cannot_move(
+def test_reader_token_shows_read_part_and_cannot_move(
     visits: Callable[..., Visit], harbour: Served, visit: Visit
 ) -> None:
     visit.open(BOOK)
@@ -287,7 +285,7 @@ def test_position_waits_for_the_reader_chosen_last(visit: Visit) -> None:
     expect(visit.find("#position .position-head")).to_contain_text("of late")
 
 
-def test_no_position_is_entered_while_the_documents_of_another_reader_load(visit: Visit) -> None:
+def test_position_waits_for_the_documents_of_a_reader(visit: Visit) -> None:
     """Otherwise a number entered for one reader would be sent for another, or not at all."""
     reading(visit, "earlier", LAST_READ)
     held: list[Route] = []

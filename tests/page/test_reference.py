@@ -1,4 +1,4 @@
-"""The API reference as a browser shows it: readable on a phone, by day and by night."""
+"""The API reference in a browser: on a phone, in light and dark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_reference_is_readable_on_a_phone_and_fits_it(
     assert (sum(map(int, ground[4:-1].split(","))) < 384) == (scheme == "dark")
 
 
-def test_what_an_operation_links_to_is_on_the_page_and_can_be_searched(
+def test_reference_links_lead_to_parts_of_the_page(
     visits: Callable[..., Visit], harbour: Served
 ) -> None:
     page = visits(harbour.address, viewport={"width": 1200, "height": 900}).page

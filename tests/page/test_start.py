@@ -19,7 +19,7 @@ DESK = {"width": 1440, "height": 900}
 
 @pytest.fixture
 def empty(browser: object, tmp_path: Path) -> Iterator[Served]:
-    """A library with nothing in it, served."""
+    """A served empty library."""
     truespan.open(tmp_path / "library", create=True).close()
     with served(tmp_path / "library") as running:
         yield running
@@ -78,9 +78,7 @@ def test_an_empty_world_says_what_to_do(visits: Callable[..., Visit], empty: Ser
     expect(bound.find("#start button")).to_have_count(0)
 
 
-def test_a_server_that_requires_a_token_asks_for_it_on_a_screen_of_its_own(
-    visits: Callable[..., Visit], guarded: Served
-) -> None:
+def test_required_token_is_asked_for_first(visits: Callable[..., Visit], guarded: Served) -> None:
     visit = visits(guarded.address, viewport=DESK)
     visit.failures_expected = True
     expect(visit.find("#view-signin")).to_be_visible()

@@ -1,4 +1,4 @@
-"""A visit to the page, with all that went over the wire and all that the browser complained of."""
+"""A visit to the page, with its traffic and the errors of the browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from playwright.sync_api import (
 )
 
 EXPECTED = "Failed to load resource"
-"""How the browser reports a status that the page itself puts into words."""
+"""The browser's own message for an error status, which the page handles."""
 
 LISTENING = """
 window.heard = [];
@@ -35,12 +35,12 @@ window.fetch = async (...asked) => {
     return reply;
 };
 """
-"""Keeps every byte that the page is sent as it comes; the browser drops what is broken off."""
+"""Records every received byte, because the browser drops interrupted replies."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """A page that is open, and what it has done so far."""
+    """An open page and its history."""
 
     page: Page
     address: str
@@ -50,24 +50,24 @@ class Visit:
     failures_expected: bool = False
 
     def find(self, selector: str) -> Locator:
-        """Return what a selector means on the page."""
+        """Return the element of a selector."""
         return self.page.locator(selector)
 
     def open(self, title: str) -> None:
-        """Choose a document, and wait until its text has come; it may have been open before."""
+        """Choose a document, and wait until its text is loaded."""
         with self.page.expect_response(lambda reply: "/sentences?" in reply.url):
             self.find("button.document").filter(has_text=title).click()
         expect(self.find("#reading-title")).to_have_text(title)
         expect(self.find("#s0")).to_be_attached()
 
     def ask(self, question: str) -> None:
-        """Ask for context, and wait until it is there."""
+        """Retrieve context, and wait until it is shown."""
         self.find("#question").fill(question)
         self.find("#go").click()
         self.settled()
 
     def settled(self) -> None:
-        """Wait until a result is shown and nothing is under way."""
+        """Wait until a result is shown and no request is pending."""
         expect(self.find("#panel-context .summary")).to_be_visible()
         expect(self.find("#panel-context[aria-busy]")).to_have_count(0)
 
@@ -104,23 +104,23 @@ class Visit:
         expect(self.find("#save-position")).to_be_disabled()
 
     def bodies(self, part: str) -> list[str]:
-        """Return what came back from addresses that contain this, also of what was broken off."""
+        """Return the replies of addresses that contain this, including interrupted ones."""
         heard = self.page.evaluate("window.heard")
         return [one["text"] for one in heard if part in urlsplit(one["url"]).path]
 
     def forget(self) -> None:
-        """Leave out of account what came back so far."""
+        """Forget the replies so far."""
         self.page.evaluate("window.heard.length = 0")
 
     def hosts(self) -> set[str]:
-        """Return whom the page has asked for anything."""
+        """Return the hosts that the page has contacted."""
         schemes = ("http", "https", "ws", "wss")
         split = [urlsplit(request.url) for request in self.requests]
         return {address.netloc for address in split if address.scheme in schemes}
 
 
 def begin(browser: Browser, address: str, **context: object) -> Visit:
-    """Open the page, and keep a record of all it does; nothing moves by itself unless wanted."""
+    """Open the page and record its traffic; animations are off by default."""
     still = {"reduced_motion": "reduce", **context}
     page = browser.new_context(**still).new_page()  # type: ignore[arg-type]
     page.set_default_timeout(20_000)
@@ -141,7 +141,7 @@ def begin(browser: Browser, address: str, **context: object) -> Visit:
 
 
 def end(visit: Visit) -> None:
-    """Hold a visit against what is true of every one: no complaints, and no other host."""
+    """Check a visit: no errors of the browser, and no other host."""
     complaints = [
         line for line in visit.complaints if not (visit.failures_expected and EXPECTED in line)
     ]

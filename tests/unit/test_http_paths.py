@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from truespan.http.paths import PathRouter
+from truespan.http.app import make_router
 
 PATTERNS = (
     "/",
@@ -19,18 +19,17 @@ PATTERNS = (
 )
 
 
-def test_each_path_leads_to_its_pattern_and_values() -> None:
+def test_router_leads_each_path_to_its_pattern() -> None:
     reached: list[Any] = []
 
-    def app(pattern: str) -> Any:
-        async def called(scope: Any, _receive: Any, _send: Any) -> None:
-            reached.append((pattern, scope.get("path_params")))
+    class App:
+        def __init__(self, pattern: str) -> None:
+            self.pattern = pattern
 
-        return called
+        async def __call__(self, scope: Any, _receive: Any, _send: Any) -> None:
+            reached.append((self.pattern, scope.get("path_params")))
 
-    router: Any = PathRouter(
-        {pattern: app(pattern) for pattern in PATTERNS}, app("not found"), app("lifespan")
-    )
+    router: Any = make_router({pattern: App(pattern) for pattern in PATTERNS}, App("not found"))
     rows = [
         ("/", "/", {}),
         ("/chat", "/chat", {}),
@@ -51,7 +50,6 @@ def test_each_path_leads_to_its_pattern_and_values() -> None:
     rows += [(path, "not found", None) for path in missing if path]
 
     for path, *_ in rows:
-        asyncio.run(router({"type": "http", "path": path}, None, None))
-    asyncio.run(router({"type": "lifespan"}, None, None))
+        asyncio.run(router({"type": "http", "path": path, "method": "GET"}, None, None))
 
-    assert reached == [(pattern, values) for _, pattern, values in rows] + [("lifespan", None)]
+    assert reached == [(pattern, values) for _, pattern, values in rows]

@@ -7,20 +7,14 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
-from truespan.evaluation.calibrate import Curve, calibrate
-from truespan.evaluation.compare import Comparison, Verdict, compare, compare_modes, gate
+from truespan.evaluation.calibrate import calibrate
+from truespan.evaluation.compare import ModeComparison, compare, compare_modes, gate
 from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.report import (
-    MAX_BARS,
-    MAX_POINTS,
-    MAX_ROWS,
-    element,
-    modes_page,
-    report_page,
-    text,
-)
+from truespan.evaluation.plots import MAX_BARS, MAX_POINTS, element, text
+from truespan.evaluation.report import MAX_ROWS, Report, report_page, report_sections
 from truespan.types.request import Mode
 
 BODY = "what stands in the document"
@@ -47,17 +41,33 @@ def evaluation(name: str = "new", count: int = 30, shift: int = 0) -> Evaluation
     return evaluate(name, golden, search)
 
 
-def whole() -> tuple[Evaluation, Comparison, Verdict, Curve]:
-    old, new = evaluation("old"), evaluation("new", shift=1)
+def against_old(old: Evaluation, new: Evaluation) -> Report:
     comparison = compare(old, new)
-    return new, comparison, gate(comparison), calibrate(scored_hits(new))
-
-
-def page_of(subject: Evaluation | None = None) -> str:
-    new, comparison, verdict, calibration = whole()
-    return report_page(
-        subject or new, comparison=comparison, verdict=verdict, calibration=calibration
+    return Report(
+        title=new.name,
+        evaluations=[old, new],
+        names=[old.name, new.name],
+        comparisons=[comparison],
+        verdict=gate(comparison),
+        curve=calibrate(scored_hits(new)),
     )
+
+
+def alone(subject: Evaluation) -> Report:
+    return Report(title=subject.name, evaluations=[subject], curve=calibrate(scored_hits(subject)))
+
+
+def of_modes(found: ModeComparison) -> Report:
+    return Report(
+        title=found.name,
+        evaluations=found.evaluations,
+        names=found.modes,
+        comparisons=found.comparisons,
+    )
+
+
+def page_of() -> str:
+    return report_page(against_old(evaluation("old"), evaluation("new", shift=1)))
 
 
 class Reader(HTMLParser):
@@ -95,8 +105,8 @@ def test_a_page_asks_for_nothing_and_runs_nothing() -> None:
     assert not tags & {"script", "link", "img", "iframe", "object", "embed", "a", "base", "form"}
     keys = {key for _, attributes in reader.tags for key in attributes}
     assert not [key for key in keys if key.startswith("on") or key in ("href", "src", "style")]
-    assert re.findall(r"url\(([^)]*)\)", page) == ["#distribution-hatching", "#changes-hatching"]
-    assert "//" not in page
+    assert {*re.findall(r"url\(([^)]*)\)", page)} == {"#distribution-hatching", "#changes-hatching"}
+    assert "//" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert "@import" not in page
     [policy] = [one["content"] for one in reader.named("meta") if "http-equiv" in one]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
@@ -143,7 +153,7 @@ def test_no_word_of_a_document_is_on_the_page() -> None:
 def test_whatever_others_wrote_is_text() -> None:
     golden = [GoldenQuery("q", HOSTILE, (Expected(HOSTILE),))]
     hostile = evaluate(HOSTILE, golden, lambda _: [Found(HOSTILE, HOSTILE, 0.5, HOSTILE)])
-    page = report_page(hostile, comparison=compare(hostile, hostile))
+    page = report_page(alone(hostile)) + report_page(against_old(hostile, hostile))
 
     reader = Reader(page)
 
@@ -170,34 +180,39 @@ def test_the_page_shows_figures_verdict_proposal_and_queries() -> None:
     assert "10 better, 20 worse, 0 same" in words
     assert "nDCG@10" in words
     assert "question 29?" in words
-    assert "right.md" in words
     assert "AUC" in words
 
 
-def test_an_evaluation_alone_has_a_page_without_comparison_and_curve() -> None:
-    reader = Reader(report_page(evaluation()))
+def test_report_page_of_one_evaluation_lists_what_was_found() -> None:
+    reader = Reader(report_page(alone(evaluation())))
 
-    assert len(reader.named("svg")) == 1
+    assert len(reader.named("svg")) == 2
+    assert "right.md" in "\n".join(reader.words)
+
+
+def test_report_sections_are_those_of_the_page_without_queries() -> None:
+    report = against_old(evaluation("old"), evaluation("new", shift=1))
+
+    sections = report_sections(report, level=2)
+
+    assert sections in report_page(report)
+    assert "question 29?" not in sections
 
 
 @pytest.mark.parametrize("found", [[], [Found("right", "r", 0.5, "")]])
 def test_one_query_with_one_hit_or_none_has_a_page(found: list[Found]) -> None:
     one = evaluate("one", [GoldenQuery("q", "x", (Expected("right"),))], lambda _: found)
 
-    page = report_page(one, comparison=compare(one, one), calibration=calibrate(scored_hits(one)))
-
-    assert "nan" not in " ".join(Reader(page).words).lower().split()
+    for page in (report_page(against_old(one, one)), report_page(alone(one))):
+        assert "nan" not in " ".join(Reader(page).words).lower().split()
 
 
 def test_a_large_evaluation_keeps_the_page_within_bounds() -> None:
     large = evaluation(count=MAX_ROWS + 5)
     hits = [ScoredHit(place / 5000, place % 2 == 0) for place in range(5000)]
 
-    page = report_page(
-        large,
-        comparison=compare(evaluation("old", MAX_ROWS + 5, 1), large),
-        calibration=calibrate(hits),
-    )
+    report = against_old(evaluation("old", MAX_ROWS + 5, 1), large)
+    page = report_page(replace(report, curve=calibrate(hits)))
 
     assert "5 more queries are in the JSON form." in page
     assert len(re.findall(r'<rect class="(?:better|worse|same)"', page)) == MAX_BARS
@@ -207,11 +222,11 @@ def test_a_large_evaluation_keeps_the_page_within_bounds() -> None:
 
 def test_modes_have_a_page_with_means_changes_and_every_query() -> None:
     evaluations = {mode: evaluation(mode, shift=place) for place, mode in enumerate(Mode)}
-    page = modes_page(compare_modes("w", evaluations))
+    page = report_page(of_modes(compare_modes("w", evaluations)))
     reader = Reader(page)
     words = "\n".join(reader.words)
 
-    assert len(reader.named("svg")) == 3
+    assert len(reader.named("svg")) == 4
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert "changes-hatching" in ids
@@ -219,4 +234,4 @@ def test_modes_have_a_page_with_means_changes_and_every_query() -> None:
     assert "question 29?" in words
     assert BODY not in page
     hostile = compare_modes(HOSTILE, dict.fromkeys(Mode, evaluation(HOSTILE, 1)))
-    assert not {tag for tag, _ in Reader(modes_page(hostile)).tags} & {"script", "img"}
+    assert not {tag for tag, _ in Reader(report_page(of_modes(hostile))).tags} & {"script", "img"}

@@ -14,6 +14,9 @@ from truespan.errors import (
     resource_error,
 )
 
+_COMMAND_OPTIONS = ("--json", "--library", "-L", "--world", "-w")
+"""Options of most commands that users also try before the command."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with the code of the table in `truespan.wire.serialize`."""
@@ -27,10 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
-    from typer.exceptions import Abort, Exit, TyperException
+    from click.exceptions import Abort, ClickException
 
     from truespan.cli.advice import ARGUMENTS
-    from truespan.cli.app import CHOSEN_WORLD, make_commands
+    from truespan.cli.app import make_commands
+    from truespan.cli.opening import CHOSEN_WORLD
 
     ARGUMENTS.set(tuple(arguments))
     CHOSEN_WORLD.set(None)
@@ -46,17 +50,16 @@ def run(arguments: list[str]) -> int:
         # Here and not at the end of the process, which could only complain about a full disk.
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except Exit as exit:
-        return exit.exit_code
-    except TyperException as refusal:
-        explain, context = getattr(refusal, "format_message", None), getattr(refusal, "ctx", None)
-        message = (explain() if explain else str(refusal)).strip()
-        if message[-1:] not in (".", "?"):
-            message += "."
+    except ClickException as refusal:
+        message, context = refusal.format_message().strip(), getattr(refusal, "ctx", None)
         command = context.command_path if context else "truespan"
         advice = f"See '{command} --help'."
-        if command == "truespan" and not getattr(refusal, "possibilities", True):
+        option = getattr(refusal, "option_name", None)
+        if command == "truespan" and option in _COMMAND_OPTIONS:
+            message = f"No such option {option!r}."
             advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
+        if message[-1:] not in (".", "?", ")"):
+            message += "."
         return _report(InvalidArgument(message, advice=advice), arguments)
     except (KeyboardInterrupt, Abort):
         return _report(Interrupted(), arguments)

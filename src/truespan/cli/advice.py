@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from truespan.cli.app import CHOSEN_WORLD, make_commands
+from truespan.cli.app import make_commands
+from truespan.cli.opening import CHOSEN_WORLD
 from truespan.cli.terminal import echo
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())

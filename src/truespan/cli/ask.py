@@ -3,55 +3,63 @@
 import shlex
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.cli.options import TopK, with_shared_options
+from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.opening import open_world
+from truespan.cli.options import (
+    Confirmed,
+    ContextOnly,
+    FilterOptions,
+    Folder,
+    Json,
+    NoErase,
+    PassageOptions,
+    Target,
+    TopK,
+    WorldName,
+)
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
+    from truespan.engine.library import Library
     from truespan.engine.reader import Reader
     from truespan.engine.world import World
     from truespan.types.bundle import ContextBundle
-    from truespan.types.request import FilterArguments, PassageArguments
+    from truespan.types.request import FilterArguments
 
-conversations_app = cli.command_group("conversations", "Conversations and their turns.")
+conversations_group = command_group("conversations", "Conversations and their turns.")
 
+AsReader = Annotated[
+    str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
+]
+BookOfReader = Annotated[
+    str | None, Option("--book", help="The reader's book; default: the current one.")
+]
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
 LATEST = "latest"
 """Names the conversation with the latest turn."""
 
 
-@with_shared_options
 def search(
     query: Annotated[str, Argument(help="What to search for.")],
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    domain: cli.Domain = None,
-    generation: cli.GenerationNumber = None,
+    target: Target,
+    filters: FilterOptions,
+    passages: PassageOptions,
     top_k: TopK = 10,
-    floor: Annotated[
-        float, Option(help="Minimum similarity, 0.0 to 1.0.", parser=cli.decimal_number)
-    ] = 0.15,
-    *,
-    filters: "FilterArguments",
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    passages: "PassageArguments",
-    context: cli.ContextOnly = False,
-    as_json: cli.Json = False,
+    floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
+    context: ContextOnly = False,
+    as_json: Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
-    with cli.open_world(library, world, domain, generation) as chosen:
-        result = chosen.search(
-            query, top_k=top_k, floor=floor, mode=mode, rerank=rerank, **passages, **filters
+    with target.open() as (_, world):
+        result = world.search(
+            query, top_k=top_k, floor=floor, **passages.arguments(), **filters.arguments()
         )
     if as_json:
         echo(to_json(result))
@@ -63,113 +71,95 @@ def search(
         print_search(result)
 
 
-@with_shared_options
 def ask(
-    question: Annotated[str, Argument(help="What to ask.")],
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    domain: cli.Domain = None,
-    generation: cli.GenerationNumber = None,
-    reader: Annotated[
-        str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
-    ] = None,
-    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
-    *,
-    filters: "FilterArguments",
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    passages: "PassageArguments",
+    question: Annotated[str, Argument(help="The question.")],
+    target: Target,
+    filters: FilterOptions,
+    passages: PassageOptions,
+    reader: AsReader = None,
+    book: BookOfReader = None,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes."""
     from truespan.cli.output.ask import print_answer
 
-    with cli.open_at(library) as opened:
-        chosen = cli.named_world(opened, world, domain, generation)
-        if opened.chat_model is None and not as_json:
-            # Without a model the answer is what was found: for people the best sentences.
-            passages.setdefault("granularity", "sentence")
+    chosen = filters.arguments()
+    _check_reader(reader, book, chosen)
+    with target.open() as (library, world):
+        options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
-            if book is not None:
-                raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
-            events = chosen.answer_stream(question, mode=mode, rerank=rerank, **passages, **filters)
+            events = world.answer_stream(question, **options, **chosen)
         else:
-            if any(filters.values()):
-                raise InvalidArgument("Filters cannot be combined with --reader.")
-            events = chosen.reader(reader).answer_stream(
-                question, book, mode=mode, rerank=rerank, **passages
-            )
+            events = world.reader(reader).answer_stream(question, book, **options)
         print_answer(events, as_json=as_json, stream=stream)
 
 
-@with_shared_options
 def chat(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    domain: cli.Domain = None,
-    generation: cli.GenerationNumber = None,
-    reader: Annotated[
-        str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
-    ] = None,
-    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
+    target: Target,
+    filters: FilterOptions,
+    passages: PassageOptions,
+    reader: AsReader = None,
+    book: BookOfReader = None,
     conversation: Annotated[
         str | None,
         Option(
             "--conversation", "-c", help="Continue the conversation with this id, or the 'latest'."
         ),
     ] = None,
-    *,
-    filters: "FilterArguments",
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    passages: "PassageArguments",
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> int:
     """Ask questions that may follow up on earlier ones; piped input is one question a line."""
     from truespan.cli.chat_session import ChatSession
 
-    if book is not None and reader is None:
-        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
-    if reader is not None and any(filters.values()):
-        raise InvalidArgument("Filters cannot be combined with --reader.")
-    with cli.open_at(library) as opened:
-        chosen = cli.named_world(opened, world, domain, generation)
-        options: dict[str, Any] = {"mode": mode, "rerank": rerank, **passages}
-        if opened.chat_model is None and not as_json:
-            # Without a model the answer is what was found: for people the best sentences.
-            options.setdefault("granularity", "sentence")
+    chosen = filters.arguments()
+    _check_reader(reader, book, chosen)
+    with target.open() as (library, world):
+        options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
-            owner, begin = chosen, chosen.conversation
-            continues = "truespan chat --conversation"
-            options |= filters
+            owner, begin = world, world.conversation
+            command = "truespan chat --conversation"
+            options |= chosen
         else:
-            owner = person = chosen.reader(reader)
+            owner = person = world.reader(reader)
             begin = partial(person.conversation, book=book)
-            continues = f"truespan chat --reader {shlex.quote(reader)} --conversation"
+            command = f"truespan chat --reader {shlex.quote(reader)} --conversation"
         if conversation is not None:
             conversation = _resolve(owner, conversation)
-        session = ChatSession(begin, conversation, options, advice=continues, as_json=as_json)
+        session = ChatSession(begin, conversation, options, advice=command, as_json=as_json)
         return session.run()
 
 
-@conversations_app.command("list")
+def _check_reader(reader: str | None, book: str | None, filters: "FilterArguments") -> None:
+    if reader is None and book is not None:
+        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+    if reader is not None and any(filters.values()):
+        raise InvalidArgument("Filters cannot be combined with --reader.")
+
+
+def _granularity(library: "Library", *, as_json: bool) -> str | None:
+    """Return the default granularity of an answer.
+
+    Without a chat model the answer is what was found: for people the best sentences.
+    """
+    return "sentence" if library.chat_model is None and not as_json else None
+
+
+@conversations_group.register("list")
 def list_conversations(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     reader: OfReader = None,
     book: Annotated[str | None, Option(help="Only those about this book of the reader.")] = None,
-    limit: Annotated[
-        int, Option(help="Maximum number of conversations.", parser=cli.whole_number)
-    ] = 50,
-    as_json: cli.Json = False,
+    limit: Annotated[int, Option(help="Maximum number of conversations.")] = 50,
+    as_json: Json = False,
 ) -> None:
     """List the conversations of a world or a reader, the latest first."""
     from truespan.cli.output.conversations import show_conversations
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         if reader is not None:
             found = chosen.reader(reader).conversations(book=book, limit=limit)
         elif book is not None:
@@ -182,18 +172,18 @@ def list_conversations(
         say(show_conversations(found, reader))
 
 
-@conversations_app.command("show")
+@conversations_group.register("show")
 def show_conversation(
     conversation: ConversationId,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     reader: OfReader = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show the questions and answers of a conversation."""
     from truespan.cli.output.conversations import show_with_turns
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
         shown = found.export() if as_json else (found.info(), found.turns())
     if isinstance(shown, dict):
@@ -202,30 +192,30 @@ def show_conversation(
         echo(show_with_turns(*shown))
 
 
-@conversations_app.command("export")
+@conversations_group.register("export")
 def export_conversation(
     conversation: ConversationId,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     reader: OfReader = None,
     format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
 ) -> None:
     """Print a conversation as JSON or Markdown."""
     if format not in ("json", "markdown"):
         raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
         text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
     echo(text, nl=False)
 
 
-@conversations_app.command("delete")
+@conversations_group.register("delete")
 def delete_conversation(
     conversation: Annotated[
         str | None, Argument(help="Id of the conversation, or 'latest'.", metavar="[ID]")
     ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     reader: OfReader = None,
     every: Annotated[
         bool,
@@ -233,13 +223,9 @@ def delete_conversation(
             "--all", help="Delete all conversations of the world, or with --reader of that one."
         ),
     ] = False,
-    yes: Annotated[
-        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
-    ] = False,
-    no_erase: Annotated[
-        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
-    ] = False,
-    as_json: cli.Json = False,
+    yes: Confirmed = False,
+    no_erase: NoErase = False,
+    as_json: Json = False,
 ) -> None:
     """Delete a conversation permanently, or all of a world or a reader."""
     from truespan.cli.output.conversations import show_deleted
@@ -247,7 +233,7 @@ def delete_conversation(
     if every == (conversation is not None):
         raise InvalidArgument("Name a conversation, or pass --all.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         owner = chosen if reader is None else chosen.reader(reader)
         of = f"world {chosen.name!r}" if reader is None else f"reader {reader!r}"
         found = None if conversation is None else _open(chosen, reader, conversation)
@@ -281,39 +267,30 @@ def _resolve(owner: "World | Reader", conversation: str) -> str:
     return found[0].id if found else conversation
 
 
-@with_shared_options
 def retrieve(
+    target: Target,
+    filters: FilterOptions,
+    passages: PassageOptions,
     query: Annotated[str | None, Argument(help="What to search for.")] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    domain: cli.Domain = None,
-    generation: cli.GenerationNumber = None,
     selected: Annotated[
-        str | None, Option(help="A selected text: it ranks, or scopes a query.")
+        str | None, Option(help="A selected text: the query itself, or where to search.")
     ] = None,
     top_k: TopK = 5,
-    *,
-    filters: "FilterArguments",
     near_misses: Annotated[
-        bool, Option("--near-misses", help="Show what lay just below the floor.")
+        bool, Option("--near-misses", help="Show passages just below the floor.")
     ] = False,
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    passages: "PassageArguments",
-    context: cli.ContextOnly = False,
-    as_json: cli.Json = False,
+    context: ContextOnly = False,
+    as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
-    with cli.open_world(library, world, domain, generation) as chosen:
-        bundle = chosen.retrieve(
+    with target.open() as (_, world):
+        bundle = world.retrieve(
             query,
             selected_text=selected,
             top_k=top_k,
             near_misses=near_misses,
-            mode=mode,
-            rerank=rerank,
-            **passages,
-            **filters,
+            **passages.arguments(),
+            **filters.arguments(),
         )
     return report_bundle(bundle, context=context, as_json=as_json)
 

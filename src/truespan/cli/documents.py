@@ -6,19 +6,28 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-from typer import Argument, Exit, Option
+import click
 
-import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.cli.options import metadata_from
+from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.opening import open_library, open_world, resolve_document
+from truespan.cli.options import (
+    Confirmed,
+    DocumentFilters,
+    Folder,
+    Json,
+    NoErase,
+    NoFollow,
+    RunHere,
+    WorldName,
+    metadata_from,
+)
 from truespan.cli.terminal import confirm, echo
 from truespan.cli.written_files import new_file
 from truespan.errors import InvalidArgument, OperatorError
 from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
 
-jobs_app = cli.command_group(
-    "jobs", "Ingestion jobs: their state, and the outcome of each document."
-)
+jobs_group = command_group("jobs", "Ingestion jobs: their state, and the outcome of each document.")
 
 JobId = Annotated[str, Argument(help="Id of the job.", metavar="JOB")]
 _POLL_SECONDS = 0.5
@@ -26,13 +35,13 @@ _POLL_SECONDS = 0.5
 
 def show(
     reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
     chunks: Annotated[
         bool, Option("--chunks", help="List its chunks: places, states and texts.")
     ] = False,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
     from uuid import UUID
@@ -42,7 +51,7 @@ def show(
     if text and chunks:
         raise InvalidArgument("--text cannot be combined with --chunks.")
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         documents = chosen.documents
         try:
             is_chunk = str(UUID(reference)) == reference.lower()
@@ -52,7 +61,7 @@ def show(
             record = documents.chunk(reference)
             echo(to_json(chunk_data(record)) if as_json else show_chunk(record))
             return
-        reference = cli.refer_to_document(chosen, reference)
+        reference = resolve_document(chosen, reference)
         document = documents.get(reference)
         if text:
             whole = documents.text(reference)
@@ -77,8 +86,8 @@ def show(
 
 def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     tag: Annotated[
         list[str] | None, Option(help="The tags, instead of those it has; repeatable.")
     ] = None,
@@ -94,7 +103,7 @@ def label(
     ] = None,
     language: Annotated[str | None, Option(help="Language code.")] = None,
     version: Annotated[str | None, Option(help="Your label.")] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
     from truespan.cli.output.documents import show_labels
@@ -118,53 +127,40 @@ def label(
             "There is nothing to change.",
             advice="Add --meta key=value, --tag, --source-url, --language or --version.",
         )
-    with cli.open_world(library, world) as chosen:
-        named = cli.refer_to_document(chosen, document)
+    with open_world(library, world) as chosen:
+        named = resolve_document(chosen, document)
         changed = chosen.documents.update(named, **changes)
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 
 def facets(
+    filters: DocumentFilters,
     keys: Annotated[
         list[str] | None,
-        Argument(help="Labels and metadata keys to count; all if left out.", metavar="KEY"),
+        Argument(help="Labels and metadata keys to count; default: all.", metavar="KEY"),
     ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    limit: Annotated[
-        int, Option(help="How many values of each key are listed.", parser=cli.whole_number)
-    ] = 10,
-    language: Annotated[str | None, Option(help="Only this language.")] = None,
-    version: Annotated[str | None, Option(help="Only this version label.")] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    limit: Annotated[int, Option(help="How many values of each key are listed.")] = 10,
+    as_json: Json = False,
 ) -> None:
     """Count the documents of a world by tag, language, version, kind and metadata."""
     from truespan.cli.output.documents import show_facets
 
-    filters = cli.filters_from(None, None, language, version, documents, tags, kinds, source, where)
-    with cli.open_world(library, world) as chosen:
-        found = chosen.facets(keys or None, limit=limit, **filters)
+    with open_world(library, world) as chosen:
+        found = chosen.facets(keys or None, limit=limit, **filters.arguments())
     echo(to_json(found) if as_json else show_facets(found))
 
 
 def delete(
-    world: cli.WorldName = None,
+    world: WorldName = None,
     reference: Annotated[str | None, Argument(help="A document: number, id or file name.")] = None,
-    library: cli.Folder = None,
+    library: Folder = None,
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
-    yes: Annotated[
-        bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
-    ] = False,
-    no_erase: Annotated[
-        bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
-    ] = False,
+    yes: Confirmed = False,
+    no_erase: NoErase = False,
     receipt: Annotated[Path | None, Option(help="Write the receipt to this file, as JSON.")] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
     from truespan.cli.output.documents import show_receipt
@@ -178,10 +174,10 @@ def delete(
     deletes = yes or asks or not whole
     # Created before anything is deleted: a receipt cannot be issued a second time.
     written = new_file(receipt) if receipt is not None and deletes else nullcontext()
-    with written as file, cli.open_at(library) as opened:
+    with written as file, open_library(library) as opened:
         chosen = opened.world(world)
         if reference is not None:
-            reference = cli.refer_to_document(chosen, reference)
+            reference = resolve_document(chosen, reference)
         status = chosen.status()
         counts = {"documents": status.documents, "chunks": status.chunks}
         has = (
@@ -195,7 +191,7 @@ def delete(
                 question = f"Delete document {document.number}, {document.name}?"
             if not confirm(question):
                 echo("Nothing was deleted.")
-                raise Exit
+                raise click.exceptions.Exit
         elif not deletes:
             preview = {"deleted": None, "would_delete": {"world": chosen.name, **counts}}
             text = f"{has} Nothing was deleted; add --yes to delete all of it."
@@ -222,26 +218,24 @@ def _write_receipt(file: BinaryIO, data: str) -> None:
         ) from None
 
 
-@jobs_app.command("list")
-def list_jobs(
-    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
-) -> None:
+@jobs_group.register("list")
+def list_jobs(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the jobs of a world, the latest first."""
     from truespan.cli.output.jobs import show_jobs
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         jobs = chosen.jobs.list()
     echo(to_json({"jobs": [record_data(job) for job in jobs]}) if as_json else show_jobs(jobs))
 
 
-@jobs_app.command("show")
+@jobs_group.register("show")
 def show_job(
-    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
     from truespan.cli.output.jobs import show_one_job
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         jobs = chosen.jobs
         found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
     log = [record_data(line) for line in lines]
@@ -249,16 +243,16 @@ def show_job(
     echo(to_json(result) if as_json else show_one_job(found, documents, lines))
 
 
-@jobs_app.command("follow")
+@jobs_group.register("follow")
 def follow_job(
-    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> int:
     """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output.jobs import show_job_line
 
     shown = ""
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         while True:
             found = chosen.jobs.get(job)
             if not as_json and (line := show_job_line(found)) != shown:
@@ -274,15 +268,15 @@ def follow_job(
             time.sleep(_POLL_SECONDS)
 
 
-@jobs_app.command("cancel")
+@jobs_group.register("cancel")
 def cancel_job(
-    job: JobId, world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
+    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
     from truespan.cli.output.jobs import show_job_line
     from truespan.types.job import JobState
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         jobs = chosen.jobs
         found = jobs.get(job)
         if found.state in (JobState.DONE, JobState.CANCELLED):
@@ -293,14 +287,14 @@ def cancel_job(
     echo(to_json({"job": record_data(found)}) if as_json else f"{outcome} {show_job_line(found)}")
 
 
-@jobs_app.command("resume")
+@jobs_group.register("resume")
 def resume_job(
     job: JobId,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    here: cli.Here = False,
-    no_follow: cli.NoFollow = False,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    here: RunHere = False,
+    no_follow: NoFollow = False,
+    as_json: Json = False,
 ) -> int:
     """Resume a job that was interrupted, cancelled or failed."""
     from truespan.cli.follow import follow_ingest, follow_maintenance, progress_bar
@@ -308,7 +302,7 @@ def resume_job(
     from truespan.cli.start import announce_removal, print_report
     from truespan.engine.jobs import MAINTENANCE, REINDEX
 
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         chosen = opened.world(world)
         kind = chosen.jobs.get(job).kind
         if kind in MAINTENANCE:

@@ -1,4 +1,4 @@
-"""Follow a job on the workers from the command that submitted it."""
+"""Progress of jobs: bars and lines, and following a job on the workers until it ends."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ class ProgressLines:
 
 
 QUIET_SECONDS = 2.0
-"""Shorter work shows no progress where there is no terminal."""
+"""Seconds before progress is shown where there is no terminal."""
 _POLL_SECONDS = 0.3
 _SEVERITY = (0, EXIT_UNHEALTHY, exit_code_of(Cancelled.code), EXIT_REFUSED, 4, 3, 1)
-"""If several jobs end differently, the exit code is the last of these."""
+"""Exit codes by severity; of several jobs, the most severe counts."""
 
 
 def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
@@ -126,7 +126,7 @@ def follow_ingest(world: World, job: Job, *, as_json: bool, leave: bool) -> int:
 def follow_folders(
     world: World, folders: Sequence[str], options: dict[str, Any], *, as_json: bool
 ) -> int:
-    """Keep folders in step until a signal ends that; print a line for each job."""
+    """Watch folders until a signal arrives, and print a line for each job."""
     import signal
 
     import msgspec
@@ -207,14 +207,14 @@ def exit_code_of_job(world: World, job: Job) -> int:
 
 
 def report_failure(world: World, job: Job) -> None:
-    """Say on standard error that a job did not end well, and what to do about it."""
+    """Print on standard error that a job failed or stopped, and what to do about it."""
     if job.state is JobState.DONE:
         return
     place = f"{job.id} -w {shlex.quote(world.name)}"
     resume = complete(f"'truespan jobs resume {place}' continues it.")
     if job.state is JobState.FAILED:
         code = _error_code(job)
-        # For an unforeseen exception, its name says more than the code of a bug.
+        # The name of an unexpected exception says more than the code of a bug.
         reason = f"failed: {job.error or code}. {advice_of(code)}".rstrip()
         show = complete(f"'truespan jobs show {place}'")
         outcome = f"{reason} See {show}; {resume}"
@@ -224,7 +224,7 @@ def report_failure(world: World, job: Job) -> None:
 
 
 def _no_worker_note(world: World, *, here: bool) -> str:
-    """Return a note if no worker is running; nothing if that cannot be found out.
+    """Return a note if no worker is running; empty if that is unknown.
 
     `here` offers to run the same command in this process instead.
     """
@@ -245,7 +245,7 @@ def _error_code(job: Job) -> str:
 
 
 def _maintenance_code(job: Job, lines: Sequence[JobLine]) -> int:
-    """Return the exit code of a maintenance job: well, with something left to do, or an error."""
+    """Return the exit code of a maintenance job: success, unfinished, or an error."""
     if job.state is not JobState.DONE:
         return exit_code_of(_error_code(job))
     return EXIT_UNHEALTHY if any(line.level != "info" for line in lines) else 0

@@ -2,39 +2,35 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
 from truespan.cli.advice import say
+from truespan.cli.commands import Argument, Option
+from truespan.cli.opening import open_library, open_world
+from truespan.cli.options import Folder, Json, WorldName
 from truespan.cli.terminal import echo
 from truespan.wire.serialize import EXIT_PARTIAL, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.ingest.indexing import ReindexReport
 
-Number = Annotated[
-    int, Argument(help="Number of the generation.", metavar="GENERATION", parser=cli.whole_number)
-]
+Number = Annotated[int, Argument(help="Number of the generation.", metavar="GENERATION")]
 DomainKey = Annotated[
     str | None, Option("--domain", "-d", help="A domain instead of the world's default.")
 ]
 
 
-def generations(
-    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
-) -> None:
-    """List the generations of a world: what each was built with, and who is sent to it."""
+def generations(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
+    """List the generations of a world with their models and aliases."""
     from truespan.cli.output.generations import show_generations
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         records = chosen.generations.list()
     data = {"generations": [record_data(record) for record in records]}
     echo(to_json(data) if as_json else show_generations(records))
 
 
 def reindex(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     embedding: Annotated[
         str | None, Option(help="An embedding profile of truespan.toml; the default if left out.")
     ] = None,
@@ -44,16 +40,14 @@ def reindex(
     ] = None,
     generation: Annotated[
         int | None,
-        Option(
-            "--generation", "-g", help="Complete this generation instead.", parser=cli.whole_number
-        ),
+        Option("--generation", "-g", help="Complete this generation instead."),
     ] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> int:
     """Build a new generation next to the one in use. Resumes if interrupted."""
     from truespan.cli.follow import progress_bar
 
-    with cli.open_world(library, world) as chosen, progress_bar(hidden=as_json) as on_progress:
+    with open_world(library, world) as chosen, progress_bar(hidden=as_json) as on_progress:
         report = chosen.generations.reindex(
             embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
         )
@@ -61,7 +55,7 @@ def reindex(
 
 
 def print_reindex(report: "ReindexReport", as_json: bool) -> int:
-    """Print what building a generation did, and return the exit code."""
+    """Print the report on a new generation, and return the exit code."""
     from truespan.cli.output.generations import show_reindex
 
     say(to_json(report) if as_json else show_reindex(report))
@@ -70,21 +64,19 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
 
 def promote(
     generation: Number,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     domain: DomainKey = None,
     golden: Annotated[
-        str | None, Option(help="Golden queries on which it must not be worse.")
+        str | None, Option(help="Golden queries; promoted only if it scores no worse.")
     ] = None,
-    allowed_drop: Annotated[
-        float, Option(help="Largest allowed drop of a metric.", parser=cli.decimal_number)
-    ] = 0.01,
-    as_json: cli.Json = False,
+    allowed_drop: Annotated[float, Option(help="Maximum drop of a metric.")] = 0.01,
+    as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
     from truespan.cli.output.generations import show_promotion
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         done = chosen.generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
         )
@@ -92,38 +84,38 @@ def promote(
 
 
 def rollback(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     domain: DomainKey = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Go back to the previous generation."""
     from truespan.cli.output.generations import show_promotion
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         done = chosen.generations.rollback(domain=domain)
     echo(to_json(done) if as_json else show_promotion(done))
 
 
 def remove_generation(
     generation: Number,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Remove a generation that is not in use, with its points, chunks and vectors."""
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         chosen.generations.remove(generation)
     echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
 
 
 def domains(
-    library: cli.Folder = None,
+    library: Folder = None,
     remove: Annotated[str | None, Option(help="Remove this domain.")] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """List the domains of a library, or remove one. `promote --domain` creates and moves them."""
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         if remove is not None:
             opened.domain(remove).generations.forget(remove)
         records = opened.domains()

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
+from truespan.cli.commands import Argument, Option, WholeNumber
+from truespan.cli.opening import find_worlds, folder_of, new_folder_of, open_library
+from truespan.cli.options import AnyWorld, Folder, Json, NoFollow, RunHere
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import write_file
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 1_000_000
 SHELLS = ("bash", "zsh", "fish")
-_VARIABLE = "_TRUESPAN_COMPLETE"
 
 
 def doctor(
-    world: cli.AnyWorld = None,
-    library: cli.Folder = None,
+    world: AnyWorld = None,
+    library: Folder = None,
     apply: Annotated[bool, Option("--apply", help="Apply the plan.")] = False,
     plan_file: Annotated[
         Path | None, Option(help="Write the plan to a file; with --apply, read it.")
@@ -30,10 +29,8 @@ def doctor(
         int | None,
         Option(
             "--embed-sample",
-            min=0,
-            max=MAX_SAMPLES,
             help="Number of texts per generation to embed again and compare.",
-            parser=cli.whole_number_between(0, MAX_SAMPLES),
+            type=WholeNumber(0, MAX_SAMPLES),
         ),
     ] = None,
     self_test: Annotated[
@@ -49,8 +46,8 @@ def doctor(
             help="First make this library the owner of its collections on the Qdrant server.",
         ),
     ] = False,
-    no_follow: cli.NoFollow = False,
-    as_json: cli.Json = False,
+    no_follow: NoFollow = False,
+    as_json: Json = False,
 ) -> int:
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
@@ -66,7 +63,7 @@ def doctor(
             "--plan-file cannot be combined with --background; see the log of the job."
         )
     if background:
-        with cli.open_at(library) as opened:
+        with open_library(library) as opened:
             if not opened.has_workers:
                 raise InvalidConfiguration(
                     "This library has no workers because its store is a file.",
@@ -75,11 +72,11 @@ def doctor(
             sample = embed_sample or 0
             jobs = [
                 (each, each.submit_doctor(apply=apply, embed_sample=sample, self_test=self_test))
-                for each in cli.chosen_worlds(opened, world)
+                for each in find_worlds(opened, world)
                 if each.generations.list()
             ]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
-    with cli.open_at(library) as opened, progress_bar(hidden=as_json) as on_progress:
+    with open_library(library) as opened, progress_bar(hidden=as_json) as on_progress:
         if claim_index:
             opened.claim_index()
         if apply and plan_file is not None:
@@ -107,17 +104,17 @@ def doctor(
 
 
 def repair(
-    world: cli.AnyWorld = None,
-    library: cli.Folder = None,
-    here: cli.Here = False,
-    no_follow: cli.NoFollow = False,
-    as_json: cli.Json = False,
+    world: AnyWorld = None,
+    library: Folder = None,
+    here: RunHere = False,
+    no_follow: NoFollow = False,
+    as_json: Json = False,
 ) -> int:
-    """Apply what retrieval found: delete stale points, restore text, embed what is pending."""
+    """Delete stale points, restore text and write pending vectors, as retrieval noted them."""
     from truespan.cli.output.maintenance import show_repairs
 
-    with cli.open_at(library) as opened:
-        worlds = cli.chosen_worlds(opened, world)
+    with open_library(library) as opened:
+        worlds = find_worlds(opened, world)
         filled = [each for each in worlds if each.generations.list()]
         if filled and opened.has_workers and not here:
             from truespan.cli.follow import follow_maintenance
@@ -133,7 +130,7 @@ def repair(
 
 def backup(
     file: Annotated[Path, Argument(help="The file to write, or to verify.")],
-    library: cli.Folder = None,
+    library: Folder = None,
     without_vectors: Annotated[
         bool,
         Option(
@@ -149,7 +146,7 @@ def backup(
     verify: Annotated[
         bool, Option("--verify", help="Write nothing; verify an existing backup.")
     ] = False,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Write the whole library into one file and verify it. Other processes may keep working."""
     import truespan
@@ -160,7 +157,7 @@ def backup(
         result: Any = {"verified": str(file), "manifest": _manifest_data(manifest)}
         echo(to_json(result) if as_json else f"{file} is intact: {show_manifest(manifest)}.")
         return
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         report = opened.backup(
             file, vectors=not without_vectors, settings=with_settings, keys=with_keys, replace=force
         )
@@ -179,15 +176,15 @@ def backup(
 
 def restore(
     file: Annotated[Path, Argument(help="A backup.")],
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
     from truespan.cli.output.maintenance import show_manifest
     from truespan.cli.output.plain import pluralize
 
-    report = truespan.restore(file, cli.new_folder_of(library))
+    report = truespan.restore(file, new_folder_of(library))
     if as_json:
         result = members(report, "written", "pending", "settings_aside")
         manifest = _manifest_data(report.manifest)
@@ -214,8 +211,8 @@ def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
 
 def migrate(
     source: Annotated[Path, Argument(help="The folder of the library to move.")],
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> int:
     """Move a library from files to PostgreSQL and Qdrant, or back, and verify every row.
 
@@ -225,18 +222,18 @@ def migrate(
     import truespan
     from truespan.cli.output.maintenance import show_migration
 
-    report = truespan.migrate(source, cli.new_folder_of(library))
+    report = truespan.migrate(source, new_folder_of(library))
     names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")
     result = {"library": report.path, **members(report, *names)}
     echo(to_json(result) if as_json else show_migration(report))
     return EXIT_UNHEALTHY if report.findings else 0
 
 
-def prepare_store(library: cli.Folder = None, as_json: cli.Json = False) -> None:
-    """Create or update the tables of a PostgreSQL store, as the role of store_owner_url."""
+def prepare_store(library: Folder = None, as_json: Json = False) -> None:
+    """Create or update the tables of a PostgreSQL store as the role in store_owner_url."""
     import truespan
 
-    before, now = truespan.prepare_store(cli.folder_of(library))
+    before, now = truespan.prepare_store(folder_of(library))
     if as_json:
         echo(to_json({"schema_before": before, "schema": now}))
     elif before == now:
@@ -246,30 +243,21 @@ def prepare_store(library: cli.Folder = None, as_json: cli.Json = False) -> None
 
 
 def completion(
-    shell: Annotated[str, Argument(help="bash, zsh or fish.", metavar="SHELL")],
-    install: Annotated[
-        bool, Option("--install", help="Add it to the start-up files of the shell.")
-    ] = False,
+    shell: Annotated[str, Argument(help="bash, zsh or fish.")],
 ) -> None:
-    """Print the script that completes commands in a shell, or install it."""
-    from typer import completion as typer_completion
+    """Print the script that completes commands in a shell.
 
-    if shell not in SHELLS:
+    Run it when the shell starts, for example with `eval "$(truespan completion bash)"` in ~/.bashrc
+    or `truespan completion fish | source` in ~/.config/fish/config.fish.
+    """
+    from click.shell_completion import get_completion_class
+
+    from truespan.cli.app import make_commands
+
+    found = get_completion_class(shell) if shell in SHELLS else None
+    if found is None:
         raise InvalidArgument(
             f"There is no completion for the shell {shell!r}.",
             advice=f"Name one of: {', '.join(SHELLS)}.",
         )
-    if not install:
-        make = typer_completion.get_completion_script  # pyright: ignore[reportPrivateImportUsage]
-        echo(make(prog_name="truespan", complete_var=_VARIABLE, shell=shell))
-        return
-    try:
-        install_script = typer_completion.install  # pyright: ignore[reportPrivateImportUsage]
-        _, path = install_script(shell, "truespan", _VARIABLE)
-    except OSError as error:
-        refusal = InvalidArgument(
-            f"The completion for {shell} cannot be installed: {error.strerror}.",
-            advice=f"Print it with 'truespan completion {shell}' and install it yourself.",
-        )
-        raise resource_error(error) or refusal from None
-    echo(f"Installed completion for {shell} in {path}. Open a new terminal to use it.")
+    echo(found(make_commands(), {}, "truespan", "_TRUESPAN_COMPLETE").source())

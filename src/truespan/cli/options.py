@@ -1,44 +1,119 @@
-"""Options that several commands share, each defined once: filters, and how passages are returned.
+"""Options that several commands share, each declared once.
 
-Annotations are evaluated here, as in every module with commands.
+A dataclass of options stands for all of them in a command; see `commands`.
 """
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+import click
 
-import truespan.cli.app as cli
-from truespan.errors import InvalidArgument
+from truespan.cli.commands import Option
+from truespan.cli.opening import find_world, open_library
+from truespan.errors import InvalidArgument, TruespanError
 
 if TYPE_CHECKING:
-    from truespan.types.request import FilterArguments, PassageArguments
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
+    from truespan.types.request import FilterArguments
 
-TopK = Annotated[
-    int, Option("--top-k", "-k", help="Maximum number of passages.", parser=cli.whole_number)
+
+def complete_world(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of worlds that begin with a text, for the completion of a shell."""
+    try:
+        with open_library(ctx.params.get("library")) as library:
+            names = [world.name for world in library.worlds()]
+    except TruespanError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Folder = Annotated[
+    Path | None, Option("--library", "-L", help="Folder of the library (or TRUESPAN_LIBRARY).")
 ]
+WorldName = Annotated[
+    str | None,
+    Option(
+        "--world",
+        "-w",
+        envvar="TRUESPAN_WORLD",
+        shell_complete=complete_world,
+        help="Name or id of the world; default: the only one.",
+    ),
+]
+AnyWorld = Annotated[
+    str | None, Option("--world", "-w", help="Name or id of the world; default: all.")
+]
+Domain = Annotated[
+    str | None, Option("--domain", "-d", help="Use this domain; it selects the world.")
+]
+GenerationNumber = Annotated[
+    int | None, Option("--generation", "-g", help="Use this generation, not the default.")
+]
+ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
+TopK = Annotated[int, Option("--top-k", "-k", help="Maximum number of passages.")]
+Rerank = Annotated[
+    bool | None,
+    Option(
+        "--rerank/--no-rerank",
+        help="Let the configured reranker order the first candidates; default: as the world does.",
+    ),
+]
+ContextOnly = Annotated[bool, Option("--context", help="Print only the context for a model.")]
+RunHere = Annotated[bool, Option("--here", help="Run in this process even if there are workers.")]
+NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queued.")]
+Confirmed = Annotated[
+    bool, Option("--yes", "-y", help="Do not ask; needed with --all without a terminal.")
+]
+NoErase = Annotated[
+    bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
+]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
-def passage_options(
+@dataclass(frozen=True)
+class Target:
+    """The library, world and generation that a command asks."""
+
+    world: WorldName = None
+    library: Folder = None
+    domain: Domain = None
+    generation: GenerationNumber = None
+
+    @contextmanager
+    def open(self) -> "Iterator[tuple[Library, World]]":
+        """Open the library, and yield the library and the world."""
+        with open_library(self.library) as opened:
+            yield opened, find_world(opened, self.world, self.domain, self.generation)
+
+
+@dataclass(frozen=True)
+class PassageOptions:
+    """Options of a search and of its passages."""
+
+    mode: Annotated[
+        str | None,
+        Option(
+            help="Search by words and similarity (auto), by similarity alone (meaning) or by words "
+            "alone (words); default: that of the world.",
+        ),
+    ] = None
+    rerank: Rerank = None
     neighbours: Annotated[
         int,
-        Option(
-            help="How many sentences before and after each passage to add, if they fit; 0 to 10.",
-            parser=cli.whole_number,
-        ),
-    ] = 0,
+        Option(help="Sentences to add before and after each passage, if they fit; 0 to 10."),
+    ] = 0
     granularity: Annotated[
         str | None,
         Option(
             help="Show whole passages (passage), or only their best sentences (sentence); default: "
-            "passage, but sentence where 'ask' prints an answer without a chat model."
+            "passage, but sentence where an answer is printed without a chat model."
         ),
-    ] = None,
-    max_tokens: Annotated[
-        int | None, Option(help="The token budget; default: 4000.", parser=cli.whole_number)
-    ] = None,
+    ] = None
+    max_tokens: Annotated[int | None, Option(help="Token budget; default: 4000.")] = None
     include_boilerplate: Annotated[
         bool | None,
         Option(
@@ -46,71 +121,90 @@ def passage_options(
             help="Rank licences, lists of chapters and page numbers like other text, or after it; "
             "default: that of the world.",
         ),
-    ] = None,
-) -> "PassageArguments":
-    """Return the options of passages as the library takes them."""
-    given: PassageArguments = {
-        "neighbours": neighbours,
-        "max_tokens": max_tokens,
-        "include_boilerplate": include_boilerplate,
-    }
-    if granularity is not None:
-        given["granularity"] = granularity
-    return given
+    ] = None
+
+    def arguments(self, granularity: str | None = None) -> dict[str, Any]:
+        """Return the options as arguments of the library; `granularity` is a default."""
+        chosen = self.granularity or granularity
+        return {
+            "mode": self.mode,
+            "rerank": self.rerank,
+            "neighbours": self.neighbours,
+            "max_tokens": self.max_tokens,
+            "include_boilerplate": self.include_boilerplate,
+            **({} if chosen is None else {"granularity": chosen}),
+        }
 
 
-def filter_options(
-    chapter: cli.Chapter = None,
-    section: cli.Section = None,
+@dataclass(frozen=True)
+class DocumentFilters:
+    """Filters that choose documents."""
+
     language: Annotated[
         str | None,
         Option(help="Only this language; 'any' for all. Default: all, or 'en' by the contract."),
-    ] = None,
+    ] = None
     version: Annotated[
         str | None,
         Option(help="Only this version; 'any' for all. Default: all, or '1.0' by the contract."),
-    ] = None,
-    documents: cli.Documents = None,
-    tags: cli.Tags = None,
-    kinds: cli.Kinds = None,
-    source: cli.SourcePattern = None,
-    where: cli.Where = None,
-) -> "FilterArguments":
-    """Return the filters as the library takes them."""
-    return cli.filters_from(
-        chapter, section, language, version, documents, tags, kinds, source, where
-    )
+    ] = None
+    documents: Annotated[
+        list[str] | None, Option("--document", help="Only this document; repeatable.")
+    ] = None
+    tags: Annotated[
+        list[str] | None,
+        Option("--tag", help="Only documents with this tag; repeat for all of several."),
+    ] = None
+    kinds: Annotated[
+        list[str] | None, Option("--kind", help="Only documents of this kind; repeatable.")
+    ] = None
+    source: Annotated[
+        str | None,
+        Option(help="Only documents whose path or URL matches, such as 'handbook/*'."),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        Option(
+            help="Only documents with this metadata: 'team=a', 'year>=2020', 'owner' or '!owner'; "
+            "repeatable."
+        ),
+    ] = None
+
+    def arguments(self) -> "FilterArguments":
+        """Return the filters as arguments of the library."""
+        from truespan.core.fields import FieldError
+        from truespan.types.metadata import parse_comparisons
+
+        filters: FilterArguments = {
+            "documents": self.documents,
+            "tags": self.tags or (),
+            "kinds": self.kinds or (),
+            "source": self.source,
+        }
+        try:
+            filters["metadata"] = parse_comparisons(self.where or [])
+        except FieldError as error:
+            raise InvalidArgument(f"--where {error}.") from None
+        if self.language is not None:
+            filters["language"] = None if self.language == "any" else self.language
+        if self.version is not None:
+            filters["version"] = None if self.version == "any" else self.version
+        return filters
 
 
-SHARED: Mapping[str, Callable[..., Any]] = {"filters": filter_options, "passages": passage_options}
-"""The functions whose options replace an argument of this name."""
+@dataclass(frozen=True)
+class FilterOptions(DocumentFilters):
+    """Filters that choose documents and parts of them."""
 
+    chapter: Annotated[str | None, Option(help="Only this chapter.")] = None
+    section: Annotated[str | None, Option(help="Only this section.")] = None
 
-def with_shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of the functions in `SHARED` instead of arguments so named."""
-    own = signature(command)
-    names = {
-        name: list(signature(SHARED[name]).parameters) for name in own.parameters if name in SHARED
-    }
-
-    @wraps(command)
-    def run(**arguments: Any) -> Any:
-        for name, options in names.items():
-            given = {option: arguments.pop(option) for option in options}
-            arguments[name] = SHARED[name](**given)
-        return command(**arguments)
-
-    parameters: list[Parameter] = []
-    for parameter in own.parameters.values():
-        if parameter.name in names:
-            parameters += signature(SHARED[parameter.name]).parameters.values()
-        else:
-            parameters.append(parameter)
-    # Typer reads both.
-    keyword = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
-    run.__signature__ = own.replace(parameters=keyword)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    def arguments(self) -> "FilterArguments":
+        places: FilterArguments = {
+            "chapter": self.chapter,
+            "section": self.section,
+        }
+        return {**super().arguments(), **places}
 
 
 def metadata_from(meta: list[str] | None) -> dict[str, Any] | None:

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
+from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.opening import open_world
+from truespan.cli.options import Domain, Folder, GenerationNumber, Json, Rerank, WorldName
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import write_file
 from truespan.core.strict_json import JsonError, parse_json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from truespan.answers.decide import Replay
     from truespan.evaluation.compare import ModeComparison
 
-golden_app = cli.command_group("golden", "Golden queries: questions whose right answers are known.")
+golden_group = command_group("golden", "Golden queries: questions whose right answers are known.")
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 _MAX_RECORD_SIZE = 16 << 20
@@ -27,18 +27,18 @@ def defaults(
     choice: Annotated[
         str | None,
         Argument(
-            help="'recommended' or 'contract'; shows those in force if left out.",
+            help="'recommended' or 'contract'; default: show the current ones.",
             metavar="DEFAULTS",
         ),
     ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
-    """Show or choose what the requests of a world do unless they say otherwise."""
+    """Show or choose the defaults of requests to a world."""
     from truespan.cli.output.quality import show_defaults
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         if choice is not None:
             chosen.set_defaults(choice)
         name, found = chosen.name, chosen.defaults
@@ -46,15 +46,15 @@ def defaults(
 
 
 def usage(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    limit: Annotated[int, Option(help="Maximum number of records.", parser=cli.whole_number)] = 50,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    limit: Annotated[int, Option(help="Maximum number of records.")] = 50,
+    as_json: Json = False,
 ) -> None:
     """List the latest answered requests with their decisions and times."""
     from truespan.cli.output.quality import show_usage
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         name, records = chosen.name, chosen.usage(limit=limit)
     data = [record_data(record) for record in records]
     echo(to_json({"world": name, "records": data}) if as_json else show_usage(records))
@@ -62,12 +62,12 @@ def usage(
 
 def explain(
     record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     file: Annotated[
         str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
     ] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> int:
     """Replay a recorded decision, without a model, and explain it."""
     from truespan.cli.output.quality import show_explanation
@@ -80,7 +80,7 @@ def explain(
     if file is not None:
         replay = _replay_file(file)
     else:
-        with cli.open_world(library, world) as chosen:
+        with open_world(library, world) as chosen:
             replay = chosen.explain(record or "")
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
@@ -112,18 +112,16 @@ def _replay_file(name: str) -> "Replay":
     return replay_json(record)
 
 
-@golden_app.command("add")
+@golden_group.register("add")
 def add_query(
     file: GoldenFile,
     query: Annotated[str, Argument(help="The question.")],
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    document: Annotated[
-        list[str] | None, Option(help="A document that ought to be found; repeatable.")
-    ] = None,
+    world: WorldName = None,
+    library: Folder = None,
+    document: Annotated[list[str] | None, Option(help="An expected document; repeatable.")] = None,
     phrase: Annotated[
         list[str] | None,
-        Option("--phrase", "-p", help="Words that a passage ought to hold; repeatable."),
+        Option("--phrase", "-p", help="A phrase of a correct passage; repeatable."),
     ] = None,
     chunk: Annotated[
         list[str] | None,
@@ -131,13 +129,13 @@ def add_query(
     ] = None,
     top_k: Annotated[
         int,
-        Option("--top-k", "-k", help="Expected among this many passages.", parser=cli.whole_number),
+        Option("--top-k", "-k", help="Number of passages to look among."),
     ] = 10,
-    name: Annotated[str | None, Option("--id", help="Id; made up if left out.")] = None,
-    as_json: cli.Json = False,
+    name: Annotated[str | None, Option("--id", help="Id; default: generated.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Keep a good answer as a golden query, at the end of a file that is made if need be."""
-    with cli.open_world(library, world) as chosen:
+    """Add a golden query to a file, which is created if needed."""
+    with open_world(library, world) as chosen:
         added = chosen.evaluation.add_query(
             file,
             query,
@@ -150,15 +148,15 @@ def add_query(
     echo(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
 
 
-@golden_app.command("check")
+@golden_group.register("check")
 def check_queries(
     file: GoldenFile,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> int:
-    """Read a file of golden queries and say which documents it names are not in the world."""
-    with cli.open_world(library, world) as chosen:
+    """Check a file of golden queries, and list expected documents that the world lacks."""
+    with open_world(library, world) as chosen:
         evaluation = chosen.evaluation
         count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
     if as_json:
@@ -174,17 +172,15 @@ def check_queries(
 
 def evaluate(
     golden: GoldenFile,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    generation: cli.GenerationNumber = None,
-    domain: cli.Domain = None,
+    world: WorldName = None,
+    library: Folder = None,
+    generation: GenerationNumber = None,
+    domain: Domain = None,
     against: Annotated[
         int | None,
-        Option(help="Compare with this generation, taken as the old one.", parser=cli.whole_number),
+        Option(help="Compare with this generation, taken as the old one."),
     ] = None,
-    allowed_drop: Annotated[
-        float, Option(help="How far a mean may fall below the old one.", parser=cli.decimal_number)
-    ] = 0.01,
+    allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
         list[str] | None,
         Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
@@ -192,22 +188,24 @@ def evaluate(
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
     ] = None,
-    rerank: cli.Rerank = None,
+    rerank: Rerank = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     trec_run: Annotated[
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
     ] = None,
     trec_qrels: Annotated[
-        Path | None, Option(help="Write what is relevant to this file, for trec_eval.")
+        Path | None, Option(help="Write the relevant documents to this file, for trec_eval.")
     ] = None,
-    html: Annotated[Path | None, Option(help="Write one page with plots here.")] = None,
-    as_json: cli.Json = False,
+    html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
+    as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
+    from msgspec.structs import replace
+
     from truespan.evaluation import evaluate as results
     from truespan.evaluation.calibrate import calibrate as calibrate_hits
     from truespan.evaluation.compare import compare, gate
-    from truespan.evaluation.report import report_page
+    from truespan.evaluation.report import Report, name_generation, report_page
     from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
 
     if generation is not None and domain is not None:
@@ -218,7 +216,7 @@ def evaluate(
                 "Modes cannot be compared with --against, --trec-run or --trec-qrels.",
                 advice="Give one --mode.",
             )
-        with cli.open_world(library, world, domain) as chosen:
+        with open_world(library, world, domain) as chosen:
             compared = chosen.evaluation.compare_modes(
                 golden,
                 mode,
@@ -230,7 +228,7 @@ def evaluate(
         return _print_modes(compared, html, per_query=per_query, as_json=as_json)
     settings: dict[str, Any] = {"rerank": rerank, "reader": reader}
     settings["mode"] = mode[0] if mode else None
-    with cli.open_world(library, world, domain) as chosen:
+    with open_world(library, world, domain) as chosen:
         found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)
         old = None
         if against is not None:
@@ -242,9 +240,17 @@ def evaluate(
     if trec_qrels is not None:
         write_file(trec_qrels, results.trec_qrels(found))
     if html is not None:
+        report = Report(title=found.name, evaluations=[found])
+        if old is not None and comparison is not None:
+            report = Report(
+                title=found.name,
+                evaluations=[old, found],
+                names=[name_generation(old), name_generation(found)],
+                comparisons=[comparison],
+                verdict=verdict,
+            )
         curve = calibrate_hits(results.scored_hits(found))
-        page = report_page(found, comparison=comparison, verdict=verdict, calibration=curve)
-        write_file(html, page)
+        write_file(html, report_page(replace(report, curve=curve)))
     if as_json:
         compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
         echo(to_json({"evaluation": found} | compared))
@@ -260,11 +266,17 @@ def evaluate(
 def _print_modes(
     found: "ModeComparison", html: Path | None, *, per_query: bool, as_json: bool
 ) -> int:
-    from truespan.evaluation.report import modes_page
+    from truespan.evaluation.report import Report, report_page
     from truespan.evaluation.tables import modes_table
 
     if html is not None:
-        write_file(html, modes_page(found))
+        report = Report(
+            title=found.name,
+            evaluations=found.evaluations,
+            names=found.modes,
+            comparisons=found.comparisons,
+        )
+        write_file(html, report_page(report))
     table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
     echo(to_json(found) if as_json else table)
     failed = any(evaluation.totals.failed for evaluation in found.evaluations)
@@ -273,15 +285,15 @@ def _print_modes(
 
 def calibrate(
     golden: GoldenFile,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    generation: cli.GenerationNumber = None,
-    keep: Annotated[bool, Option("--keep", help="Let the proposal count for this world.")] = False,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    generation: GenerationNumber = None,
+    keep: Annotated[bool, Option("--keep", help="Use the proposal in this world.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Propose a floor and thresholds for a world's embedding model, and show the curve."""
     from truespan.evaluation.tables import calibration_table
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         report = chosen.evaluation.calibrate(golden, generation=generation, keep=keep)
     echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))

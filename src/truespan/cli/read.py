@@ -1,60 +1,58 @@
 """Commands of the panel "Read without spoilers": readers, their positions and their questions."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
 from truespan.cli.advice import say
 from truespan.cli.ask import report_bundle
-from truespan.cli.options import TopK, with_shared_options
+from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.opening import open_world, resolve_document
+from truespan.cli.options import (
+    ContextOnly,
+    Folder,
+    Json,
+    PassageOptions,
+    ReaderName,
+    TopK,
+    WorldName,
+)
 from truespan.cli.terminal import echo
 from truespan.wire.serialize import to_json
 
-if TYPE_CHECKING:
-    from truespan.types.request import PassageArguments
-
-reader_app = cli.command_group("reader", "Readers and how far they have come.")
-read_app = cli.command_group("read", "Ask a book as a reader of it.")
-
-ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
+reader_group = command_group("reader", "Readers and their positions.")
+read_group = command_group("read", "Ask a book as a reader of it.")
 
 
-@reader_app.command("set")
+@reader_group.register("set")
 def set_position(
     book: Annotated[str, Argument(help="The book: number, id or file name.")],
     reader: ReaderName,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     sentence: Annotated[
         int | None,
-        Option(help="Number of the last sentence read; -1 for nothing.", parser=cli.whole_number),
+        Option(help="Number of the last sentence read; -1 for nothing."),
     ] = None,
     through_chapter: Annotated[
         str | None, Option(help="Name or number of the last chapter read to its end.")
     ] = None,
-    passage: Annotated[
-        str | None, Option(help="Words just read, as they stand in the book.")
-    ] = None,
-    as_json: cli.Json = False,
+    passage: Annotated[str | None, Option(help="The passage just read, word for word.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Record how far a reader has come in a book, and make it the current one."""
+    """Record a reader's position in a book, and make that book the current one."""
     from truespan.cli.output.read import show_positions
 
-    with cli.open_world(library, world) as chosen:
-        found, book = chosen.reader(reader), cli.refer_to_document(chosen, book)
+    with open_world(library, world) as chosen:
+        found, book = chosen.reader(reader), resolve_document(chosen, book)
         place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
     echo(to_json(place) if as_json else show_positions([place]))
 
 
-@reader_app.command("list")
-def list_readers(
-    world: cli.WorldName = None, library: cli.Folder = None, as_json: cli.Json = False
-) -> None:
+@reader_group.register("list")
+def list_readers(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the readers of a world with their positions."""
     from truespan.cli.output.read import show_readers
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         found = {name: chosen.reader(name).books() for name in chosen.readers()}
     if as_json:
         readers = [{"reader": name, "books": books} for name, books in found.items()]
@@ -63,39 +61,35 @@ def list_readers(
         say(show_readers(found))
 
 
-@reader_app.command("show")
+@reader_group.register("show")
 def show_reader(
     reader: ReaderName,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    world: WorldName = None,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
-    """Show how far a reader has come in each book."""
+    """Show the positions of a reader."""
     from truespan.cli.output.read import show_positions
 
-    with cli.open_world(library, world) as chosen:
+    with open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
 
 
-@read_app.command("ask")
-@with_shared_options
+@read_group.register("ask")
 def ask_book(
-    query: Annotated[str, Argument(help="What to ask the book.")],
+    query: Annotated[str, Argument(help="The question.")],
     reader: ReaderName,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
+    passages: PassageOptions,
+    world: WorldName = None,
+    library: Folder = None,
+    book: Annotated[str | None, Option(help="The book; default: the current one.")] = None,
     top_k: TopK = 20,
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    *,
-    passages: "PassageArguments",
-    context: cli.ContextOnly = False,
-    as_json: cli.Json = False,
+    context: ContextOnly = False,
+    as_json: Json = False,
 ) -> int:
-    """Find what a book says up to where the reader is, and nothing past it."""
-    with cli.open_world(library, world) as chosen:
+    """Find what a book says up to the reader's position, and nothing past it."""
+    with open_world(library, world) as chosen:
         found = chosen.reader(reader)
-        bundle = found.retrieve(query, book=book, top_k=top_k, mode=mode, rerank=rerank, **passages)
+        bundle = found.retrieve(query, book=book, top_k=top_k, **passages.arguments())
     return report_bundle(bundle, context=context, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Commands that serve a library over HTTP and MCP, run its jobs, and manage access tokens."""
+"""Commands of the panel "Serve": HTTP, MCP, workers and access tokens."""
 
 import gc
 import json
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
+from truespan.cli.commands import Argument, Option, WholeNumber, command_group
+from truespan.cli.opening import folder_of, open_library, open_world
+from truespan.cli.options import Folder, Json, WorldName
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidArgument
 from truespan.wire.serialize import members, to_json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from truespan.http.server import Startup
     from truespan.mcp.caller import WritePermissions
 
-token_app = cli.command_group("token", "Access tokens for HTTP and MCP.")
+token_group = command_group("token", "Access tokens for HTTP and MCP.")
 
 _NAMED_WORLDS = 5
 _NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
@@ -31,20 +31,14 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
 def serve(
-    library: cli.Folder = None,
+    library: Folder = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, Option(help="Port to listen on; 0 picks a free one.", parser=cli.whole_number)
-    ] = 8700,
-    workers: Annotated[
-        int, Option(help="Number of server processes.", parser=cli.whole_number)
-    ] = 1,
+    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
+    workers: Annotated[int, Option(help="Number of server processes.")] = 1,
     require_token: Annotated[
         bool, Option("--require-token", help="Require a token on loopback too.")
     ] = False,
-    world: Annotated[
-        str | None, Option("--world", "-w", help="World of requests that name none.")
-    ] = None,
+    world: Annotated[str | None, Option("--world", "-w", help="Default world of requests.")] = None,
     mcp_reader: Annotated[
         str | None, Option(help="Serve this reader to MCP clients without a token.")
     ] = None,
@@ -62,19 +56,19 @@ def serve(
     ] = None,
     watch: Annotated[
         list[str] | None,
-        Option(help="Keep the world in step with this folder, like 'ingest --watch'; repeatable."),
+        Option(help="Ingest changes of this folder, like 'ingest --watch'; repeatable."),
     ] = None,
     log_requests: Annotated[
         bool, Option("--log-requests", help="Log each request with its path and token name.")
     ] = False,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> int:
     """Serve the library over HTTP: API, MCP and web page."""
     from truespan.http.app import ServerOptions
     from truespan.http.server import Service
     from truespan.http.server import serve as run
 
-    folder = cli.folder_of(library)
+    folder = folder_of(library)
     options = ServerOptions(
         world=world,
         mcp_reader=mcp_reader,
@@ -107,9 +101,9 @@ def serve(
 
 
 def describe_startup(startup: "Startup") -> str:
-    """Return what an operator wants to know of a server that has started, one fact a line.
+    """Return the facts about a server that has started, one on each line.
 
-    Where the log is JSON it is one line of that log.
+    If the log is JSON, they are one line of the log.
     """
     if startup.log_format == "json":
         from truespan.core.timestamp import format_time
@@ -150,23 +144,21 @@ def describe_startup(startup: "Startup") -> str:
 
 
 def worker(
-    library: cli.Folder = None,
+    library: Folder = None,
     concurrency: Annotated[
         int,
         Option(
-            min=1,
-            max=64,
             help="Number of jobs to run at once.",
-            parser=cli.whole_number_between(1, 64),
+            type=WholeNumber(1, 64),
         ),
     ] = 1,
     once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run the queued jobs of a library in PostgreSQL until stopped."""
     import truespan
 
-    folder = cli.folder_of(library)
+    folder = folder_of(library)
     with truespan.open(folder, logs=True) as opened, stop_on_signals() as stop:
         if not as_json and not once and opened.has_workers:
             echo(f"Running jobs of {folder}, {concurrency} at a time. Stop with Ctrl-C.")
@@ -196,8 +188,8 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 def mcp(
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")
     ] = None,
@@ -232,17 +224,17 @@ def mcp(
         raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
     if may_ingest and not owner:
         raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
-    folder = cli.folder_of(library)
+    folder = folder_of(library)
     if print_config:
         from truespan.mcp.client_config import ServerCommand, client_config
 
-        with cli.open_world(library, world) as chosen:
+        with open_world(library, world) as chosen:
             name = None if reader is None else chosen.reader(reader).name
             command = ServerCommand(folder.resolve(), chosen.name, name, permissions)
         echo(client_config(client, command))
         return 0
-    # What is imported now stays. To search it for garbage takes a tenth of the time until the
-    # server is ready, which then turns the search on again.
+    # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
+    # turns the collection on again once it is ready.
     gc.disable()
     from truespan.mcp.stdio import serve_stdio
 
@@ -263,7 +255,7 @@ def _write_permissions(
     return WritePermissions(may_move, may_ingest, absolute)
 
 
-@token_app.command("create")
+@token_group.register("create")
 def create_token(
     name: Annotated[str, Argument(help="What the token is for.")],
     world: Annotated[
@@ -283,8 +275,8 @@ def create_token(
     expires: Annotated[
         str | None, Option(help="For example 12h, 30d or 8w; default: never.")
     ] = None,
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
     from truespan.cli.output.serve import describe_token, token_data
@@ -305,7 +297,7 @@ def create_token(
                 advice="Units are s, m, h, d and w: 12h, 30d.",
             )
         expires_in = int(found[1]) * _SECONDS[found[2]]
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         record, secret = opened.tokens.create(
             name,
             worlds=UNLIMITED if all_worlds else world or None,
@@ -322,12 +314,12 @@ def create_token(
     echo(secret.reveal())
 
 
-@token_app.command("list")
-def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
+@token_group.register("list")
+def list_tokens(library: Folder = None, as_json: Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
     from truespan.cli.output.serve import describe_token, token_data
 
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
         worlds = opened.worlds()
     if as_json:
@@ -339,16 +331,16 @@ def list_tokens(library: cli.Folder = None, as_json: cli.Json = False) -> None:
         echo("No tokens yet.")
 
 
-@token_app.command("revoke")
+@token_group.register("revoke")
 def revoke_token(
     token: Annotated[str, Argument(help="Id or name of the token.", metavar="TOKEN")],
-    library: cli.Folder = None,
-    as_json: cli.Json = False,
+    library: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
     from truespan.cli.output.serve import token_data
 
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         record = opened.tokens.revoke(token)
         state = opened.tokens.state(record)
     result = {"token": token_data(record, state)}

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from typer import Argument, Option
-
-import truespan.cli.app as cli
 from truespan.cli.advice import complete, say
-from truespan.cli.options import metadata_from
+from truespan.cli.commands import Argument, Option
+from truespan.cli.opening import find_world, folder_of, open_library
+from truespan.cli.options import AnyWorld, Folder, Json, NoFollow, RunHere, WorldName, metadata_from
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import new_file
 from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, WorldExists
@@ -20,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def init(
-    library: cli.Folder = None,
+    library: Folder = None,
     world: Annotated[str | None, Option("--world", "-w", help="Create this world too.")] = None,
     defaults: Annotated[
         str | None, Option(help="The defaults of the new world: 'recommended' or 'contract'.")
     ] = None,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Create a library, and a world in it. What exists already is left unchanged."""
-    with cli.open_at(library, create=True) as opened:
+    """Create a library, and a world in it. Existing ones are left unchanged."""
+    with open_library(library, create=True) as opened:
         # A set-up script may run twice.
         with suppress(WorldExists):
             if world is not None:
                 opened.create_world(world, defaults=defaults)
         names = [entry.name for entry in opened.worlds()]
-    folder = str(cli.folder_of(library).absolute())
+    folder = str(folder_of(library).absolute())
     if as_json:
         echo(to_json({"library": folder, "worlds": names}))
         return
@@ -48,27 +47,27 @@ def ingest(
         list[str] | None,
         Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
     ] = None,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
+    world: WorldName = None,
+    library: Folder = None,
     manifest: Annotated[
         str | None, Option(help="A JSONL manifest that names the documents instead.")
     ] = None,
     sitemap: Annotated[
         str | None, Option(help="The address of a sitemap that lists pages instead.")
     ] = None,
-    kind: Annotated[str | None, Option(help="'document' or 'book'; by format if left out.")] = None,
+    kind: Annotated[str | None, Option(help="'document' or 'book'; default: by format.")] = None,
     chunking: Annotated[
-        str | None, Option(help="'window', 'sentences', 'tokens' or your own; by kind if left out.")
+        str | None, Option(help="'window', 'sentences', 'tokens' or your own; default: by kind.")
     ] = None,
-    title: Annotated[str | None, Option(help="Title; that of the file if left out.")] = None,
-    language: Annotated[str | None, Option(help="Language code; detected if left out.")] = None,
-    version: Annotated[str | None, Option(help="Your label, '1.0' if left out.")] = None,
-    tag: Annotated[list[str] | None, Option(help="A tag; may be given several times.")] = None,
+    title: Annotated[str | None, Option(help="Title; default: that of the file.")] = None,
+    language: Annotated[str | None, Option(help="Language code; default: detected.")] = None,
+    version: Annotated[str | None, Option(help="Version label; default: '1.0'.")] = None,
+    tag: Annotated[list[str] | None, Option(help="A tag; repeatable.")] = None,
     meta: Annotated[
         list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
     ] = None,
     source_url: Annotated[
-        str | None, Option("--source-url", help="Where a single document comes from.")
+        str | None, Option("--source-url", help="The origin of a single document.")
     ] = None,
     field: Annotated[
         list[str] | None,
@@ -95,13 +94,13 @@ def ingest(
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what would be done, and write nothing.")
+        bool, Option("--dry-run", help="Show what would be done, and change nothing.")
     ] = False,
     prune: Annotated[
-        bool, Option("--prune", help="Remove documents that are no longer there.")
+        bool, Option("--prune", help="Remove documents whose files are gone.")
     ] = False,
     allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Let --prune empty a folder's documents.")
+        bool, Option("--allow-empty", help="Let --prune remove all documents of a folder.")
     ] = False,
     domain_key: Annotated[
         str | None,
@@ -109,18 +108,19 @@ def ingest(
     ] = None,
     update_alias: Annotated[
         bool,
-        Option("--update-alias", help="Build a new generation afterwards and put it into use."),
+        Option("--update-alias", help="Build a new generation afterwards and use it."),
     ] = False,
     golden: Annotated[
-        str | None, Option(help="Golden queries that --update-alias must not find less of.")
+        str | None,
+        Option(help="Golden queries; the alias moves only if the new generation scores no worse."),
     ] = None,
     watch: Annotated[
         bool,
-        Option("--watch", help="Keep folders in step until Ctrl-C; removes like --prune."),
+        Option("--watch", help="Ingest changes of folders until Ctrl-C; removes like --prune."),
     ] = False,
-    here: cli.Here = False,
-    no_follow: cli.NoFollow = False,
-    as_json: cli.Json = False,
+    here: RunHere = False,
+    no_follow: NoFollow = False,
+    as_json: Json = False,
 ) -> int:
     """Add files, folders or the entries of a manifest to a world.
 
@@ -150,11 +150,11 @@ def ingest(
         "prune": prune,
         "allow_empty": allow_empty,
     }
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
         # An unknown domain is created by pointing it to the new generation of the world.
         is_new = domain_key not in known
-        chosen = cli.named_world(opened, world, None if is_new else domain_key)
+        chosen = find_world(opened, world, None if is_new else domain_key)
         if dry_run:
             from truespan.cli.output.start import dry_run_data, show_dry_run
 
@@ -193,7 +193,7 @@ def ingest(
 
 
 def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:
-    """Return the mapping of records that options declare; None without any."""
+    """Return the mapping of records from options; None without any."""
     fields: dict[str, Any] = {}
     for text in assigned or ():
         name, found, value = text.partition("=")
@@ -224,13 +224,11 @@ def print_report(report: "IngestReport", as_json: bool) -> int:
     return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
 
 
-def status(
-    world: cli.AnyWorld = None, library: cli.Folder = None, as_json: cli.Json = False
-) -> None:
+def status(world: AnyWorld = None, library: Folder = None, as_json: Json = False) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
     from truespan.cli.output.start import show_world, show_worlds
 
-    with cli.open_at(library) as opened:
+    with open_library(library) as opened:
         if world is not None:
             chosen = opened.world(world)
             numbers, documents = chosen.status(), chosen.documents.list()
@@ -257,21 +255,21 @@ def config(
     name: Annotated[
         str | None, Argument(help="Show only this setting, with its meaning.", metavar="SETTING")
     ] = None,
-    library: cli.Folder = None,
+    library: Folder = None,
     changed: Annotated[
         bool, Option("--changed", help="Show only settings that differ from their default.")
     ] = False,
     write: Annotated[
         bool, Option("--write", help="Write a commented truespan.toml into the library's folder.")
     ] = False,
-    as_json: cli.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
     from truespan.cli.output.start import show_setting, show_settings
     from truespan.settings import FILE_NAME, explain_settings, settings_file
     from truespan.settings.values import convert_setting
 
-    folder = cli.folder_of(library)
+    folder = folder_of(library)
     file = folder / FILE_NAME
     if write:
         if not folder.is_dir():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
-import typer
+import click
 
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed, line separators, direction controls, surrogates."""
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 def echo(text: object = "", *, nl: bool = True, err: bool = False) -> None:
     """Print a text, by default with a line end. JSON stays the same JSON."""
-    typer.echo(printable(str(text)), nl=nl, err=err)
+    click.echo(printable(str(text)), nl=nl, err=err)
 
 
 def write_error(text: str) -> None:
@@ -34,4 +34,4 @@ def write_error(text: str) -> None:
 
 def confirm(question: str) -> bool:
     """Ask a question that is answered with yes or no; the default is no."""
-    return typer.confirm(printable(question), default=False)
+    return click.confirm(printable(question), default=False)

@@ -1,4 +1,4 @@
-"""Files that commands write where the user says. A failed command leaves none of them half done."""
+"""Files that commands write. A failed command leaves no incomplete file."""
 
 from __future__ import annotations
 

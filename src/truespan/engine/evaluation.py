@@ -8,7 +8,7 @@ from itertools import combinations, islice
 from pathlib import PurePath
 from typing import TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
@@ -100,6 +100,8 @@ class EvaluationReport(Struct, frozen=True):
     """Whether the new generation may replace the old; None without an old one."""
     curve: Curve
     """Precision and recall over the threshold, in the last evaluation."""
+    html: str | UnsetType = UNSET
+    """Figures and plots as HTML, without the queries; only over HTTP, on request."""
 
 
 class _Run(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import combinations
 
 from truespan.core.graphemes import shorten
 from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
@@ -96,9 +97,13 @@ def modes_table(found: ModeComparison, *, per_query: bool = False) -> str:
     lines = [f"{one_line(found.name)}: {counts}", ""]
     if per_query:
         head = ("query, nDCG or RR", *found.modes)
-        queries = [head, *mode_query_rows(found, QUERY_WIDTH)]
+        queries = [head, *query_rows(found.evaluations, QUERY_WIDTH)]
         lines.append(_table(queries))
-    lines.append(_table([mode_heads(found), *mode_rows(found)]).rstrip("\n"))
+    lines.append(
+        _table([mean_heads(found.modes), *mean_rows(found.evaluations, found.comparisons)]).rstrip(
+            "\n"
+        )
+    )
     for mode, evaluation in zip(found.modes, found.evaluations, strict=True):
         if failed := evaluation.totals.failed:
             lines.append(f"{failed} queries failed in the mode {mode}.")
@@ -109,30 +114,34 @@ def modes_table(found: ModeComparison, *, per_query: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def mode_heads(found: ModeComparison) -> tuple[str, ...]:
-    """Return the heads of the columns of `mode_rows`."""
-    return ("metric", *found.modes, *(f"p {first}/{second}" for first, second in found.pairs))
+def mean_heads(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the heads of the columns of `mean_rows` for evaluations with these names."""
+    return ("metric", *names, *(f"p {old}/{new}" for old, new in combinations(names, 2)))
 
 
-def mode_rows(found: ModeComparison) -> list[tuple[str, ...]]:
-    """Return a row for each metric: its label, its mean in each mode, and chance by pair."""
+def mean_rows(
+    evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]
+) -> list[tuple[str, ...]]:
+    """Return a row for each metric: its label, its mean in each evaluation, and p by pair."""
     rows = []
     for name in NAMES:
-        means = [getattr(evaluation.totals.metrics, name) for evaluation in found.evaluations]
+        means = [getattr(evaluation.totals.metrics, name) for evaluation in evaluations]
         if all(mean is None for mean in means):
             continue
         chances = [
             next((metric.randomisation_p for metric in pair.metrics if metric.name == name), None)
-            for pair in found.comparisons
+            for pair in comparisons
         ]
         rows.append((LABELS[name], *map(format_number, means), *map(format_number, chances)))
     return rows
 
 
-def mode_query_rows(found: ModeComparison, width: int | None = None) -> list[tuple[str, ...]]:
-    """Return a row for each query: the question, and its leading figure in each mode."""
+def query_rows(
+    evaluations: Sequence[Evaluation], width: int | None = None
+) -> list[tuple[str, ...]]:
+    """Return a row for each query: the question, and its leading figure in each evaluation."""
     rows = []
-    for results in zip(*(evaluation.results for evaluation in found.evaluations), strict=True):
+    for results in zip(*(evaluation.results for evaluation in evaluations), strict=True):
         figures = [
             result.error or (format_number(leading(result.metrics)) if result.judged else "-")
             for result in results

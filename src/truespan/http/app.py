@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
-from starlette.routing import Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from truespan import errors
@@ -38,7 +38,6 @@ from truespan.http.operation import (
     Result,
 )
 from truespan.http.page import PAGE_OPERATIONS
-from truespan.http.paths import PathRouter
 from truespan.http.pool import Pool
 from truespan.http.reference import reference_operation
 from truespan.http.routes import OPERATIONS
@@ -72,7 +71,7 @@ class Limits(Struct, frozen=True):
 
 
 class AppContext(replies.StreamContext, frozen=True):
-    """What all endpoints of a server share."""
+    """The resources that all endpoints of a server share."""
 
     library: Library
     authenticator: Authenticator
@@ -81,7 +80,7 @@ class AppContext(replies.StreamContext, frozen=True):
 
 
 def caller_of(authorizations: list[bytes]) -> Hashable:
-    """Return what tells callers apart who take turns: the token, before it is checked."""
+    """Return the identity of a caller for taking turns: the token, before it is checked."""
     return authorizations[0] if authorizations else None
 
 
@@ -182,7 +181,7 @@ class Endpoint(Struct, frozen=True):
         return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
 
     async def _check_caller(self, scope: Scope, authorizations: list[bytes]) -> None:
-        """Refuse an unknown caller before a body is read that the server does not hold already."""
+        """Refuse an unknown caller before the body is read, unless the server has it already."""
         if not authorizations or not bodies.is_short(scope):
             identify = partial(self.app.authenticator.identify, authorizations)
             await self.app.pool.run(identify, caller=caller_of(authorizations))
@@ -355,19 +354,19 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
 
 
 class ServerOptions(Struct, frozen=True):
-    """How a server answers requests."""
+    """Options of a server."""
 
     auth: AuthPolicy = field(default_factory=AuthPolicy)
     limits: Limits = field(default_factory=Limits)
     world: str | None = None
-    """The world of requests that name none."""
+    """The default world of requests."""
     mcp_reader: str | None = None
     """The reader that MCP serves to callers without a token."""
     mcp_owner: bool = False
     log_requests: bool = False
     """Whether each request is logged with its path and the name of its token."""
     mcp_permissions: WritePermissions = NOTHING_WRITTEN
-    """What MCP lets callers write whose token allows it too."""
+    """Changes that MCP allows to callers whose token allows them too."""
     sessions: bool = True
     """Whether MCP may use sessions, which live in one process."""
 
@@ -420,11 +419,21 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
         context.pool.close()
         context.streams.close()
 
-    router = PathRouter(apps, _not_found, Router(lifespan=lifespan))
+    router = make_router(apps, _not_found, lifespan)
     if options.log_requests:
         logging.getLogger(ACCESS).setLevel(logging.INFO)
     gateway = Gateway(router, options.auth, time.monotonic, options.log_requests)
     return Application(gateway, lambda: context.pool.idle and context.streams.idle and mcp.idle)
+
+
+def make_router(apps: Mapping[str, ASGIApp], not_found: ASGIApp, lifespan: Any = None) -> Router:
+    """Return a router to the application of each path; a literal segment wins over a value.
+
+    Starlette tries the routes in order, which takes 40 to 80 us of a request.
+    """
+    by_literals = sorted(apps, key=lambda path: [part[:1] == "{" for part in path.split("/")])
+    routes = [Route(path, apps[path]) for path in by_literals]
+    return Router(routes, redirect_slashes=False, default=not_found, lifespan=lifespan)
 
 
 async def _not_found(_scope: Scope, _receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Who may send requests: hosts, origins, tokens and rates, checked before a request is handled."""
+"""Admission of requests: host, origin, token and rate, checked before a request is handled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _PREFLIGHT = Reply(
 
 
 class AuthPolicy(Struct, frozen=True):
-    """Which hosts and origins are accepted, whether a token is needed, and the rate limit."""
+    """Accepted hosts and origins, whether a token is needed, and the rate limit."""
 
     hosts: frozenset[str] = LOOPBACK
     any_address: bool = False

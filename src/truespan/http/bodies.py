@@ -25,7 +25,7 @@ from truespan.core.strict_json import (
     parse_whole_number,
     require_unique_keys,
 )
-from truespan.http.schemas import Label
+from truespan.http.requests import Label
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
     CONTRACT_NAMES,
@@ -37,7 +37,7 @@ from truespan.wire.arguments import (
 
 FORM = "multipart/form-data"
 BODY_RECEIVED = "truespan.body_received"
-"""Set in the scope by a server that has the whole body, so that nothing has to be waited for."""
+"""Key of the scope that a server sets once it has the whole body: no timer is needed then."""
 MAX_QUERY_STRING = 8192
 MAX_FILES = 100
 MAX_FIELDS = 200
@@ -57,7 +57,7 @@ def header(scope: Scope, name: bytes) -> list[bytes]:
     grouped: tuple[object, dict[bytes, list[bytes]]] | None = scope.get(_GROUPED)
     # A copy of a scope can have other headers.
     if grouped is None or grouped[0] is not sent:
-        # Grouped once: a request is asked for a dozen headers, most of which it does not have.
+        # Grouped once: a dozen headers are looked up in a request, most of which are absent.
         grouped = scope[_GROUPED] = sent, {}
         for key, value in sent:
             grouped[1].setdefault(key, []).append(value)
@@ -123,7 +123,7 @@ async def _stream_body(
 
 
 def is_short(scope: Scope) -> bool:
-    """Return whether the body is no longer than what the server reads ahead of the application."""
+    """Return whether the body is so short that the server has read it ahead of the application."""
     announced = header(scope, b"content-length")
     return bool(announced) and len(announced[0]) <= _SHORT_DIGITS and announced[0].isdigit()
 
@@ -214,7 +214,7 @@ def parse_query(kind: type | None, query_string: bytes) -> Any:
 # Shared by threads: a cache of tables that are only read.
 @cache
 def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
-    """Return the arguments of a type that are numbers, and what reads each."""
+    """Return the numeric arguments of a type, each with its parser."""
     readers: dict[type, Callable[[str], float | None]] = {
         msgspec.inspect.IntType: parse_whole_number,
         msgspec.inspect.FloatType: parse_number,
@@ -234,18 +234,18 @@ def _number_fields(kind: type) -> dict[str, Callable[[str], float | None]]:
 # are frozen.
 @cache
 def _default_query(kind: type) -> Any:
-    """Return what an empty query string means, which threads may share: these types are frozen."""
+    """Return the value of an empty query string. Threads share it, because the types are frozen."""
     return _convert(kind, {})
 
 
 def _convert(kind: type, values: dict[str, Any]) -> Any:
-    """Return named texts as a type; numbers and booleans are parsed from their text."""
+    """Return text values as a type; numbers and booleans are parsed."""
     for name, read in _number_fields(kind).items():
         if name in values:
             number = read(values[name])
             if number is None:
                 raise errors.InvalidArgument(
-                    f"The argument {name!r} is wrong: it is no number in decimal digits.",
+                    f"The argument {name!r} is wrong: it is not a decimal number.",
                     advice="Write it like 5 or -1, without signs, spaces or exponents.",
                 )
             values[name] = number
@@ -308,7 +308,7 @@ class Form(Struct, frozen=True):
 
 
 class _FormParser(MultiPartParser):
-    """Remembers whether the form was complete; a truncated one would lose files silently."""
+    """Remembers whether the form was complete; a truncated form would lose files silently."""
 
     complete = False
 
@@ -355,7 +355,7 @@ async def read_form(scope: Scope, receive: Receive, *, limit: int, seconds: floa
 
 @contextmanager
 def open_form(parts: FormData) -> Iterator[Form]:
-    """Give the validated files and fields of a form; its files are closed afterwards."""
+    """Yield the validated files and fields of a form; its files are closed afterwards."""
     items = parts.multi_items()
     uploads = [(name, value) for name, value in items if isinstance(value, UploadFile)]
     try:

@@ -14,8 +14,9 @@ from truespan import __version__, errors
 from truespan.http.bodies import FORM, MAX_FILES, Declaration
 from truespan.http.operation import EVENTS, JSON, CallContext, Operation
 from truespan.http.replies import PROBLEM, ProblemDetails, problem_reply
+from truespan.http.requests import NOT_BLANK
 from truespan.http.routes import ROUTES
-from truespan.http.schemas import NOT_BLANK, JobSummary
+from truespan.http.schemas import JobSummary
 from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
 from truespan.types.scope import MAX_GENERATION

@@ -1,8 +1,8 @@
-"""Operations of the API: a method and a path, a handler, and what its signature says about both.
+"""Operations of the API: a method and a path, a handler, and the types of its signature.
 
 A handler is written once. Its name is the operation's id, its docstring the description, its
-`body` and `query` parameters the types that a request must have, and its return type the reply: a
-plain value, or one in a `Reply` that has headers or a media type of its own.
+`body` and `query` parameters the types of a request, and its return type that of the reply: a plain
+value, or a value in a `Reply` with headers or a media type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CallContext(Struct, frozen=True):
     domain: str | None = None
     """The value of the header X-RAG-Domain."""
     default_world: str | None = None
-    """The world of requests that name none, if the operator chose one."""
+    """The default world of requests, if the operator chose one."""
     is_cancelled: Callable[[], bool] = bool
     """Returns whether the client has disconnected."""
     has_key: bool = False
@@ -54,7 +54,7 @@ class CallContext(Struct, frozen=True):
         return self._domain_world(self.domain, generation)
 
     def asked_world(self, generation: int | None = None) -> World:
-        """Return the same world for one question, which looks the world up itself."""
+        """Return the same world without looking it up: asking a question does that."""
         if self.domain is None and generation is None:
             return self.library.refer_to(self.path["world"])
         return self.world(generation)
@@ -90,11 +90,11 @@ class Events(Struct, frozen=True):
     cancel: Callable[[], object] = bool
     """Stops the work that produces the events."""
     streamed: bool = True
-    """Whether events are sent; if not, the value of the last one is the reply."""
+    """Whether events are sent; if not, the value of the last event is the reply."""
     caller: Hashable = None
     in_turns: bool = False
-    """Whether each event is produced by a call of its own, so that others get their turns between
-    them; if not, all are produced by one call, which may wait for a model."""
+    """Whether each event is a call of its own, so that other callers get their turns in between;
+    if not, one call produces all events and may wait for a model."""
 
 
 class CancellableEvents:
@@ -119,7 +119,7 @@ class CancellableEvents:
 
 
 class JobStream(Struct, Generic[Value], frozen=True):
-    """A job's state whenever it changes. `poll` returns it, and whether the job is finished."""
+    """A job's state whenever it changes. `poll` returns the state and whether the job is over."""
 
     poll: Callable[[], tuple[Event, bool]]
     first: tuple[Event, bool]
@@ -130,6 +130,20 @@ Result: TypeAlias = Reply[Any] | Events | JobStream[Any]
 _RESULTS = (Reply, Events, JobStream)
 
 
+class AsReader(Struct, frozen=True):
+    """The twin of an operation for a reader: the same handler below the path of the reader.
+
+    `text` is its summary and description, like a docstring. Types, errors and example replace those
+    of the operation.
+    """
+
+    text: str
+    body: Any = None
+    query: Any = None
+    errors: tuple[type[TruespanError], ...] | None = None
+    example: Mapping[str, Any] | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Operation:
     """One operation, with the types of its handler's signature. The handler may block."""
@@ -138,7 +152,7 @@ class Operation:
     path: str
     handler: Callable[..., Any]
     errors: tuple[type[TruespanError], ...] = ()
-    """Its errors for the OpenAPI document, besides those that follow from path and type."""
+    """Errors for the OpenAPI document, besides those that follow from path and type."""
     status: int = 200
     media_type: str = JSON
     other_media_types: tuple[str, ...] = ()
@@ -152,9 +166,9 @@ class Operation:
     inline: bool = False
     """Whether it runs on the event loop because it does not use the library."""
     ignores_query: bool = False
-    """Whether any query string is accepted: links to a page get some on their way."""
+    """Whether any query string is accepted: other sites add some to links."""
     check: Callable[[CallContext], None] | None = None
-    """Runs before a large body is read, to refuse it early."""
+    """A check that runs before a large body is read."""
     in_turns: bool = False
     """Whether its events are produced one call at a time, as `Events` says."""
     example: Mapping[str, Any] | None = None
@@ -163,6 +177,8 @@ class Operation:
     """The events of a stream by name, besides `problem`; None for those of an answer."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
+    as_reader: AsReader | None = None
+    """The differences from its twin, if this operation is for readers."""
     name: str = field(init=False)
     """The operation's id, from which clients are generated."""
     body_type: Any = field(init=False)
@@ -174,8 +190,12 @@ class Operation:
     """Whether the reply may be sent as events."""
 
     def __post_init__(self) -> None:
-        self.name = re.sub(r"_(\w)", lambda found: found[1].upper(), self.handler.__name__)
+        name = self.handler.__name__ + ("_as_reader" if self.as_reader else "")
+        self.name = re.sub(r"_(\w)", lambda found: found[1].upper(), name)
         hints = typing.get_type_hints(self.handler, include_extras=True)
+        if self.as_reader is not None:
+            replaced = {"body": self.as_reader.body, "query": self.as_reader.query}
+            hints |= {name: kind for name, kind in replaced.items() if kind is not None}
         returns = hints["return"]
         is_union = typing.get_origin(returns) is typing.Union
         kinds = typing.get_args(returns) if is_union else (returns,)
@@ -190,15 +210,20 @@ class Operation:
         self.query_type = hints.get("query")
 
     @property
+    def text(self) -> str:
+        """The summary and the description."""
+        return self.as_reader.text if self.as_reader else self.handler.__doc__ or ""
+
+    @property
     def summary(self) -> str:
-        return (self.handler.__doc__ or "").partition("\n")[0].rstrip(".")
+        return self.text.partition("\n")[0].rstrip(".")
 
     @property
     def description(self) -> str:
-        return " ".join((self.handler.__doc__ or "").partition("\n")[2].split())
+        return " ".join(self.text.partition("\n")[2].split())
 
     def run(self, context: CallContext, body: Any, query: Any) -> Result:
-        """Call the handler with what its signature asks for; a plain value becomes a reply."""
+        """Call the handler with the arguments it takes; a plain value becomes a reply."""
         arguments = {} if self.body_type is None and not self.takes_form else {"body": body}
         if self.query_type is not None:
             arguments["query"] = query
@@ -215,15 +240,46 @@ class Routes:
         self.operations: list[Operation] = []
         self._errors = errors
 
-    def _register(self, method: str, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Register a handler; the options are fields of `Operation`."""
+    def _register(
+        self,
+        method: str,
+        path: str,
+        *,
+        as_reader: AsReader | None = None,
+        readers: Routes | None = None,
+        **options: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Register a handler, and with `as_reader` its twin; options are fields of `Operation`.
+
+        The twin is listed under the topic of `readers`, by default under this one.
+        """
 
         def register(handler: Handler) -> Handler:
             every = {**options, "errors": (*self._errors, *options.get("errors", ()))}
             self.operations.append(Operation(method, path, handler, **every))
+            if as_reader is not None:
+                (readers or self)._add_twin(method, path, handler, as_reader, options)
             return handler
 
         return register
+
+    def _add_twin(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Any],
+        twin: AsReader,
+        options: dict[str, Any],
+    ) -> None:
+        below = path.replace("{world}/", "{world}/readers/{reader}/")
+        changed = {"domains": False, "as_reader": twin}
+        if twin.errors is not None:
+            changed["errors"] = twin.errors
+        if twin.example is not None:
+            changed["example"] = twin.example
+        operation = Operation(method, below, handler, **(options | changed))
+        operation.errors = (*self._errors, *operation.errors)
+        self.operations.append(operation)
 
     get = partialmethod(_register, "GET")
     post = partialmethod(_register, "POST")

@@ -27,7 +27,7 @@ PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache
 # Shared by threads: caches of values that are only read.
 @cache
 def page_files() -> dict[str, bytes]:
-    """Return the content of each file of the page by its path below `static`."""
+    """Return the content of each file of the page by its path below `web`."""
     return dict(_files_in(files("truespan").joinpath("web"), ""))
 
 

@@ -31,7 +31,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class StreamContext(Struct, frozen=True):
-    """What streams of events need: threads, and whom to tell of an unexpected exception."""
+    """The resources of event streams: threads, and the handler of unexpected exceptions."""
 
     pool: Pool
     streams: Pool

@@ -1,425 +1,83 @@
-"""Types of requests and replies of the HTTP API: they validate, and they are the schema."""
+"""Types of replies of the HTTP API, most of them made from the records of the library."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert, field
-from msgspec.structs import asdict
+from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 
-from truespan.core.strict_json import JsonError, parse_json
 from truespan.core.timestamp import IsoTime
 from truespan.engine.documents import Documents
 from truespan.engine.jobs import Jobs
-from truespan.errors import InvalidArgument
-from truespan.evaluation.compare import ALLOWED_DROP
-from truespan.maintenance.delete import PointsRemoved
+from truespan.http.requests import DocumentQuery
+from truespan.maintenance.delete import Receipt
 from truespan.types import decision as decisions
-from truespan.types.answer import Citation, Quote, Support
+from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
-from truespan.types.conversation import (
-    CONVERSATION_LIMIT,
-    MAX_CONVERSATIONS,
-    ConversationInfo,
-)
+from truespan.types.conversation import ConversationInfo, Turn
 from truespan.types.document import (
-    DEFAULT_FACET_VALUES,
-    MAX_DOCUMENT_SEARCH_LENGTH,
-    MAX_FACET_VALUES,
-    MAX_PAGE_DOCUMENTS,
     AuditEntry,
     Document,
     DocumentStatus,
     DomainRecord,
+    GenerationRecord,
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.job import Job, JobCounts, JobDocument, JobState, Phase
+from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
-from truespan.types.reading import (
-    LAST_FIRST,
-    MAX_PAGE_CHUNKS,
-    MAX_PAGE_SENTENCES,
-    PAGE_CHUNKS,
-    PAGE_SENTENCES,
-    ReadingPosition,
-    RevisionChunks,
-)
+from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import (
-    MAX_TOP_K,
-    RETRIEVAL_TOP_K,
     Defaults,
     Mode,
 )
-from truespan.types.scope import MAX_GENERATION, Generation, World
-from truespan.types.source import MAX_URL_LENGTH, UPLOAD
-from truespan.wire.arguments import (
-    METADATA_KEY,
-    Arguments,
-    Book,
-    DefaultFilterFields,
-    FilterFields,
-    PassageFields,
-    Query,
-    ReadingArguments,
-    Rerank,
-    RetrievalArguments,
-    SearchMode,
-)
-from truespan.wire.serialize import members, record_data
+from truespan.types.scope import World
+from truespan.types.source import UPLOAD
+from truespan.wire.serialize import TIMES, record_data
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
 
-WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
-WorldDefaults = Annotated[
-    Literal["recommended", "contract"],
-    Meta(description="What the requests of the world do unless they say otherwise."),
-]
-Label = Annotated[str, Meta(min_length=1, max_length=1000)]
-GenerationNumber = Annotated[
-    int, Meta(ge=0, le=MAX_GENERATION, description="The number of a generation.")
-]
-DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
-LastRead = Annotated[
-    int, Meta(ge=-1, le=LAST_FIRST, description="The last sentence read; -1 for none.")
-]
-ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
-
-
-NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
-"""Matches a character that Python does not count as white space."""
-_STRING = {"type": "string"}
-
-
-class NewWorld(Arguments, frozen=True, kw_only=True):
-    """A world to create."""
-
-    name: WorldName
-    defaults: WorldDefaults | None = None
-
-
-class ChosenDefaults(Arguments, frozen=True, kw_only=True):
-    """What the requests of a world do unless they say otherwise."""
-
-    defaults: WorldDefaults
-
-
-class NewGeneration(Arguments, frozen=True, kw_only=True):
-    """How to build a new generation. Members left out default to the library's settings."""
-
-    embedding: Label | None = None
-    chunking: Label | None = None
-
-
-class DoctorRequest(Arguments, frozen=True, kw_only=True):
-    """Whether the doctor only reports, or also repairs."""
-
-    apply: bool = False
-
-
-class AliasMove(Arguments, frozen=True, kw_only=True):
-    """Which alias to move: that of a domain, or the world's own."""
-
-    domain: DomainKey | None = None
-
-
-class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
-    """A query, a selected text, or a query within a selected text; and filters."""
-
-    near_misses: Annotated[bool, Meta(description="Include what scored just below the floor.")] = (
-        False
-    )
-
-    SCHEMA: ClassVar[dict[str, Any]] = {
-        "anyOf": [
-            {"required": ["query"], "properties": {"query": {**_STRING, "pattern": NOT_BLANK}}},
-            {
-                "required": ["selected_text"],
-                "properties": {
-                    "query": {"type": "null"},
-                    "selected_text": {**_STRING, "pattern": NOT_BLANK},
-                    "mode": {"enum": [None, "auto", "meaning"]},
-                    "rerank": {"enum": [None, False]},
-                },
-            },
-        ]
-    }
-    """Which members go together. The engine refuses other combinations with its own errors."""
-
-
-class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
-    """A chunk, and the retrieve request that did not return it."""
-
-    chunk_id: ChunkName
-    query: Query
-    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = RETRIEVAL_TOP_K
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
-
-
-class Question(FilterFields, frozen=True, kw_only=True):
-    """A question, and filters for the documents to answer from."""
-
-    query: Query
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
-    stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
-
-
-class ChatQuestion(Question, frozen=True, kw_only=True):
-    """A question. The world may be left out if there is only one."""
-
-    world: Label | None = None
-    conversation_id: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=200,
-                description="The conversation that the question continues, or 'new' to start one; "
-                "null for a question of its own.",
-            ),
-        ]
-        | None
-    ) = None
-
-
-class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
-    """A further question about the book of a conversation."""
-
-    query: Query
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
-    stream: bool = False
-
-
-class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
-    """A question about the part of a book that the reader has read."""
-
-    book: Book | None = None
-
-
-class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
-    """A chunk, and the reader's request that did not return it."""
-
-    chunk_id: ChunkName
-
-
-MAX_GOLDEN_TEXT = 256 << 10
-"""Maximum number of characters of golden queries in a request. Parsing them takes a second."""
-
-
-class EvaluationRequest(Arguments, frozen=True, kw_only=True):
-    """Golden queries, and how to ask them: in several modes, or of two generations."""
-
-    golden: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MAX_GOLDEN_TEXT,
-            description="Golden queries as YAML or JSON Lines, as in a file.",
-        ),
-    ]
-    modes: Annotated[
-        list[SearchMode],
-        Meta(description="Modes to compare; none for the default of the world.", max_length=3),
-    ] = field(default_factory=list)
-    generation: GenerationNumber | None = None
-    against: (
-        Annotated[GenerationNumber, Meta(description="Compare with this one, as the old.")] | None
-    ) = None
-    allowed_drop: Annotated[
-        float, Meta(ge=0.0, le=1.0, description="How far a mean may fall below the old one.")
-    ] = ALLOWED_DROP
-    rerank: Rerank | None = None
-    reader: Annotated[Label, Meta(description="Ask as this reader of the current book.")] | None = (
-        None
-    )
-    stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
-
-
-class NewPosition(Arguments, frozen=True, kw_only=True):
-    """A reader's position: exactly one of a sentence, a chapter, or the passage read last."""
-
-    book: Label
-    sid: LastRead | None = None
-    through_chapter: Label | None = None
-    passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
-    current: bool = True
-
-    SCHEMA: ClassVar[dict[str, Any]] = {
-        "oneOf": [
-            {"required": ["sid"], "properties": {"sid": {"type": "integer"}}},
-            {"required": ["through_chapter"], "properties": {"through_chapter": _STRING}},
-            {"required": ["passage"], "properties": {"passage": _STRING}},
-        ]
-    }
-
-
-class PageQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
-
-
-_LIST_AS_JSON = "A JSON array of strings."
-
-
-class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
-    """Filters that choose documents, in a query string."""
-
-    language: Label | None = None
-    version: Label | None = None
-    source: Label | None = None
-    documents: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    tags: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    kinds: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
-    metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments that were given, with what is JSON read; raises InvalidArgument."""
-        left_out = (None, UNSET)
-        values = {name: value for name, value in asdict(self).items() if value not in left_out}
-        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:
-            try:
-                values[name] = parse_json(values[name])
-            except JsonError as error:
-                raise InvalidArgument(f"The argument {name!r} is wrong: {error}.") from None
-            if not isinstance(values[name], dict if name == "metadata" else list):
-                kind = "object" if name == "metadata" else "array"
-                raise InvalidArgument(f"The argument {name!r} is wrong: it is no JSON {kind}.")
-        return values
-
-
-class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
-    """What to count, and the filters that choose the documents."""
-
-    keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=MAX_FACET_VALUES)] = DEFAULT_FACET_VALUES
-
-
-class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
-    """Which documents to list, in which order, and how many; all of them without `count`."""
-
-    search: (
-        Annotated[
-            str,
-            Meta(
-                max_length=MAX_DOCUMENT_SEARCH_LENGTH,
-                description="Words in title, path, tags, URL or metadata, or the whole id.",
-            ),
-        ]
-        | None
-    ) = None
-    status: Literal["ready", "ingesting", "updating", "incomplete", "damaged"] | UnsetType = UNSET
-    sort: Literal[
-        "number",
-        "title",
-        "path",
-        "status",
-        "kind",
-        "language",
-        "version",
-        "characters",
-        "chunks",
-    ] = "number"
-    descending: bool = False
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
-
-
-class ChunkQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
-
-
-class BookQuery(Arguments, frozen=True, kw_only=True):
-    book: Label | None = None
-
-
-class BookPageQuery(PageQuery, frozen=True, kw_only=True):
-    book: Label | None = None
-
-
-class GenerationQuery(Arguments, frozen=True, kw_only=True):
-    """Which generation to ask; by default the world's, or that of the domain."""
-
-    generation: (
-        Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=MAX_GENERATION,
-                description="The number of the generation to ask instead of the default; for "
-                "callers who may read the whole world.",
-            ),
-        ]
-        | None
-    ) = None
-
-
-class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
-    """Which generation to ask, and from which position instead of the recorded one."""
-
-    sid: (
-        Annotated[
-            int,
-            Meta(
-                ge=-1,
-                le=LAST_FIRST,
-                description="Answer as if this were the last sentence read of the book; nothing is "
-                "recorded. For callers who may read the whole world.",
-            ),
-        ]
-        | None
-    ) = None
-
-
-Highlight = Annotated[
-    bool, Meta(description="Whether each passage says which of its sentences and words match.")
-]
-
-
-class PassageQuery(GenerationQuery, frozen=True, kw_only=True):
-    """Which generation to ask, and whether passages say what in them matches."""
-
-    highlight: Highlight = False
-
-
-class ReaderPassageQuery(ReaderQuery, frozen=True, kw_only=True):
-    """Which generation and position to ask from, and whether passages say what in them matches."""
-
-    highlight: Highlight = False
-
-
-class UsageQuery(Arguments, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
-
-
-class ConversationsQuery(Arguments, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=MAX_CONVERSATIONS)] = CONVERSATION_LIMIT
-    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-
-
-class ReaderConversationsQuery(ConversationsQuery, frozen=True, kw_only=True):
-    book: Label | None = None
-
-
-class ExportQuery(Arguments, frozen=True, kw_only=True):
-    format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
-        "json"
-    )
-
-
-class EraseQuery(Arguments, frozen=True, kw_only=True):
-    """Whether to also erase the deleted data from the library's files."""
-
-    erase: bool = True
+Kind = TypeVar("Kind", bound=Struct)
+_TIMES: dict[Any, Any] = {
+    float: IsoTime,
+    float | None: IsoTime | None,  # pyright: ignore[reportOperatorIssue]
+}
+
+
+def members_of(
+    record: type[Struct], *, without: Collection[str] = ()
+) -> Callable[[type[Kind]], type[Kind]]:
+    """Return a decorator that gives a type of reply the members of a record.
+
+    Members of the type itself replace those of the record. Times, which records have in seconds,
+    are in ISO 8601, as `record_data` gives them.
+    """
+
+    def derive(kind: type[Kind]) -> type[Kind]:
+        own = {each.name: each for each in structs.fields(kind)}
+        fields = {each.name: each for each in structs.fields(record) if each.name not in without}
+        members: list[Any] = []
+        for name, field in (fields | own).items():
+            shown = _TIMES.get(field.type, field.type) if name in TIMES else field.type
+            is_optional = field.default is UNSET
+            members.append((name, shown, UNSET) if is_optional else (name, shown))
+        return defstruct(  # type: ignore[return-value]
+            kind.__name__,
+            members,
+            namespace={"__doc__": kind.__doc__},
+            module=kind.__module__,
+            frozen=True,
+            kw_only=True,
+        )
+
+    return derive
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """What the caller may do. `unlimited` means every world or reader."""
+    """Permissions of the caller. `unlimited` means every world or reader."""
 
     token: str | None
     worlds: list[str] | str
@@ -428,13 +86,11 @@ class Permissions(Struct, frozen=True, kw_only=True):
     default_world: str | None
 
 
+@members_of(World, without=("changes", "selector"))
 class WorldEntry(Struct, frozen=True, kw_only=True):
     """A world and its active generation, which is null while the world is empty."""
 
-    id: str
-    name: str
     generation: int | None
-    defaults: Defaults
 
 
 class WorldList(Struct, frozen=True, kw_only=True):
@@ -443,49 +99,36 @@ class WorldList(Struct, frozen=True, kw_only=True):
     worlds: list[WorldEntry]
 
 
-class WorldDetail(WorldEntry, frozen=True, kw_only=True):
+@members_of(World, without=("changes", "selector"))
+class WorldDetail(Struct, frozen=True, kw_only=True):
     """A world and its statistics, which are null for callers who may not read all of it."""
 
+    generation: int | None
     status: WorldStatus | None
 
 
+@members_of(
+    Document,
+    without=(
+        *("active", "staged", "source_hash", "recipe", "origin", "damaged", "shown_path"),
+        *("declared_title", "language_declared", "language_stated"),
+    ),
+)
 class DocumentEntry(Struct, frozen=True, kw_only=True):
-    """A document. `path` begins with the folder that was ingested, or is the name of an upload."""
+    """A document. `path` begins with the folder that was ingested, or is the name of an upload.
 
-    number: int
-    doc_id: str
-    name: str
-    kind: str
-    title: str
-    language: str
-    version: str
-    tags: list[str]
-    chunking: str
-    chunks: int
-    embedded: int
-    quarantined: int
-    skipped: int
-    characters: int
-    sentences: int
-    source_url: str | None
+    `visible` says whether it can be searched yet, `revision` is the active one, `uploaded` says
+    whether it is an upload and not a file of the server, and `manifest` whether a manifest named
+    it. `metadata` is what was declared. `provider`, `model` and `dimensions` of its embedding
+    model, and `space_id`, the id of the world, are there in `contract` worlds only.
+    """
+
     metadata: dict[str, Any]
-    """What was declared."""
-    path: str
     visible: bool
-    """Whether it can be searched yet."""
     status: DocumentStatus
     revision: int | None
-    """The active revision."""
     uploaded: bool
-    """Whether it is an upload, and not a file of the server."""
     manifest: bool
-    """Whether a manifest named it."""
-    provider: str | UnsetType = UNSET
-    """Of its embedding model. This member and the following are there in `contract` worlds only."""
-    model: str | UnsetType = UNSET
-    dimensions: int | UnsetType = UNSET
-    space_id: str | UnsetType = UNSET
-    """The id of the world."""
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
@@ -500,61 +143,9 @@ class DocumentList(Struct, frozen=True, kw_only=True):
     statuses: dict[DocumentStatus, int]
 
 
-class ChunkList(RevisionChunks, frozen=True, kw_only=True):
+@members_of(ChunkPage)
+class ChunkList(Struct, frozen=True, kw_only=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
-
-    created_at: IsoTime
-
-
-class LabelChanges(Arguments, frozen=True, kw_only=True):
-    """Labels to change; null removes one, and what is left out stays."""
-
-    language: Label | UnsetType = UNSET
-    version: Label | UnsetType | None = UNSET
-    tags: list[Label] | UnsetType | None = UNSET
-    source_url: Label | UnsetType | None = UNSET
-    metadata: (
-        Annotated[
-            dict[str, Any],
-            Meta(
-                description="Keys to add or replace; a key with null is removed.",
-                extra_json_schema={"propertyNames": METADATA_KEY},
-            ),
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
-
-
-MAX_PAGES_OF_REQUEST = 1000
-Address = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
-
-
-class PagesRequest(Arguments, frozen=True, kw_only=True):
-    """Web pages to ingest, by their addresses or as a sitemap lists them."""
-
-    urls: Annotated[list[Address], Meta(max_length=MAX_PAGES_OF_REQUEST)] = field(
-        default_factory=list
-    )
-    sitemap: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=MAX_URL_LENGTH,
-                description="The address of a sitemap that lists the pages instead.",
-            ),
-        ]
-        | None
-    ) = None
-    prune: Annotated[
-        bool, Meta(description="Remove documents of pages that are gone, or no longer listed.")
-    ] = False
-    kind: Literal["document", "book"] | None = None
-    language: Label | None = None
-    version: Label | None = None
-    tags: list[Label] | None = None
-    ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):
@@ -567,20 +158,14 @@ class DocumentDetail(Struct, frozen=True, kw_only=True):
     last_sid: int
 
 
+@members_of(Job, without=("request", "process", "background", "crashes", "parent", "shares"))
 class JobSummary(Struct, frozen=True, kw_only=True):
-    """The state of a job."""
+    """The state of a job.
 
-    id: str
-    kind: str
-    state: JobState
-    phase: Phase
-    created_at: IsoTime
-    seen_at: IsoTime
-    finished_at: IsoTime | None
-    counts: JobCounts
-    error: str | None
+    `resumable` says whether it can be resumed: it did not complete, and its files are still there.
+    """
+
     resumable: bool
-    """Whether it can be resumed: it did not complete, and its files are still there."""
 
 
 class AcceptedJob(Struct, frozen=True, kw_only=True):
@@ -589,12 +174,9 @@ class AcceptedJob(Struct, frozen=True, kw_only=True):
     job: JobSummary
 
 
+@members_of(JobLine)
 class LogLine(Struct, frozen=True, kw_only=True):
     """A line of a job's log. It contains no document text and no key."""
-
-    at: IsoTime
-    level: str
-    line: str
 
 
 class JobDetail(Struct, frozen=True, kw_only=True):
@@ -611,19 +193,9 @@ class JobList(Struct, frozen=True, kw_only=True):
     jobs: list[JobSummary]
 
 
+@members_of(GenerationRecord)
 class GenerationEntry(Struct, frozen=True, kw_only=True):
     """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
-
-    generation: Generation
-    created_at: IsoTime
-    documents: int
-    chunks: int
-    embedded: int
-    pending: int
-    quarantined: int
-    missing: int
-    is_default: bool
-    domains: tuple[str, ...]
 
 
 class GenerationList(Struct, frozen=True, kw_only=True):
@@ -639,14 +211,14 @@ class RemovedGeneration(Struct, frozen=True, kw_only=True):
 
 
 class FilesRemoved(Struct, frozen=True, kw_only=True):
-    """How many files were removed, and their size."""
+    """Number and size of removed files."""
 
     files: int
     bytes: int
 
 
 class EraseCheck(Struct, frozen=True, kw_only=True):
-    """The search of all files for deleted data: how much was searched, and how much was found."""
+    """The search of all files for deleted data, in numbers."""
 
     traces: int
     files: int
@@ -654,8 +226,9 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
     found: int
 
 
+@members_of(Receipt)
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
-    """What a deletion removed, and whether any of it can still be found. It contains no text.
+    """The receipt of a deletion: removed data, and any of it that can still be found; no text.
 
     `number` and `doc_id` are null if a whole world or conversations were deleted. `conversation`
     and `reader` say which conversations, if not all of the world. `erased` means that the data is
@@ -664,22 +237,9 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
     `erased` is then false.
     """
 
-    world: str
-    world_id: str
-    number: int | None
-    doc_id: str | None
-    name: str
-    deleted_at: IsoTime
-    rows: dict[str, int]
-    redacted: dict[str, int]
-    points: list[PointsRemoved]
     assets: FilesRemoved
     uploads: FilesRemoved
-    erased: bool
-    waiting: dict[str, str]
-    outside: dict[str, str]
     check: EraseCheck | None
-    digest: str
     conversation: str | UnsetType = UNSET
     reader: str | UnsetType = UNSET
 
@@ -722,17 +282,9 @@ class DomainList(Struct, frozen=True, kw_only=True):
     domains: list[DomainRecord]
 
 
+@members_of(UsageRecord)
 class UsageEntry(Struct, frozen=True, kw_only=True):
     """An answered request as the log keeps it."""
-
-    id: str
-    created_at: IsoTime
-    mode: decisions.AnswerMode
-    milliseconds: int
-    primary_model: str | None
-    fallback_model: str | None
-    evidence: dict[str, Any]
-    decision_explain: dict[str, Any]
 
 
 class UsageList(Struct, frozen=True, kw_only=True):
@@ -741,27 +293,17 @@ class UsageList(Struct, frozen=True, kw_only=True):
     usage: list[UsageEntry]
 
 
+@members_of(decisions.Decision, without=("evidence",))
 class Decision(Struct, frozen=True, kw_only=True):
-    """Which mode answers, on what grounds, and what is to be done next.
+    """A decision: the mode of the answer, its grounds, and the next step.
 
     `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
     chunk a model may be given, and None without one; `max_score` is the same on the scale of the
     thresholds. `context_characters` counts each character of the chosen chunks once.
     """
 
-    mode: decisions.AnswerMode
-    reason: decisions.DecisionReason
-    step: decisions.Step
-    refusal: decisions.Refusal | None
-    used_llm: decisions.UsedModel
-    thresholds: decisions.Thresholds
     score_mode: decisions.ScoreMode
     distance: Distance
-    max_similarity: float | None
-    max_score: float | None
-    gates: tuple[decisions.Gate, ...]
-    retrieved: tuple[decisions.Considered, ...]
-    context_characters: int
     reading: bool
     primary: decisions.ModelOutcome
     fallback: decisions.ModelOutcome
@@ -778,26 +320,13 @@ class Replay(Struct, frozen=True, kw_only=True):
     same: bool | None
 
 
-class ConversationLabels(Struct, frozen=True, kw_only=True):
-    """What a conversation is about, as far as the caller may see its turns.
+@members_of(ConversationInfo)
+class ConversationEntry(Struct, frozen=True, kw_only=True):
+    """A conversation, and how many turns of it the caller may see.
 
     `title` is the first question. `book` is the number of the document that a reader's conversation
     is about. Of a damaged conversation only the id and the times are known.
     """
-
-    id: str
-    reader: str | None
-    book: int | None
-    title: str
-    created_at: IsoTime
-    updated_at: IsoTime
-    damaged: bool
-
-
-class ConversationEntry(ConversationLabels, frozen=True, kw_only=True):
-    """A conversation, and how many turns it has."""
-
-    turns: int
 
 
 class ConversationList(Struct, frozen=True, kw_only=True):
@@ -806,6 +335,7 @@ class ConversationList(Struct, frozen=True, kw_only=True):
     conversations: list[ConversationEntry]
 
 
+@members_of(Turn)
 class TurnEntry(Struct, frozen=True, kw_only=True):
     """A question of a conversation and its answer. `standalone` is what was searched for.
 
@@ -813,23 +343,9 @@ class TurnEntry(Struct, frozen=True, kw_only=True):
     turn has its id and its time alone.
     """
 
-    id: str
-    asked_at: IsoTime
-    question: str
-    standalone: str
-    rewritten_by: decisions.RewrittenBy
-    answer: str
-    mode: decisions.AnswerMode | None
-    citations: tuple[Citation, ...]
-    quotes: tuple[Quote, ...]
-    support: Support | None
-    record: str | None
-    document: int | None
-    sid: int | None
-    damaged: bool
 
-
-class ConversationDetail(ConversationLabels, frozen=True, kw_only=True):
+@members_of(ConversationInfo)
+class ConversationDetail(Struct, frozen=True, kw_only=True):
     """A conversation with its turns, the first turn first."""
 
     turns: list[TurnEntry]
@@ -857,22 +373,19 @@ class Health(Struct, frozen=True, kw_only=True):
     version: str
 
 
-def world_entry(world: World) -> WorldEntry:
+def world_data(world: World) -> dict[str, Any]:
+    """Return the members of a `WorldEntry`."""
     generation = world.generation.number if world.generation else None
-    return WorldEntry(id=world.id, name=world.name, generation=generation, defaults=world.defaults)
+    return record_data(world, "id", "name", "defaults") | {"generation": generation}
 
 
 def decision_detail(decision: decisions.Decision) -> Decision:
-    """Convert a decision: the evidence it was made from is not repeated as a whole."""
+    """Convert a decision, with parts of the evidence it was made from."""
     values: dict[str, Any] = {}
     for name in Decision.__struct_fields__:
         holders = (decision, decision.evidence, decision.evidence.settings)
         values[name] = getattr(next(each for each in holders if hasattr(each, name)), name)
     return Decision(**values)
-
-
-def conversation_entry(info: ConversationInfo) -> ConversationEntry:
-    return ConversationEntry(**record_data(info))
 
 
 def conversation_detail(conversation: Conversation) -> ConversationDetail:
@@ -881,7 +394,7 @@ def conversation_detail(conversation: Conversation) -> ConversationDetail:
 
 
 def document_entry(document: Document) -> DocumentEntry:
-    """Convert a document. Where on the server its file is, is for the operator only."""
+    """Convert a document. The path of its file on the server is for the operator only."""
     computed = {
         "path": document.shown_path,
         "visible": document.active is not None,
@@ -889,12 +402,10 @@ def document_entry(document: Document) -> DocumentEntry:
         "revision": document.active,
         "uploaded": document.path.startswith(UPLOAD),
         "manifest": bool(document.origin),
+        "metadata": read_metadata(document.metadata),
     }
     others = (name for name in DocumentEntry.__struct_fields__ if name not in computed)
-    values = members(document, *others) | computed
-    values["tags"] = list(document.tags)
-    values["metadata"] = read_metadata(document.metadata)
-    return DocumentEntry(**values)
+    return DocumentEntry(**record_data(document, *others), **computed)
 
 
 def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:

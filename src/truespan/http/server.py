@@ -39,7 +39,7 @@ from truespan.types.token import TokenState
 T = TypeVar("T")
 
 MAX_HEAD_BYTES = 1 << 16
-"""Once a request's headers are longer, nothing more is read."""
+"""Maximum size of the headers of a request."""
 HEAD_SECONDS = 30.0
 
 
@@ -110,10 +110,10 @@ class BoundedConnection(HttpToolsProtocol):
 
 
 SHUTDOWN_SECONDS = 10
-"""How long running requests are waited for at shutdown."""
+"""Seconds that a shutdown waits for running requests."""
 BACKLOG = 2048
 MAX_RESTARTS = 10
-"""Workers that may end by themselves before the server gives up."""
+"""Maximum number of restarts of workers that end by themselves."""
 # Shared by threads: used by the main thread only.
 _SPAWN = multiprocessing.get_context("spawn")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[?[0-9a-f:.]+\]?", re.ASCII)
@@ -121,7 +121,7 @@ _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 -- compared here; bound only if
 
 
 class Service(Struct, frozen=True):
-    """What to serve, and where."""
+    """A library to serve, and the address."""
 
     folder: Path
     host: str = "127.0.0.1"
@@ -130,11 +130,11 @@ class Service(Struct, frozen=True):
     require_token: bool = False
     options: ServerOptions = field(default_factory=ServerOptions)
     watched: tuple[str, ...] = ()
-    """Folders that are watched: their changes are ingested."""
+    """Folders whose changes are ingested."""
 
 
 class Startup(Struct, frozen=True):
-    """What a server announces once it listens. None for what could not be read."""
+    """The announcement of a server that listens. A member that cannot be read is None."""
 
     address: str
     version: str
@@ -285,7 +285,7 @@ def _address(host: str, listener: socket.socket) -> str:
 
 @contextlib.contextmanager
 def _listen(service: Service) -> Iterator[socket.socket]:
-    """Give a socket that listens already, so that its address can be announced."""
+    """Yield a listening socket, whose address can be announced."""
     host = service.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Without the explicit protocol asyncio does not disable Nagle's algorithm, which delays
@@ -304,7 +304,7 @@ def _listen(service: Service) -> Iterator[socket.socket]:
 
 
 def _worker_ended(what: str, workers: Sequence[BaseProcess]) -> errors.OperatorError:
-    """Return the error for processes that do not stay alive, with the exit code of one."""
+    """Return the error for worker processes that end, with an exit code."""
     codes = [worker.exitcode for worker in workers if worker.exitcode is not None]
     return errors.OperatorError(
         f"A server process {what} (exit code {codes[0] if codes else 'unknown'}).",
@@ -315,7 +315,7 @@ def _worker_ended(what: str, workers: Sequence[BaseProcess]) -> errors.OperatorE
 def _serve_here(
     service: Service, listener: socket.socket, library: Library, on_started: Callable[[], None]
 ) -> int:
-    # Malformed requests would otherwise be logged, each of them.
+    # Otherwise every malformed request is logged.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     ending = asyncio.Event()
     application = make_app(library, service.options, ending)

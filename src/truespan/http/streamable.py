@@ -70,7 +70,7 @@ IDLE_SECONDS = 30 * 60
 MAX_CALLS = 32
 MAX_WAITING = 256
 """Maximum number of calls that wait for one of the threads."""
-"""Calls that run at the same time; others wait."""
+"""Maximum number of calls that run at the same time."""
 MAX_SESSIONS_PER_CALLER = 50
 """Many clients forget to end their sessions; beyond this, the oldest is ended."""
 METHODS = ("POST", "DELETE")
@@ -83,7 +83,7 @@ _SMALL_BODY = 1 << 16
 
 
 class Target(Struct, frozen=True):
-    """What a request is for: a role, and its world or reader."""
+    """The target of a request: a role, and its world or reader."""
 
     role: Role
     caller: CallerContext
@@ -99,7 +99,7 @@ def select_target(
     reader: str | None = None,
     permissions: WritePermissions = NOTHING_WRITTEN,
 ) -> Target:
-    """Return what a request is for, always within the caller's authority.
+    """Return the target of a request, always within the caller's authority.
 
     World and reader are those in the path, which may leave them out if there is only one.
 
@@ -209,7 +209,7 @@ class SessionLimiter(Struct):
 
 
 async def _receive_unique(receive: Receive) -> Receive:
-    """Read a body, and return what gives it again; raises DuplicateKey if a key occurs twice.
+    """Read a body and return a `receive` that replays it; raise DuplicateKey for a repeated key.
 
     A body that is too long or no JSON is left to the SDK, which refuses it.
     """

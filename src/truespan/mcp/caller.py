@@ -1,4 +1,4 @@
-"""Callers of MCP, what an operator lets them write, and what tools are made of."""
+"""Callers of MCP, their permission to write, and the types of tools and roles."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ READ_ONLY = {
 
 
 class WritePermissions(Struct, frozen=True):
-    """What the operator lets callers change; by default nothing.
+    """Changes that the operator allows to callers; by default none.
 
-    With `may_move`, a reader's session sets that reader's position. With `may_ingest`, the owner's
-    adds notes, pages of the hosts that the library allows, and files below `folders`.
+    With `may_move`, a reader's session can set that reader's position. With `may_ingest`, the
+    owner's session can add notes, pages of allowed hosts, and files below `folders`.
     """
 
     may_move: bool = False
@@ -57,10 +57,10 @@ NOTHING_WRITTEN = WritePermissions()
 
 
 class CallerContext(Struct, frozen=True):
-    """A world opened with the caller's authority, and the reader if it is for one.
+    """A world opened with the caller's authority, and the reader, if the caller is one.
 
-    `writer` is the same world with the authority to write, for the tools that do; None if there
-    are none. `folders` are those from which files may be ingested.
+    `writer` is the same world with the authority to write; None if the caller may not write. Files
+    may be ingested from `folders`.
     """
 
     world: World
@@ -85,8 +85,8 @@ def narrow_caller(
 ) -> CallerContext:
     """Return the caller of a world, narrowed to reading it, or to one reader of it.
 
-    It gets a writer if the operator and the authority both allow it. Setting a position finds the
-    place in the whole book, so it needs the right to read that.
+    The caller may write if the operator and the authority both allow it. Setting a position
+    searches the whole book, so it needs the right to read the book.
     """
     if reader is None:
         narrowed = authority.narrow(worlds=[world], verbs=[Verb.READ])
@@ -101,7 +101,7 @@ def narrow_caller(
 
 
 class AnonymousAccess(Struct, frozen=True):
-    """What callers without a token may use; by default nothing.
+    """Access of callers without a token; by default none.
 
     With a reader, that reader's tools; with `owner`, the owner's. A world restricts both to it.
     """
@@ -112,7 +112,7 @@ class AnonymousAccess(Struct, frozen=True):
 
 
 class ErrorDetail(Struct, frozen=True):
-    """Why a call failed. `code` is stable; `retryable` says whether to retry the same call."""
+    """An error. `code` is stable; `retryable` says whether to retry the same call."""
 
     code: str
     message: str
@@ -162,7 +162,7 @@ class Tool(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """What a server offers to one kind of caller."""
+    """Tools, resources and prompts for one kind of caller."""
 
     name: str
     instructions: str

@@ -51,7 +51,7 @@ def client_config(client: str, command: ServerCommand) -> str:
 
 
 def _program() -> list[str]:
-    """Return what starts this program, with its full path: clients have another search path."""
+    """Return the command of this program with its full path: clients have another search path."""
     uvx = shutil.which("uvx")
     if uvx is not None and _UVX_FOLDER in Path(sys.prefix).parts:
         return [uvx, "truespan"]
@@ -78,4 +78,4 @@ CLIENTS = {
     "zed": lambda name, entry: _json({"context_servers": {name: {"source": "custom", **entry}}}),
     "codex": _toml,
 }
-"""The format of each client. Most of them use that of the desktop."""
+"""The format of each client. Most clients use the format of the desktop."""

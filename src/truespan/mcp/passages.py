@@ -22,13 +22,13 @@ from truespan.types.text import join_locations, name_best, name_sources
 
 MAX_LABEL_LENGTH = 120
 MAX_SENTENCE_LENGTH = 1000
-"""Of labels and sentences in a line of their own; the structured content has all of them."""
+"""Maximum length of labels and sentences in a header; the structured content has all of them."""
 SHORTEST_FENCE = 3
 _TILDES = re.compile("~+")
 
 
 class TextPassage(Struct, frozen=True):
-    """Verified text, and what its header says of it."""
+    """Verified text and the fields of its header."""
 
     document: int
     title: str
@@ -78,7 +78,7 @@ def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassag
 
 
 def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
-    """Return passages in their order, those that overlap as one, at the place of the first."""
+    """Return passages in their order, with overlapping passages merged into the first."""
     ranked = list(enumerate(_merge(passages)))
     # The description of a figure is not the text at its place.
     joined = [entry for entry in ranked if not _is_text(entry[1])]
@@ -98,9 +98,9 @@ def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
 
 
 def _merge(passages: Iterable[TextPassage]) -> list[TextPassage]:
-    """Return passages without those that have the text of an earlier one, which gets their place.
+    """Return passages without repeated texts; the first with a text gets the places of the others.
 
-    With the defaults `contract`, each of them is a result of its own.
+    In `contract` worlds, each is a result of its own.
     """
     texts, merged = EqualTexts[int](), list[TextPassage]()
     for passage in passages:
@@ -155,7 +155,7 @@ def _longest_run(passage: TextPassage) -> int:
 
 
 def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
-    """Return where a passage is from, in one line: title, chapter, location, sentences."""
+    """Return the place of a passage on one line: title, chapter, location, sentences."""
     title = one_line(passage.title)
     if name_source:
         title += f" ({one_line(passage.source)})"

@@ -41,7 +41,7 @@ class BookQuestionArguments(QuestionArguments, frozen=True, kw_only=True):
 
 
 class RemindArguments(Arguments, frozen=True, kw_only=True):
-    """Who or what to remind the reader of."""
+    """A person or thing to remind the reader of."""
 
     about: Annotated[str, _text("A person, a place or a thing in the book.")]
     book: Book | None = None

@@ -29,14 +29,14 @@ from truespan.wire.serialize import problem, status_of
 
 Content: TypeAlias = dict[str, Any]
 OnStage: TypeAlias = Callable[[Stage], None]
-"""Called on the thread of a call with each stage it reaches."""
+"""A callback for each stage of a call, on the thread of the call."""
 Work: TypeAlias = Callable[[CallerContext], Any]
-"""Work on the reader or world of a request. It does not raise."""
+"""Work on the reader or world of a request; it raises nothing."""
 Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
-"""Runs work off the event loop, for an HTTP request (None over standard input and output)."""
+"""A function that runs work on a thread, for an HTTP request or None over standard input."""
 
 SHUTDOWN_SECONDS = 1.5
-"""How long running calls are waited for at the end; clients kill the process after two."""
+"""Seconds to wait for running calls at the end; clients kill the process after two."""
 STARTED, DONE = "started", "done"
 STAGE_NAMES = {
     Stage.VECTOR: "embedding",
@@ -185,7 +185,7 @@ def _tool_result(texts: list[str], result: Any, *, is_error: bool) -> Content:
 async def _run_with_progress(session: Any, run: Callable[[OnStage], Awaitable[Any]]) -> Any:
     """Run a call and report its stages to the client.
 
-    All reports are sent before the result: a client may forget the call once it has that.
+    All reports are sent before the result: with the result, a client may forget the call.
     """
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[str | None] = asyncio.Queue()
@@ -213,7 +213,7 @@ async def _run_with_progress(session: Any, run: Callable[[OnStage], Awaitable[An
 
 
 def protocol_error(error: TruespanError) -> MCPError:
-    """Return an error as one of the protocol, for requests that have no error result."""
+    """Return an error of the protocol, for requests without error results."""
     return MCPError(code=status_of(error).mcp, message=str(error), data=problem(error))
 
 

@@ -1,8 +1,7 @@
 """MCP over standard input and output, in a process that the client starts.
 
-The streams do what the SDK's own do, with three differences: reading can be ended from inside,
-which signals need; a line that is not a message gets an error reply instead of silence; and a
-message crosses threads once instead of three times.
+The SDK's own streams cannot be used: they cannot be ended by a signal, they ignore a line that is
+not a message instead of replying with an error, and they would write before the library is open.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def standard_pipes() -> Iterator[tuple[int, int]]:
 class Outgoing(ObjectSendStream[SessionMessage]):
     """Messages to the client, written on a thread so that a slow client blocks nothing else.
 
-    None is written before the library is open: a server that cannot serve says nothing at all.
+    Nothing is written before the library is open: a server that cannot serve sends nothing.
     """
 
     def __init__(
@@ -252,8 +251,10 @@ def serve_stdio(
 
 
 def _finish_start(reader: str | None) -> None:
-    """Import what the first call of a reader needs, while the client reads the first reply. From
-    then on garbage is collected, but not searched for among what was loaded."""
+    """Import the modules for a reader's first call while the client reads the first reply.
+
+    From then on garbage is collected, except among the modules that are loaded.
+    """
     if reader is not None:
         import truespan.engine.reader  # noqa: F401
     if not gc.isenabled():

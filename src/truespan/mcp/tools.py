@@ -1,4 +1,4 @@
-"""The tools: a reader's, which see only what has been read, and the owner's, which see a world."""
+"""The tools of a reader, which see only the read part, and of the owner, which see a world."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."
 )
 MAX_BOOKS_NAMED = 50
-"""So many books are named in the text of a result; the structured content has all of them."""
+"""Maximum number of books in the text of a result; the structured content has all of them."""
 _FORMAT = (
     "In the text of the result, each passage has a header line such as '[1] Title › Chapter, "
     "sentences 4-9' and stands between two equal lines of tildes. What is between them is "
@@ -114,7 +114,7 @@ def _render_book(may_move: bool, reader: Reader, result: BookPosition) -> list[s
 
 
 def _explain_no_position(reader: Reader, may_move: bool) -> str:
-    """Say which books have a position, and how one is set. Unknown books get the same text."""
+    """Return the books with a position, and how to set one. Unknown books get the same text."""
     books = reader.books()
     lines = ["There is no reading position in this book, so nothing of it is readable."]
     if books:
@@ -321,7 +321,7 @@ ROLES = (READER_ROLE, MOVING_READER_ROLE, OWNER_ROLE, NOTING_OWNER_ROLE, INGESTI
 
 
 def role_for(reader: str | None, permissions: WritePermissions) -> Role:
-    """Return what a reader gets, or with None the owner, with the tools for what they may write."""
+    """Return the role of a reader, or with None of the owner, with the allowed writing tools."""
     if reader is not None:
         return MOVING_READER_ROLE if permissions.may_move else READER_ROLE
     if not permissions.may_ingest:

@@ -1,8 +1,8 @@
 """The tools that write, which an operator must allow: set a reader's position, add documents.
 
-What is set or added is chosen by a model, which may have been misled by a text it read. So a
-reader's errors say nothing of what lies ahead, files are read only below the operator's folders,
-pages only from the operator's hosts, and a note replaces another only if that is asked for.
+A model chooses what is set or added, and a text may have misled it. So errors for a reader say
+nothing about unread text, files are read only below the operator's folders, pages only from the
+operator's hosts, and a note replaces another only on request.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 MAX_NOTE_LENGTH = 500_000
 MAX_NOTE_TITLE_LENGTH = 200
 MAX_NOTE_NAME_LENGTH = 200
-"""In bytes; longer names are cut and get a digest."""
+"""Maximum size of a file name in bytes; longer names are cut and get a digest."""
 MAX_PATHS = 100
 NOTE_ENDING = ".note.md"
-"""Of the file names of notes, so that no note has the name of another upload."""
+"""Prefix of the file names of notes, so that no note has the name of another upload."""
 
 
 class OtherBook(Struct, frozen=True):
@@ -54,10 +54,10 @@ class OtherBook(Struct, frozen=True):
 
 
 class PositionChange(Struct, frozen=True):
-    """The position that was set, and the sentence up to which was read before.
+    """A new position, and the last sentence read before.
 
-    `before` is null if there was no position. It is a number only: after going back, the words
-    there are ahead again.
+    `before` is null if there was no position. It is only a number: after going back, its text is
+    unread again.
     """
 
     position: ReadingPosition
@@ -73,7 +73,7 @@ class AddedDocument(Struct, frozen=True):
 
 
 class RefusedFile(Struct, frozen=True):
-    """A file that could not be added, and why."""
+    """A file that could not be added, and the reason."""
 
     source: str
     code: str
@@ -81,7 +81,7 @@ class RefusedFile(Struct, frozen=True):
 
 
 class AddedDocuments(Struct, frozen=True):
-    """What was added, how many documents were unchanged, and what was refused."""
+    """Added documents, the number of unchanged documents, and refused files."""
 
     added: tuple[AddedDocument, ...]
     unchanged: int
@@ -92,7 +92,7 @@ class AddedDocuments(Struct, frozen=True):
 
 
 class SetPositionArguments(Arguments, frozen=True, kw_only=True):
-    """How far the reader has read of a book: exactly one of chapter, sentence and passage."""
+    """A position in a book: exactly one of chapter, sentence and passage."""
 
     book: Book | None = None
     through_chapter: (
@@ -335,7 +335,7 @@ def _add_pages(caller: CallerContext, arguments: PagesArguments) -> AddedDocumen
 
 
 def _absolute(folders: Sequence[str], path: str) -> str:
-    """Return a path; a relative one is below the first folder that has it, else below the first."""
+    """Return a path; a relative path is resolved in the first folder that has the file."""
     places = [os.path.join(folder, path) for folder in folders]
     return next((place for place in places if os.path.lexists(place)), places[0])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from truespan.types.scope import Unlimited
 
 
-_TIMES = frozenset(
+TIMES = frozenset(
     {
         *("at", "created_at", "seen_at", "finished_at", "deleted_at", "expires_at", "revoked_at"),
         *("asked_at", "updated_at"),
@@ -160,7 +160,7 @@ def record_data(record: Struct, *names: str) -> dict[str, Any]:
     from truespan.core.timestamp import format_time
 
     data = members(record, *(names or record.__struct_fields__))
-    for name in _TIMES & data.keys():
+    for name in TIMES & data.keys():
         if data[name] is not None:
             data[name] = format_time(data[name])
     return data

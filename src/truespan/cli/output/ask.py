@@ -55,7 +55,7 @@ _UNSUPPORTED = {
 
 
 def print_search(result: SearchResult) -> None:
-    """Print passages with score, place and receipt, then how the answer came about."""
+    """Print passages with score, place and receipt, then the funnel of the search."""
     funnel = result.funnel
     lines = [
         f"{pluralize(funnel.in_scope, 'chunk')} in scope, {funnel.fetched} fetched at or "
@@ -86,7 +86,7 @@ def print_search(result: SearchResult) -> None:
 
 
 def print_bundle(bundle: ContextBundle) -> None:
-    """Print a bundle's chunks with their places, then how it came about."""
+    """Print a bundle's chunks with their places, then the funnel of the retrieval."""
     metadata = bundle.metadata
     funnel = metadata.funnel
     lines = [
@@ -174,7 +174,7 @@ def _draw_bar(score: float) -> str:
 
 
 def _explain_rank(fused: FusedScore | None, rerank: RerankScore | None) -> str:
-    """Return what ranked a passage besides its similarity; empty if nothing did."""
+    """Return the scores that ranked a passage besides its similarity; empty without any."""
     parts: list[str] = []
     if fused is not None:
         rank = "after the blend" if fused.blend is None else f"blend {fused.blend:.3f}"
@@ -211,11 +211,9 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
 
 
 def show_account(answer: Answer, *, record: bool = True) -> str:
-    """Show what an answer cites, what it quotes wrongly, and in one line how it was decided.
+    """Show citations, wrong quotes and unsupported sentences of an answer, and its decision.
 
-    A refusal has the closest passages instead.
-
-    Without `record` the line about the usage log is left out.
+    A refusal has the closest passages instead. `record` adds the line about the usage log.
     """
     lines: list[str] = []
     if answer.near_misses:
@@ -248,7 +246,7 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
 
 
 def show_support(answer: str, support: Support | None, *, has_sources: bool) -> list[str]:
-    """Show which sentences the sources do not support, and why, then the figure for the whole."""
+    """Show the unsupported sentences of an answer with their reasons, then its support score."""
     if support is None or support.score is None:
         return []
     # Without sources there is nothing to compare with, and the line of the decision says so.

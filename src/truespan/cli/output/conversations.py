@@ -22,7 +22,7 @@ _BEGINNING_SHOWN = 160
 
 
 def show_answer_in_conversation(answer: Answer) -> str:
-    """Show what an answer rests on, and what was searched for if that is not what was asked."""
+    """Show the account of an answer, and the query if it was rewritten."""
     lines = show_account(answer, record=False).split("\n")
     note = answer.conversation
     if note is not None and note.rewritten_by is not RewrittenBy.NONE:
@@ -31,7 +31,7 @@ def show_answer_in_conversation(answer: Answer) -> str:
 
 
 def show_found(answer: Answer | None) -> str:
-    """Show the passages that the last answer was made from, and how many others were found."""
+    """Show the passages of the last answer, and the number of others that were found."""
     if answer is None:
         return "Nothing was asked yet."
     notes = answer.retrieved_chunks_metadata
@@ -89,7 +89,7 @@ def show_conversations(found: Sequence[ConversationInfo], reader: str | None) ->
 
 
 def show_deleted(receipt: Receipt) -> str:
-    """Say what a deletion of conversations did, and what is left to erase."""
+    """Show the result of deleting conversations, and data left to erase."""
     rows = receipt.rows
     conversations = pluralize(rows.get("conversations", 0), "conversation")
     turns = pluralize(rows.get("turns", 0), "turn")

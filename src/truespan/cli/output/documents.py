@@ -51,7 +51,7 @@ _CHUNK_REASONS = {
 
 
 def show_chunks(page: ChunkPage) -> str:
-    """Show where each chunk of a document begins and ends, its state, and the start of its text."""
+    """Show the span, the state and the beginning of each chunk of a document."""
     lines = [
         f"{page.title}  (document {page.document}, {page.doc_id})",
         f"{pluralize(page.total, 'chunk')} by {page.chunking!r}, revision {page.revision}, "
@@ -127,7 +127,7 @@ def show_document(
     ]
     for entry in outline:
         label = " › ".join(part for part in (entry.chapter, entry.section) if part)
-        # Only the lists of what lies ahead begin at a place without labels.
+        # Only lists of contents begin at a place without labels.
         label = label or "(contents and similar lists)"
         lines.append(f"  from sentence {entry.first_sid:>5}  {label}")
     return "\n".join(lines)
@@ -155,7 +155,7 @@ def show_facets(found: Facets) -> str:
 
 
 def _show_value(value: FacetValue, facet: Facet) -> str:
-    # A text that a command line would read as something else is quoted, as there.
+    # A text that an option would read as a number or date is quoted, as in that option.
     if value.kind is not ValueKind.TEXT:
         return json.dumps(value.value) if value.kind is ValueKind.BOOLEAN else str(value.value)
     text = str(value.value)
@@ -172,7 +172,7 @@ _OUTSIDE = {
 
 
 def show_receipt(receipt: Receipt) -> str:
-    """Say what a deletion did, and what is left to erase."""
+    """Show the result of a deletion, and data left to erase."""
     number = receipt.number
     what = "world" if number is None else f"document {number},"
     lines = [f"Deleted {what} {receipt.name}."]
@@ -183,7 +183,7 @@ def show_receipt(receipt: Receipt) -> str:
 
 
 def show_erasure(receipt: Receipt) -> list[str]:
-    """Say in lines whether deleted data is gone from all files, and what is left to do."""
+    """Show whether deleted data is erased from all files, and what is left to do."""
     lines = ["Erased from every file of the library."] if receipt.erased else []
     if receipt.waiting:
         why = ", ".join(f"{kind}: {code}" for kind, code in receipt.waiting.items())

@@ -1,4 +1,4 @@
-"""Backups, moves and what the doctor finds as text for a terminal."""
+"""Backups, moves and findings of the doctor as text for a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGNS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.PROBLEM: "PROBLE
 
 
 def show_plan(plan: Plan) -> str:
-    """Show what was found, and what would be done about it."""
+    """Show findings, and the repairs that would be made."""
     lines = [*_findings(plan), ""]
     actions = {item.action for item in plan.all_items()}
     if not actions:
@@ -35,7 +35,7 @@ def show_plan(plan: Plan) -> str:
 
 
 def show_repair(result: RepairResult) -> str:
-    """Show what was found, what was done, and what is left."""
+    """Show findings, the repairs that were made, and what is left."""
     lines = [*_findings(result.before), "", "Done:"]
     lines += [
         f"  {count} x {action.value}: {action.remedy}" for action, count in result.done.items()
@@ -117,7 +117,7 @@ def _worlds(plan: Plan, *, unhealthy_only: bool = False) -> Iterator[str]:
 
 
 def _subject(item: Item) -> str:
-    """Return what an item is about, in words where its own name says little."""
+    """Return the subject of an item, in words where its name says little."""
     if item.finding in (Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT):
         document, revision, part = item.subject.split(".")
         return f"document {document}, revision {revision} ({part})"
@@ -131,7 +131,7 @@ def _subject(item: Item) -> str:
 
 
 def _items(items: Iterable[Item], indent: str) -> Iterator[str]:
-    """Give a line for each kind of finding, with a few of what it was found in."""
+    """Yield a line for each kind of finding, with a few examples."""
     by_kind: dict[tuple[Finding, Action], list[Item]] = {}
     for item in items:
         by_kind.setdefault((item.finding, item.action), []).append(item)
@@ -152,7 +152,7 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
 
 
 def show_manifest(manifest: Manifest) -> str:
-    """Show what a backup contains, in one line."""
+    """Show the contents of a backup on one line."""
     vectors = "with vectors" if manifest.vectors else "without vectors"
     return (
         f"{pluralize(manifest.worlds, 'world')}, {pluralize(manifest.documents, 'document')}, "

@@ -28,7 +28,7 @@ def table(rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def show_notices(notices: Iterable[Notice]) -> list[str]:
-    """Return notices as lines, without what 'truespan doctor' says of the model once."""
+    """Return notices as lines, except those about the model that 'truespan doctor' shows."""
     return [f"Note: {notice.message}" for notice in notices if notice.code not in _SAID_BY_DOCTOR]
 
 

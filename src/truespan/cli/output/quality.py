@@ -26,7 +26,7 @@ DEFAULTS_IN_WORDS = {
 
 
 def show_defaults(name: str, defaults: Defaults) -> str:
-    """Return the defaults of a world, and what they mean."""
+    """Return the defaults of a world and their meaning."""
     return f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
 
 
@@ -100,7 +100,7 @@ def show_explanation(replay: Replay) -> str:
 
 
 def _draw_scale(decision: Decision) -> list[str]:
-    """Draw the thresholds and the best score on one line, with what they are below it."""
+    """Draw the thresholds and the best score on one line, with a legend below."""
     explained = decision.to_json()
     least = -1.0 if explained["score_mode"] == "raw" else 0.0
     marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}

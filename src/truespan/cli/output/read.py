@@ -9,7 +9,7 @@ from truespan.types.reading import ReadingPosition
 
 
 def show_positions(positions: Sequence[ReadingPosition]) -> str:
-    """Show how far a reader has come: chapters reached, last sentence, nothing ahead."""
+    """Show the positions of a reader: last sentence and chapter, nothing past them."""
     if not positions:
         return "No reading position is recorded, so nothing is readable."
     lines: list[str] = []
@@ -25,7 +25,7 @@ def show_positions(positions: Sequence[ReadingPosition]) -> str:
 
 
 def show_readers(found: Mapping[str, Sequence[ReadingPosition]]) -> str:
-    """Show readers with how far each has come, in a line per book."""
+    """Show readers and their positions, one book on each line."""
     if not found:
         return "No readers yet. 'truespan reader set BOOK --reader NAME' records a position."
     rows: list[tuple[object, ...]] = [("reader", "book", "read to sentence", "chapter")]

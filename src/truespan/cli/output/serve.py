@@ -17,7 +17,7 @@ def token_data(record: TokenRecord, state: TokenState) -> dict[str, Any]:
 
 
 def describe_token(record: TokenRecord, worlds: Iterable[World]) -> str:
-    """Return what a token allows, in words."""
+    """Return the permissions of a token in words."""
     ids, readers = allowed_names(record.worlds), allowed_names(record.readers)
     if record.verbs == {Verb.OBSERVE}:
         return f"observe, the metrics only; {_describe_expiry(record)}"

@@ -49,7 +49,7 @@ def _count_unchanged(report: IngestReport) -> str:
 
 
 def show_watched(report: IngestReport) -> str:
-    """Return what a job of a watch did, in one line."""
+    """Return the result of a job of a watch on one line."""
 
     def name(label: str, names: Sequence[str]) -> Iterator[str]:
         if names:
@@ -162,7 +162,7 @@ def _short_metadata(document: Document) -> str:
 def show_settings(
     file: str, settings: Sequence[SettingValue], keys: Sequence[Mapping[str, str]]
 ) -> str:
-    """Show settings as a table, then the provider keys by name and what does not count."""
+    """Show settings as a table, then the names of provider keys and overridden values."""
     rows: list[tuple[object, ...]] = [("setting", "value", "from")]
     rows += [
         (entry.name, _plain_setting(entry.value), entry.place or "default") for entry in settings

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from truespan import errors
-from truespan.http import schemas
-from truespan.http.operation import CallContext, Events, Reply, Routes
+from truespan.http import requests, schemas
+from truespan.http.operation import AsReader, CallContext, Events, Reply, Routes
 from truespan.http.routes.questions import QUERY_ERRORS, QUESTION, ask_in_conversation
 from truespan.types.answer import Answer
+from truespan.wire.arguments import arguments_of
+from truespan.wire.serialize import record_data
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
     from truespan.engine.world import World
 
 MARKDOWN = "text/markdown; charset=utf-8"
-_IN_WORLD = "/v1/worlds/{world}/conversations"
-_OF_READER = "/v1/worlds/{world}/readers/{reader}/conversations"
-_ONE = "/{conversation}"
+_ALL = "/v1/worlds/{world}/conversations"
+_ONE = _ALL + "/{conversation}"
 _ASK: dict[str, Any] = {
     "errors": (*QUERY_ERRORS, errors.DocumentNotFound),
     "example": QUESTION,
+    "domains": True,
 }
-_ASK_AS_READER = _ASK | {"errors": (*_ASK["errors"], errors.PositionNotFound)}
+_READER_ERRORS = (*_ASK["errors"], errors.PositionNotFound)
 
 # Shared by threads: filled while modules are imported, then only read.
 conversations = Routes(
@@ -46,9 +48,20 @@ def _conversation(context: CallContext) -> Conversation:
     return _owner(context).conversation(context.path["conversation"])
 
 
-@conversations.get(_IN_WORLD)
+@conversations.get(
+    _ALL,
+    as_reader=AsReader(
+        """List the conversations of a reader.
+
+        Returns the caller's conversations as this reader, the latest first; about one book if the
+        request names it. Turns that were asked past the reader's position do not count, and a
+        conversation that has no others is not listed.
+        """,
+        query=requests.ReaderConversationsQuery,
+    ),
+)
 def list_conversations(
-    context: CallContext, query: schemas.ConversationsQuery
+    context: CallContext, query: requests.ConversationsQuery
 ) -> schemas.ConversationList:
     """List conversations.
 
@@ -56,12 +69,24 @@ def list_conversations(
     under each reader.
     """
     found = _owner(context).conversations(**asdict(query))
-    entries = [schemas.conversation_entry(info) for info in found]
+    entries = [schemas.ConversationEntry(**record_data(info)) for info in found]
     return schemas.ConversationList(conversations=entries)
 
 
-@conversations.post(_IN_WORLD, domains=True, **_ASK)
-def start_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+@conversations.post(
+    _ALL,
+    **_ASK,
+    as_reader=AsReader(
+        """Start a conversation about a book with its first question.
+
+        Answers from the part of a book that the reader has read, or says that it cannot. The turn
+        is stored with the reader's position.
+        """,
+        body=requests.ReaderQuestion,
+        errors=_READER_ERRORS,
+    ),
+)
+def start_conversation(context: CallContext, body: requests.Question) -> Reply[Answer] | Events:
     """Start a conversation with its first question.
 
     Answers as answer does, and stores question and answer as the first turn; `conversation.id` of
@@ -69,12 +94,22 @@ def start_conversation(context: CallContext, body: schemas.Question) -> Reply[An
     disconnects before its end. An Idempotency-Key is refused, because a stored reply would outlive
     the deletion of the documents it quotes.
     """
-    return ask_in_conversation(context, context.world().conversation(), asdict(body))
+    question = arguments_of(body)
+    book = {"book": question.pop("book")} if "book" in question else {}
+    return ask_in_conversation(context, _owner(context).conversation(**book), question)
 
 
-@conversations.delete(_IN_WORLD)
+@conversations.delete(
+    _ALL,
+    as_reader=AsReader(
+        """Delete all conversations of a reader.
+
+        Removes every conversation of this reader that the caller began, and returns a receipt.
+        """
+    ),
+)
 def delete_conversations(
-    context: CallContext, query: schemas.EraseQuery
+    context: CallContext, query: requests.EraseQuery
 ) -> schemas.DeletionReceipt:
     """Delete all conversations.
 
@@ -85,7 +120,15 @@ def delete_conversations(
     return schemas.DeletionReceipt(**receipt.to_json())
 
 
-@conversations.get(_IN_WORLD + _ONE)
+@conversations.get(
+    _ONE,
+    as_reader=AsReader(
+        """Get a conversation of a reader with its turns.
+
+        Returns the turns that were asked at or before the reader's position.
+        """
+    ),
+)
 def show_conversation(context: CallContext) -> schemas.ConversationDetail:
     """Get a conversation with its turns.
 
@@ -95,19 +138,39 @@ def show_conversation(context: CallContext) -> schemas.ConversationDetail:
     return schemas.conversation_detail(_conversation(context))
 
 
-@conversations.post(_IN_WORLD + _ONE + "/turns", domains=True, **_ASK)
-def continue_conversation(context: CallContext, body: schemas.Question) -> Reply[Answer] | Events:
+@conversations.post(
+    _ONE + "/turns",
+    **_ASK,
+    as_reader=AsReader(
+        """Ask the next question of a reader's conversation.
+
+        Turns that were asked past the reader's position have no influence.
+        """,
+        body=requests.ReaderFollowUp,
+        errors=_READER_ERRORS,
+    ),
+)
+def continue_conversation(context: CallContext, body: requests.Question) -> Reply[Answer] | Events:
     """Ask the next question of a conversation.
 
     The question may refer to earlier ones; it is completed before it is searched for. What earlier
     turns said is never a source. Otherwise as for the first question.
     """
-    return ask_in_conversation(context, _conversation(context), asdict(body))
+    return ask_in_conversation(context, _conversation(context), arguments_of(body))
 
 
-@conversations.get(_IN_WORLD + _ONE + "/export", other_media_types=(MARKDOWN,))
+@conversations.get(
+    _ONE + "/export",
+    other_media_types=(MARKDOWN,),
+    as_reader=AsReader(
+        """Export a conversation of a reader as a file.
+
+        Contains the turns that were asked at or before the reader's position.
+        """
+    ),
+)
 def export_conversation(
-    context: CallContext, query: schemas.ExportQuery
+    context: CallContext, query: requests.ExportQuery
 ) -> Reply[schemas.ConversationDetail]:
     """Export a conversation as a file.
 
@@ -122,91 +185,20 @@ def export_conversation(
     return Reply(schemas.conversation_detail(found), headers=headers)
 
 
-@conversations.delete(_IN_WORLD + _ONE)
-def delete_conversation(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+@conversations.delete(
+    _ONE,
+    as_reader=AsReader(
+        """Delete a conversation of a reader.
+
+        Removes all its turns, also those past the position, and returns a receipt.
+        """
+    ),
+)
+def delete_conversation(
+    context: CallContext, query: requests.EraseQuery
+) -> schemas.DeletionReceipt:
     """Delete a conversation.
 
     Removes a conversation with all its turns, and returns a receipt as for a document.
     """
     return schemas.DeletionReceipt(**_conversation(context).delete(erase=query.erase).to_json())
-
-
-@conversations.get(_OF_READER)
-def list_conversations_as_reader(
-    context: CallContext, query: schemas.ReaderConversationsQuery
-) -> schemas.ConversationList:
-    """List the conversations of a reader.
-
-    Returns the caller's conversations as this reader, the latest first; about one book if the
-    request names it. Turns that were asked past the reader's position do not count, and a
-    conversation that has no others is not listed.
-    """
-    return list_conversations(context, query)
-
-
-@conversations.post(_OF_READER, **_ASK_AS_READER)
-def start_conversation_as_reader(
-    context: CallContext, body: schemas.ReaderQuestion
-) -> Reply[Answer] | Events:
-    """Start a conversation about a book with its first question.
-
-    Answers from the part of a book that the reader has read, or says that it cannot. The turn is
-    stored with the reader's position.
-    """
-    values = asdict(body)
-    reader = context.world().reader(context.path["reader"])
-    found = reader.conversation(book=values.pop("book"))
-    return ask_in_conversation(context, found, values)
-
-
-@conversations.delete(_OF_READER)
-def delete_conversations_as_reader(
-    context: CallContext, query: schemas.EraseQuery
-) -> schemas.DeletionReceipt:
-    """Delete all conversations of a reader.
-
-    Removes every conversation of this reader that the caller began, and returns a receipt.
-    """
-    return delete_conversations(context, query)
-
-
-@conversations.get(_OF_READER + _ONE)
-def show_conversation_as_reader(context: CallContext) -> schemas.ConversationDetail:
-    """Get a conversation of a reader with its turns.
-
-    Returns the turns that were asked at or before the reader's position.
-    """
-    return show_conversation(context)
-
-
-@conversations.post(_OF_READER + _ONE + "/turns", **_ASK_AS_READER)
-def continue_conversation_as_reader(
-    context: CallContext, body: schemas.ReaderFollowUp
-) -> Reply[Answer] | Events:
-    """Ask the next question of a reader's conversation.
-
-    Turns that were asked past the reader's position have no influence.
-    """
-    return ask_in_conversation(context, _conversation(context), asdict(body))
-
-
-@conversations.get(_OF_READER + _ONE + "/export", other_media_types=(MARKDOWN,))
-def export_conversation_as_reader(
-    context: CallContext, query: schemas.ExportQuery
-) -> Reply[schemas.ConversationDetail]:
-    """Export a conversation of a reader as a file.
-
-    Contains the turns that were asked at or before the reader's position.
-    """
-    return export_conversation(context, query)
-
-
-@conversations.delete(_OF_READER + _ONE)
-def delete_conversation_as_reader(
-    context: CallContext, query: schemas.EraseQuery
-) -> schemas.DeletionReceipt:
-    """Delete a conversation of a reader.
-
-    Removes all its turns, also those past the position, and returns a receipt.
-    """
-    return delete_conversation(context, query)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from truespan import errors
 from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
-from truespan.http import schemas
+from truespan.evaluation.report import Report, name_generation, report_sections
+from truespan.http import requests
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.routes.questions import QUERY_ERRORS
 
@@ -28,7 +29,7 @@ evaluation = Routes(
     example={"golden": GOLDEN, "modes": ["meaning", "auto"]},
 )
 def evaluate(
-    context: CallContext, body: schemas.EvaluationRequest
+    context: CallContext, body: requests.EvaluationRequest
 ) -> Reply[EvaluationReport] | Events:
     """Ask golden queries and judge what is found.
 
@@ -37,7 +38,7 @@ def evaluate(
     or `problem`. Disconnecting ends it. The report contains no text of a document.
     """
     arguments = asdict(body)
-    stream = arguments.pop("stream")
+    stream, html = arguments.pop("stream"), arguments.pop("html")
     # As bytes: a text would be taken for the path of a file.
     golden = arguments.pop("golden").encode()
     steps = context.world().evaluation.report_stream(golden, **arguments)
@@ -47,7 +48,29 @@ def evaluate(
     def sent_events() -> Iterator[Event]:
         yield Event("progress", first)
         for step in steps:
-            is_report = isinstance(step, EvaluationReport)
-            yield Event("finished" if is_report else "progress", step)
+            if isinstance(step, EvaluationReport):
+                drawn = replace(step, html=draw_report(step, body.modes)) if html else step
+                yield Event("finished", drawn)
+            else:
+                yield Event("progress", step)
 
     return Events(sent_events(), streamed=stream)
+
+
+def draw_report(report: EvaluationReport, modes: Sequence[str]) -> str:
+    """Return the figures and plots of a report as HTML."""
+    names, title = modes, report.evaluations[-1].name
+    if report.verdict is not None:
+        names = [name_generation(found) for found in report.evaluations]
+    elif len(modes) > 1:
+        title = title.replace(f", {modes[-1]}", "")
+    return report_sections(
+        Report(
+            title=title,
+            evaluations=report.evaluations,
+            names=names if len(report.evaluations) > 1 else ("mean",),
+            comparisons=report.comparisons,
+            verdict=report.verdict,
+            curve=report.curve,
+        )
+    )

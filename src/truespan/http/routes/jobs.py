@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from truespan import errors
 from truespan.engine.generations import Promotion
 from truespan.engine.world import World
-from truespan.http import schemas
+from truespan.http import requests, schemas
 from truespan.http.operation import CallContext, Event, JobStream, Reply, Routes
 from truespan.types.job import Job
 from truespan.wire.serialize import record_data
@@ -130,7 +130,7 @@ def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
 @jobs.post(
     "/v1/worlds/{world}/doctor", status=202, writes=True, example={"apply": False}, links=JOB_LINKS
 )
-def examine_world(context: CallContext, body: schemas.DoctorRequest) -> Reply[schemas.AcceptedJob]:
+def examine_world(context: CallContext, body: requests.DoctorRequest) -> Reply[schemas.AcceptedJob]:
     """Start a job that compares store and index.
 
     The job compares store and index of a world in both directions, and repairs the differences if
@@ -153,7 +153,7 @@ def list_generations(context: CallContext) -> schemas.GenerationList:
 
 
 @generations.post(_GENERATIONS, status=202, writes=True, example={}, links=JOB_LINKS)
-def reindex(context: CallContext, body: schemas.NewGeneration) -> Reply[schemas.AcceptedJob]:
+def reindex(context: CallContext, body: requests.NewGeneration) -> Reply[schemas.AcceptedJob]:
     """Start a job that builds a new generation.
 
     The job builds a generation of all documents, with another model or chunking if the body names
@@ -164,7 +164,7 @@ def reindex(context: CallContext, body: schemas.NewGeneration) -> Reply[schemas.
 
 
 @generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})
-def rollback(context: CallContext, body: schemas.AliasMove) -> Promotion:
+def rollback(context: CallContext, body: requests.AliasMove) -> Promotion:
     """Return to the previous generation.
 
     Moves the world's alias, or that of a domain, back to the generation it pointed to before.
@@ -175,7 +175,7 @@ def rollback(context: CallContext, body: schemas.AliasMove) -> Promotion:
 @generations.post(
     _GENERATIONS + "/{generation}/promote", writes=True, errors=_ALIAS_ERRORS, example={}
 )
-def promote(context: CallContext, body: schemas.AliasMove) -> Promotion:
+def promote(context: CallContext, body: requests.AliasMove) -> Promotion:
     """Promote a generation.
 
     Moves the world's alias, or that of a domain, to a generation if that generation is complete

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from truespan import __version__, errors
 from truespan.engine.world import World
-from truespan.http import schemas
+from truespan.http import requests, schemas
 from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
@@ -61,7 +61,9 @@ def list_worlds(context: CallContext) -> schemas.WorldList:
     Returns the worlds that the caller may see, ordered by name.
     """
     found = context.library.worlds()
-    return schemas.WorldList(worlds=[schemas.world_entry(world) for world in found])
+    return schemas.WorldList(
+        worlds=[schemas.WorldEntry(**schemas.world_data(world)) for world in found]
+    )
 
 
 @worlds.post(
@@ -72,13 +74,13 @@ def list_worlds(context: CallContext) -> schemas.WorldList:
     example={"name": "mysteries"},
     links={"showWorld": _CREATED, "listDocuments": _CREATED, "deleteWorld": _CREATED},
 )
-def create_world(context: CallContext, body: schemas.NewWorld) -> Reply[schemas.WorldEntry]:
+def create_world(context: CallContext, body: requests.NewWorld) -> Reply[schemas.WorldEntry]:
     """Create an empty world.
 
     The name must not be in use. A caller who may not create worlds gets `world_not_found`.
     """
     world = context.library.create_world(body.name, defaults=body.defaults)
-    entry = schemas.world_entry(world.access.record())
+    entry = schemas.WorldEntry(**schemas.world_data(world.access.record()))
     return Reply(entry, 201, (("location", f"/v1/worlds/{world.id}"),))
 
 
@@ -94,7 +96,7 @@ def show_world(context: CallContext) -> schemas.WorldDetail:
 @worlds.put(
     "/v1/worlds/{world}/defaults", writes=True, example={"defaults": str(Defaults.RECOMMENDED)}
 )
-def set_defaults(context: CallContext, body: schemas.ChosenDefaults) -> schemas.WorldDetail:
+def set_defaults(context: CallContext, body: requests.ChosenDefaults) -> schemas.WorldDetail:
     """Choose the defaults of a world.
 
     They apply from the next request on: `recommended`, or `contract`, which keeps to the letter of
@@ -110,11 +112,11 @@ def _world_detail(world: World) -> schemas.WorldDetail:
         status = world.status()
     except errors.NotAllowed:
         status = None
-    return schemas.WorldDetail(**asdict(schemas.world_entry(world.access.record())), status=status)
+    return schemas.WorldDetail(**schemas.world_data(world.access.record()), status=status)
 
 
 @worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))
-def delete_world(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+def delete_world(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
     Removes the world with its documents, positions and vectors. Returns a receipt that says what
@@ -135,7 +137,7 @@ def list_domains(context: CallContext) -> schemas.DomainList:
 
 
 @documents.get(_DOCUMENTS, errors=_READ_ERRORS)
-def list_documents(context: CallContext, query: schemas.DocumentQuery) -> schemas.DocumentList:
+def list_documents(context: CallContext, query: requests.DocumentQuery) -> schemas.DocumentList:
     """List the documents of a world.
 
     Returns the documents ordered by number, with how much of each can be searched already. With
@@ -146,7 +148,7 @@ def list_documents(context: CallContext, query: schemas.DocumentQuery) -> schema
 
 
 @documents.get("/v1/worlds/{world}/facets", errors=_READ_ERRORS)
-def count_facets(context: CallContext, query: schemas.FacetQuery) -> Facets:
+def count_facets(context: CallContext, query: requests.FacetQuery) -> Facets:
     """Count documents by label and metadata.
 
     Returns how many documents have each tag, language, version, kind and value of their metadata,
@@ -182,7 +184,7 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     example={"urls": ["https://docs.example.org/guide"]},
     links=JOB_LINKS,
 )
-def ingest_pages(context: CallContext, body: schemas.PagesRequest) -> Reply[schemas.AcceptedJob]:
+def ingest_pages(context: CallContext, body: requests.PagesRequest) -> Reply[schemas.AcceptedJob]:
     """Start an ingest job for web pages.
 
     Only pages of hosts that the operator allows are fetched. The job sends conditional requests for
@@ -232,7 +234,7 @@ def show_document(context: CallContext) -> schemas.DocumentDetail:
     errors=_READ_ERRORS,
     example={"tags": ["draft"], "metadata": {"team": "a", "year": 2026}},
 )
-def update_document(context: CallContext, body: schemas.LabelChanges) -> schemas.DocumentEntry:
+def update_document(context: CallContext, body: requests.LabelChanges) -> schemas.DocumentEntry:
     """Change labels of a document.
 
     Changes the named labels without the document's file; nothing is embedded. `null` removes a
@@ -267,7 +269,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
-def delete_document(context: CallContext, query: schemas.EraseQuery) -> schemas.DeletionReceipt:
+def delete_document(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a document.
 
     Removes a document with its text and vectors, and returns a receipt as for a world.
@@ -277,7 +279,7 @@ def delete_document(context: CallContext, query: schemas.EraseQuery) -> schemas.
 
 
 @documents.get(_DOCUMENTS + "/{document}/sentences", errors=_READ_ERRORS)
-def read_sentences(context: CallContext, query: schemas.PageQuery) -> SentencePage:
+def read_sentences(context: CallContext, query: requests.PageQuery) -> SentencePage:
     """Read the verified text of a document by sentence.
 
     Returns sentences of the active revision, each verified against its stored hash. If one
@@ -287,7 +289,7 @@ def read_sentences(context: CallContext, query: schemas.PageQuery) -> SentencePa
 
 
 @documents.get(_DOCUMENTS + "/{document}/chunks", errors=_READ_ERRORS)
-def list_chunks(context: CallContext, query: schemas.ChunkQuery) -> schemas.ChunkList:
+def list_chunks(context: CallContext, query: requests.ChunkQuery) -> schemas.ChunkList:
     """List the chunks of a document.
 
     Returns the chunks of the active revision in reading order: where each begins and ends in the

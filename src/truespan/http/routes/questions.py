@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 
 from truespan import errors
 from truespan.engine.world import World
-from truespan.http import schemas
-from truespan.http.operation import CallContext, Event, Events, Reply, Routes
+from truespan.http import requests, schemas
+from truespan.http.operation import AsReader, CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
@@ -66,7 +66,7 @@ reading = Routes(
 
 @asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
 def search(
-    context: CallContext, body: SearchArguments, query: schemas.PassageQuery
+    context: CallContext, body: SearchArguments, query: requests.PassageQuery
 ) -> SearchResult:
     """Search for the passages closest to a query.
 
@@ -81,10 +81,22 @@ def search(
     _WORLD + "/retrieve",
     errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
     domains=True,
+    as_reader=AsReader(
+        """Retrieve context from what the reader has read.
+
+        Returns a bundle from the part of a book that the reader has read, in reading order. Text
+        past the position does not influence the reply.
+        """,
+        body=ReadingArguments,
+        query=requests.ReaderPassageQuery,
+        errors=_READER_ERRORS,
+        example=QUESTION,
+    ),
+    readers=reading,
     example=QUESTION | {"language": None},
 )
 def retrieve(
-    context: CallContext, body: schemas.RetrieveRequest, query: schemas.PassageQuery
+    context: CallContext, body: requests.RetrieveRequest, query: requests.PassageQuery
 ) -> Reply[ContextBundle]:
     """Retrieve context for a model within a token budget.
 
@@ -92,25 +104,55 @@ def retrieve(
     was assembled. An empty bundle is not an error. A failed retrieval is a problem that contains
     the bundle.
     """
-    world = context.asked_world(query.generation)
-    return bundle_reply(world.retrieve(**arguments_of(body), highlight=query.highlight))
+    asked = _asked(context, body, query)
+    return bundle_reply(asked.retrieve(**arguments_of(body), highlight=query.highlight))
 
 
-@asking.post(_WORLD + "/why-not", errors=QUERY_ERRORS, domains=True, example=QUESTION | CHUNK)
+@asking.post(
+    _WORLD + "/why-not",
+    errors=QUERY_ERRORS,
+    domains=True,
+    example=QUESTION | CHUNK,
+    as_reader=AsReader(
+        """Explain why a reader's query does not return a chunk.
+
+        Returns why the reader's request does not return the chunk. A chunk past the position is
+        reported as one that does not exist.
+        """,
+        body=requests.ReaderWhyNotRequest,
+        query=requests.ReaderQuery,
+        errors=_READER_ERRORS,
+    ),
+    readers=reading,
+)
 def why_not(
-    context: CallContext, body: schemas.WhyNotRequest, query: schemas.GenerationQuery
+    context: CallContext, body: requests.WhyNotRequest, query: requests.GenerationQuery
 ) -> Reason:
     """Explain why a query does not return a chunk.
 
     Returns why the same request to retrieve does not return the chunk, and the chunk's similarity
     if it is known.
     """
-    return context.asked_world(query.generation).why_not(**arguments_of(body))
+    return _asked(context, body, query).why_not(**arguments_of(body))
 
 
-@asking.post(_WORLD + "/answer", **_ANSWER)
+@asking.post(
+    _WORLD + "/answer",
+    **_ANSWER,
+    as_reader=AsReader(
+        """Answer a question from what the reader has read.
+
+        Answers from the part of a book that the reader has read, or says that it cannot. Events are
+        sent as for answer.
+        """,
+        body=requests.ReaderQuestion,
+        query=requests.ReaderQuery,
+        errors=_READER_ERRORS,
+    ),
+    readers=reading,
+)
 def answer(
-    context: CallContext, body: schemas.Question, query: schemas.GenerationQuery
+    context: CallContext, body: requests.Question, query: requests.GenerationQuery
 ) -> Reply[Answer] | Events:
     """Answer a question from the documents of a world.
 
@@ -118,12 +160,11 @@ def answer(
     answer is based on the documents. With `stream` the answer is sent as events: `started`, then
     `piece` events, then `finished` with the whole answer, or `problem`.
     """
-    world = context.asked_world(query.generation)
-    return answer_reply(context, world.answer_stream, asdict(body))
+    return answer_reply(context, _asked(context, body, query).answer_stream, arguments_of(body))
 
 
 @asking.post("/chat", **(_ANSWER | {"errors": (*_ANSWER["errors"], *_CHAT_ERRORS)}))
-def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Events:
+def chat(context: CallContext, body: requests.ChatQuestion) -> Reply[Answer] | Events:
     """Answer a question; X-RAG-Domain selects the domain.
 
     Works like answer. The world is the one named by the body or by X-RAG-Domain, otherwise the one
@@ -140,7 +181,7 @@ def chat(context: CallContext, body: schemas.ChatQuestion) -> Reply[Answer] | Ev
 
 
 @asking.get(_WORLD + "/usage")
-def list_usage(context: CallContext, query: schemas.UsageQuery) -> schemas.UsageList:
+def list_usage(context: CallContext, query: requests.UsageQuery) -> schemas.UsageList:
     """List the latest answered requests.
 
     Returns the records of the latest answers, newest first. Queries are stored as keyed hashes
@@ -237,10 +278,16 @@ def _reader(context: CallContext) -> Reader:
     return context.asked_world().reader(context.path["reader"])
 
 
-def _reader_at(context: CallContext, query: schemas.ReaderQuery, book: str | None) -> Reader:
-    """Return the reader in the path, in a generation and at a position if the request has them."""
-    reader = context.asked_world(query.generation).reader(context.path["reader"])
-    return reader if query.sid is None else reader.at(book, query.sid)
+def _asked(context: CallContext, body: Any, query: requests.GenerationQuery) -> World | Reader:
+    """Return what a request asks: the world in the path, or the reader in it.
+
+    The world is in the generation of the request, and the reader at its position, if it has them.
+    """
+    world, name = context.asked_world(query.generation), context.path.get("reader")
+    if name is None:
+        return world
+    reader, position = world.reader(name), getattr(query, "sid", None)
+    return reader if position is None else reader.at(body.book, position)
 
 
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
@@ -254,7 +301,7 @@ def list_books(context: CallContext) -> schemas.ReaderBooks:
 
 
 @reading.get(_READER + "/position", errors=(errors.PositionNotFound,))
-def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosition:
+def read_position(context: CallContext, query: requests.BookQuery) -> ReadingPosition:
     """Get a reader's position.
 
     Returns the reader's position in a book; in the current one if the request names none.
@@ -267,7 +314,7 @@ def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosi
     errors=(*_BOOK_ERRORS, errors.PassageNotFound, errors.PassageAmbiguous),
     example={"book": "clockmaker.md", "sid": 41},
 )
-def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.RecordedPosition:
+def set_position(context: CallContext, body: requests.NewPosition) -> schemas.RecordedPosition:
     """Set a reader's position; for the owner.
 
     Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
@@ -277,46 +324,8 @@ def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.Rec
     return schemas.RecordedPosition(**members(found, "document", "doc_id", "sid", "current"))
 
 
-@reading.post(_READER + "/retrieve", errors=_READER_ERRORS, example=QUESTION)
-def retrieve_as_reader(
-    context: CallContext, body: ReadingArguments, query: schemas.ReaderPassageQuery
-) -> Reply[ContextBundle]:
-    """Retrieve context from what the reader has read.
-
-    Returns a bundle from the part of a book that the reader has read, in reading order. Text past
-    the position does not influence the reply.
-    """
-    reader = _reader_at(context, query, body.book)
-    return bundle_reply(reader.retrieve(**asdict(body), highlight=query.highlight))
-
-
-@reading.post(_READER + "/answer", errors=_READER_ERRORS, example=QUESTION)
-def answer_as_reader(
-    context: CallContext, body: schemas.ReaderQuestion, query: schemas.ReaderQuery
-) -> Reply[Answer] | Events:
-    """Answer a question from what the reader has read.
-
-    Answers from the part of a book that the reader has read, or says that it cannot. Events are
-    sent as for answer.
-    """
-    reader = _reader_at(context, query, body.book)
-    return answer_reply(context, reader.answer_stream, asdict(body))
-
-
-@reading.post(_READER + "/why-not", errors=_READER_ERRORS, example=QUESTION | CHUNK)
-def why_not_as_reader(
-    context: CallContext, body: schemas.ReaderWhyNotRequest, query: schemas.ReaderQuery
-) -> Reason:
-    """Explain why a reader's query does not return a chunk.
-
-    Returns why the reader's request does not return the chunk. A chunk past the position is
-    reported as one that does not exist.
-    """
-    return _reader_at(context, query, body.book).why_not(**asdict(body))
-
-
 @reading.get(_READER + "/sentences", errors=_BOOK_ERRORS)
-def read_sentences_as_reader(context: CallContext, query: schemas.BookPageQuery) -> SentencePage:
+def read_sentences_as_reader(context: CallContext, query: requests.BookPageQuery) -> SentencePage:
     """Read the verified text that the reader has read.
 
     Returns sentences up to the reader's position and never past it; `more` says whether further

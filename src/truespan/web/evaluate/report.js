@@ -1,7 +1,6 @@
-// The outcome of an evaluation: means, comparisons, plots, and every query.
+// The outcome of an evaluation: figures and plots as the server drew them, and every query.
 
 import { button, make } from "../common/dom.js";
-import { changes, distribution, leading, threshold } from "./plots.js";
 import { texts } from "../common/texts.js";
 
 const t = texts.evaluate;
@@ -9,11 +8,6 @@ const METRICS = ["hit", "reciprocal_rank", "recall", "precision", "ndcg", "phras
 const PAGE = 50;
 
 const number = (value, decimals = 4) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
-
-function signed(value) {
-  const text = Math.abs(value).toFixed(4);
-  return Number(text) ? `${value > 0 ? "+" : "−"}${text}` : text;
-}
 
 /** Return a table that scrolls by itself; the first column names the row. */
 function table(caption, heads, rows, kind = "") {
@@ -37,63 +31,13 @@ function namesOf(report, modes) {
   return modes.length > 1 ? modes : report.evaluations.map(() => t.mean);
 }
 
-/** Return the means: a column for each evaluation, and how likely the difference of every two is chance. */
-function means(report, names) {
-  const pairs = names.flatMap((first, at) => names.slice(at + 1).map((second) => `p ${first}/${second}`));
-  const rows = METRICS.filter((name) => report.evaluations.some((one) => one.totals.metrics[name] !== null)).map((name) => [
-    t.metrics[name],
-    ...report.evaluations.map((one) => number(one.totals.metrics[name])),
-    ...report.comparisons.map((pair) => number(pair.metrics.find((one) => one.name === name)?.randomisation_p)),
-  ]);
-  return [
-    table(t.means, [t.metric, ...names, ...(report.comparisons.length ? pairs : [])], rows, "figures-table means"),
-    report.comparisons.length > 0 && make("p", { class: "hint" }, t.chance),
-  ];
+/** Return the figures and plots that the server drew. Scripts in parsed markup do not run, and the policy of the page allows none. */
+function drawn(report) {
+  return [...new DOMParser().parseFromString(report.html, "text/html").body.children].map((one) => document.adoptNode(one));
 }
 
-function comparison(pair, title, verdict) {
-  const rows = pair.metrics.map((one) => [
-    t.metrics[one.name],
-    ...[one.old, one.new].map((value) => number(value)),
-    signed(one.new - one.old),
-    ...[one.better, one.worse, one.same].map(String),
-    number(one.sign_p),
-    number(one.randomisation_p),
-  ]);
-  return make(
-    "section",
-    { class: "evaluate-part", "data-part": "comparison" },
-    make("h3", {}, title),
-    make("p", {}, t.changed(pair)),
-    verdict && gate(verdict),
-    table(t.oldAgainstNew, [t.metric, t.old, t.new, t.change, t.better, t.worse, t.same, t.pSign, t.pRandom], rows, "figures-table"),
-    pair.changes.length > 0 && changes(pair.changes, title),
-  );
-}
-
-function gate(verdict) {
-  return make(
-    "div",
-    { class: `evaluate-gate ${verdict.passed ? "holds" : "fails"}` },
-    make("p", {}, make("b", {}, verdict.passed ? t.gateHolds : t.gateFails)),
-    verdict.reasons.length > 0 && make("ul", {}, verdict.reasons.map((one) => make("li", { "data-code": one.code }, one.message))),
-  );
-}
-
-function scores(report) {
-  const last = report.evaluations.at(-1);
-  const hits = last.results.filter((one) => one.judged).flatMap((one) => one.hits);
-  const { curve } = report;
-  const proposal = curve.proposal && t.proposal(curve.proposal);
-  return make(
-    "section",
-    { class: "evaluate-part", "data-part": "scores" },
-    make("h3", {}, report.evaluations.length > 1 ? t.scoresOf(last.name) : t.scores),
-    hits.length ? distribution(hits) : make("p", { class: "empty" }, t.noHits),
-    make("p", {}, [t.byPassages(curve), proposal, ...curve.notes.map((note) => note.message)].filter(Boolean).join(" ")),
-    curve.curve.length > 0 && threshold(curve),
-  );
-}
+/** Return the figure by which a query counts as better or worse. */
+const leading = (metrics) => (metrics.ndcg === null ? metrics.reciprocal_rank ?? 0 : metrics.ndcg);
 
 const stateOf = (result) => result.error || (result.judged ? t.states[result.state] || result.state : t.unjudged);
 
@@ -158,19 +102,7 @@ function queries(report, names, onEdit) {
 
 /** Return the report as elements. `onEdit` is called with the result of a query. */
 export function render(report, { modes, onEdit, onSave }) {
-  const names = namesOf(report, modes);
-  const last = report.evaluations.at(-1);
-  const shared = report.evaluations.length > 1 && modes.length > 1 ? last.name.replace(/, (auto|meaning|words)(?=$|, reranked)/, "") : last.name;
-  const warnings = new Map(report.evaluations.flatMap((one) => one.warnings).map((one) => [one.code, one]));
-  const pairs = names.flatMap((first, at) => names.slice(at + 1).map((second) => t.changeFrom(first, second)));
-  return [
-    make("section", { class: "evaluate-part", "data-part": "means" },
-      make("div", { class: "evaluate-title" }, make("h3", { id: "evaluate-name" }, make("bdi", {}, shared)), button(t.saveReport, onSave, { class: "small quiet" })),
-      make("p", { class: "evaluate-totals" }, t.counts(last.totals)),
-      warnings.size > 0 && make("ul", { class: "notes" }, [...warnings.values()].map((one) => make("li", { "data-code": one.code }, one.message))),
-      means(report, names)),
-    report.comparisons.map((pair, at) => comparison(pair, pairs[at], report.verdict)),
-    scores(report),
-    queries(report, names, onEdit),
-  ];
+  const parts = drawn(report);
+  parts[0].querySelector(".evaluate-title").append(button(t.saveReport, onSave, { class: "small quiet" }));
+  return [...parts, queries(report, namesOf(report, modes), onEdit)];
 }

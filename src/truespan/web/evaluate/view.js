@@ -149,6 +149,7 @@ function request() {
     reader: value("evaluate-reader"),
     rerank: rerank === null ? null : rerank === "true",
     stream: true,
+    html: true,
   };
 }
 

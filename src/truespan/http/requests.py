@@ -1,0 +1,448 @@
+"""Types of request bodies and query strings: they validate, and they are the schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+from msgspec.structs import asdict
+
+from truespan.core.strict_json import JsonError, parse_json
+from truespan.errors import InvalidArgument
+from truespan.evaluation.compare import ALLOWED_DROP
+from truespan.types.conversation import (
+    CONVERSATION_LIMIT,
+    MAX_CONVERSATIONS,
+)
+from truespan.types.document import (
+    DEFAULT_FACET_VALUES,
+    MAX_DOCUMENT_SEARCH_LENGTH,
+    MAX_FACET_VALUES,
+    MAX_PAGE_DOCUMENTS,
+)
+from truespan.types.reading import (
+    LAST_FIRST,
+    MAX_PAGE_CHUNKS,
+    MAX_PAGE_SENTENCES,
+    PAGE_CHUNKS,
+    PAGE_SENTENCES,
+)
+from truespan.types.request import (
+    MAX_TOP_K,
+    RETRIEVAL_TOP_K,
+)
+from truespan.types.scope import MAX_GENERATION
+from truespan.types.source import MAX_URL_LENGTH
+from truespan.wire.arguments import (
+    METADATA_KEY,
+    Arguments,
+    Book,
+    DefaultFilterFields,
+    FilterFields,
+    PassageFields,
+    Query,
+    ReadingArguments,
+    Rerank,
+    RetrievalArguments,
+    SearchMode,
+)
+
+WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+WorldDefaults = Annotated[
+    Literal["recommended", "contract"],
+    Meta(description="The defaults of requests to the world."),
+]
+Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+GenerationNumber = Annotated[
+    int, Meta(ge=0, le=MAX_GENERATION, description="The number of a generation.")
+]
+DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
+LastRead = Annotated[
+    int, Meta(ge=-1, le=LAST_FIRST, description="The last sentence read; -1 for none.")
+]
+ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
+NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
+"""Matches a character that Python does not count as white space."""
+_STRING = {"type": "string"}
+
+
+class NewWorld(Arguments, frozen=True, kw_only=True):
+    """A world to create."""
+
+    name: WorldName
+    defaults: WorldDefaults | None = None
+
+
+class ChosenDefaults(Arguments, frozen=True, kw_only=True):
+    """The defaults of a world."""
+
+    defaults: WorldDefaults
+
+
+class NewGeneration(Arguments, frozen=True, kw_only=True):
+    """Profiles of a new generation. By default, those of the library's settings."""
+
+    embedding: Label | None = None
+    chunking: Label | None = None
+
+
+class DoctorRequest(Arguments, frozen=True, kw_only=True):
+    """Options of the doctor, who only reports by default."""
+
+    apply: bool = False
+
+
+class AliasMove(Arguments, frozen=True, kw_only=True):
+    """The alias to move: of a domain, or by default of the world."""
+
+    domain: DomainKey | None = None
+
+
+class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
+    """A query, a selected text, or a query within a selected text; and filters."""
+
+    near_misses: Annotated[
+        bool, Meta(description="Include passages that scored just below the floor.")
+    ] = False
+
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "anyOf": [
+            {"required": ["query"], "properties": {"query": {**_STRING, "pattern": NOT_BLANK}}},
+            {
+                "required": ["selected_text"],
+                "properties": {
+                    "query": {"type": "null"},
+                    "selected_text": {**_STRING, "pattern": NOT_BLANK},
+                    "mode": {"enum": [None, "auto", "meaning"]},
+                    "rerank": {"enum": [None, False]},
+                },
+            },
+        ]
+    }
+    """Combinations of members. The engine refuses others with errors of its own."""
+
+
+class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
+    """A chunk, and the retrieve request that did not return it."""
+
+    chunk_id: ChunkName
+    query: Query
+    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = RETRIEVAL_TOP_K
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+
+
+class Question(FilterFields, frozen=True, kw_only=True):
+    """A question, and filters for the documents that answer it."""
+
+    query: Query
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+    stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
+
+
+class ChatQuestion(Question, frozen=True, kw_only=True):
+    """A question. The world may be left out if there is only one."""
+
+    world: Label | None = None
+    conversation_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="The conversation that the question continues, or 'new' to start one; "
+                "null for a question of its own.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
+    """A further question about the book of a conversation."""
+
+    query: Query
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+    stream: bool = False
+
+
+class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
+    """A question about the part of a book that the reader has read."""
+
+    book: Book | None = None
+
+
+class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
+    """A chunk, and the reader's request that did not return it."""
+
+    chunk_id: ChunkName
+
+
+MAX_GOLDEN_TEXT = 256 << 10
+"""Maximum number of characters of golden queries in a request. Parsing them takes a second."""
+
+
+class EvaluationRequest(Arguments, frozen=True, kw_only=True):
+    """Golden queries to ask, in one or several modes, or of two generations."""
+
+    golden: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_GOLDEN_TEXT,
+            description="Golden queries as YAML or JSON Lines, as in a file.",
+        ),
+    ]
+    modes: Annotated[
+        list[SearchMode],
+        Meta(description="Modes to compare; none for the default of the world.", max_length=3),
+    ] = field(default_factory=list)
+    generation: GenerationNumber | None = None
+    against: (
+        Annotated[
+            GenerationNumber, Meta(description="Compare with this generation, as the old one.")
+        ]
+        | None
+    ) = None
+    allowed_drop: Annotated[
+        float, Meta(ge=0.0, le=1.0, description="How far a mean may fall below the old one.")
+    ] = ALLOWED_DROP
+    rerank: Rerank | None = None
+    reader: Annotated[Label, Meta(description="Ask as this reader of the current book.")] | None = (
+        None
+    )
+    stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
+    html: Annotated[bool, Meta(description="Add the figures and plots of the report as HTML.")] = (
+        False
+    )
+
+
+class NewPosition(Arguments, frozen=True, kw_only=True):
+    """A reader's position: exactly one of a sentence, a chapter, or the passage read last."""
+
+    book: Label
+    sid: LastRead | None = None
+    through_chapter: Label | None = None
+    passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
+    current: bool = True
+
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "oneOf": [
+            {"required": ["sid"], "properties": {"sid": {"type": "integer"}}},
+            {"required": ["through_chapter"], "properties": {"through_chapter": _STRING}},
+            {"required": ["passage"], "properties": {"passage": _STRING}},
+        ]
+    }
+
+
+class PageQuery(Arguments, frozen=True, kw_only=True):
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
+
+
+_LIST_AS_JSON = "A JSON array of strings."
+
+
+class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
+    """Filters that choose documents, in a query string."""
+
+    language: Label | None = None
+    version: Label | None = None
+    source: Label | None = None
+    documents: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    tags: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    kinds: Annotated[str, Meta(description=_LIST_AS_JSON)] | None = None
+    metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the given arguments with JSON parsed; raises InvalidArgument."""
+        left_out = (None, UNSET)
+        values = {name: value for name, value in asdict(self).items() if value not in left_out}
+        for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:
+            try:
+                values[name] = parse_json(values[name])
+            except JsonError as error:
+                raise InvalidArgument(f"The argument {name!r} is wrong: {error}.") from None
+            if not isinstance(values[name], dict if name == "metadata" else list):
+                kind = "object" if name == "metadata" else "array"
+                raise InvalidArgument(f"The argument {name!r} is wrong: it is not a JSON {kind}.")
+        return values
+
+
+class FacetQuery(DocumentFilterQuery, frozen=True, kw_only=True):
+    """Labels to count, and filters for the documents."""
+
+    keys: Annotated[str, Meta(description=f"Labels and keys. {_LIST_AS_JSON}")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_FACET_VALUES)] = DEFAULT_FACET_VALUES
+
+
+class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
+    """A selection of documents, its order, and a page of it; everything without `count`."""
+
+    search: (
+        Annotated[
+            str,
+            Meta(
+                max_length=MAX_DOCUMENT_SEARCH_LENGTH,
+                description="Words in title, path, tags, URL or metadata, or the whole id.",
+            ),
+        ]
+        | None
+    ) = None
+    status: Literal["ready", "ingesting", "updating", "incomplete", "damaged"] | UnsetType = UNSET
+    sort: Literal[
+        "number",
+        "title",
+        "path",
+        "status",
+        "kind",
+        "language",
+        "version",
+        "characters",
+        "chunks",
+    ] = "number"
+    descending: bool = False
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
+
+
+class ChunkQuery(Arguments, frozen=True, kw_only=True):
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
+
+
+class BookQuery(Arguments, frozen=True, kw_only=True):
+    book: Label | None = None
+
+
+class BookPageQuery(PageQuery, frozen=True, kw_only=True):
+    book: Label | None = None
+
+
+class GenerationQuery(Arguments, frozen=True, kw_only=True):
+    """The generation to ask; by default that of the world or the domain."""
+
+    generation: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=MAX_GENERATION,
+                description="The number of the generation to ask instead of the default; for "
+                "callers who may read the whole world.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
+    """The generation to ask, and a position instead of the recorded one."""
+
+    sid: (
+        Annotated[
+            int,
+            Meta(
+                ge=-1,
+                le=LAST_FIRST,
+                description="Answer as if this were the last sentence read of the book; nothing is "
+                "recorded. For callers who may read the whole world.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+Highlight = Annotated[
+    bool, Meta(description="Whether to mark the sentences and words of each passage that match.")
+]
+
+
+class PassageQuery(GenerationQuery, frozen=True, kw_only=True):
+    """The generation to ask, and whether matches are marked."""
+
+    highlight: Highlight = False
+
+
+class ReaderPassageQuery(ReaderQuery, frozen=True, kw_only=True):
+    """The generation and position to ask from, and whether matches are marked."""
+
+    highlight: Highlight = False
+
+
+class UsageQuery(Arguments, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=0, le=10_000)] = 50
+
+
+class ConversationsQuery(Arguments, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=MAX_CONVERSATIONS)] = CONVERSATION_LIMIT
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+
+
+class ReaderConversationsQuery(ConversationsQuery, frozen=True, kw_only=True):
+    book: Label | None = None
+
+
+class ExportQuery(Arguments, frozen=True, kw_only=True):
+    format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
+        "json"
+    )
+
+
+class EraseQuery(Arguments, frozen=True, kw_only=True):
+    """Options of a deletion. By default, data is also erased from the library's files."""
+
+    erase: bool = True
+
+
+class LabelChanges(Arguments, frozen=True, kw_only=True):
+    """Labels to change; null removes one, and what is left out stays."""
+
+    language: Label | UnsetType = UNSET
+    version: Label | UnsetType | None = UNSET
+    tags: list[Label] | UnsetType | None = UNSET
+    source_url: Label | UnsetType | None = UNSET
+    metadata: (
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description="Keys to add or replace; a key with null is removed.",
+                extra_json_schema={"propertyNames": METADATA_KEY},
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+MAX_PAGES_OF_REQUEST = 1000
+Address = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
+
+
+class PagesRequest(Arguments, frozen=True, kw_only=True):
+    """Web pages to ingest, by their addresses or as a sitemap lists them."""
+
+    urls: Annotated[list[Address], Meta(max_length=MAX_PAGES_OF_REQUEST)] = field(
+        default_factory=list
+    )
+    sitemap: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=MAX_URL_LENGTH,
+                description="The address of a sitemap that lists the pages instead.",
+            ),
+        ]
+        | None
+    ) = None
+    prune: Annotated[
+        bool, Meta(description="Remove documents of pages that are gone, or no longer listed.")
+    ] = False
+    kind: Literal["document", "book"] | None = None
+    language: Label | None = None
+    version: Label | None = None
+    tags: list[Label] | None = None
+    ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
