@@ -19,16 +19,6 @@ from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.source import FoundSources, Root, Source, display_path, is_page, to_utf8
 
-PRICES_AS_OF = "2026-11"
-PRICES: dict[str, dict[str, float]] = {
-    "openai": {
-        "text-embedding-3-small": 0.02,
-        "text-embedding-3-large": 0.13,
-        "text-embedding-ada-002": 0.10,
-    },
-    "google": {"gemini-embedding-001": 0.15, "gemini-embedding-2": 0.20},
-}
-"""US dollars for a million tokens, by provider and model."""
 FREE = frozenset({"local", "onnx", "fastembed", "ollama"})
 """Providers that run on the operator's own machines."""
 _MILLION = 1_000_000
@@ -42,13 +32,6 @@ class Estimate(Struct, frozen=True):
     cost: float | None
 
 
-def price_of(profile: EmbeddingProfile) -> float | None:
-    """Return the price of a million tokens in US dollars; None if it is unknown."""
-    if profile.provider in FREE:
-        return 0.0
-    return PRICES.get(profile.provider, {}).get(profile.model)
-
-
 def estimate(
     profile: EmbeddingProfile,
     tokens: int,
@@ -57,23 +40,19 @@ def estimate(
     *,
     price: float | None = None,
 ) -> Estimate:
-    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all."""
-    # `limits` are the embedder's own, reduced by the operator's, and `price` is the configured one
-    # of a million tokens. The few requests that check the provider are not counted.
-    return _estimate(tokens, items, limits, price_of(profile) if price is None else price)
+    """Return the requests and the cost of embedding `items` texts of `tokens` tokens in all.
 
+    The few requests that check the provider are not counted.
 
-def compare_prices(tokens: int, items: int) -> dict[str, Estimate]:
-    """Return the estimate of the same work for every model in the table, at the default limits."""
-    limits = EmbeddingLimits()
-    return {
-        f"{provider}/{model}": _estimate(tokens, items, limits, price)
-        for provider, models in PRICES.items()
-        for model, price in models.items()
-    }
-
-
-def _estimate(tokens: int, items: int, limits: EmbeddingLimits, price: float | None) -> Estimate:
+    Args:
+        profile: The embedding model.
+        tokens: Number of tokens of all texts.
+        items: Number of texts.
+        limits: Limits of the embedder, reduced by those of the operator.
+        price: Configured price of a million tokens in US dollars; None if unknown.
+    """
+    if price is None and profile.provider in FREE:
+        price = 0.0
     by_items = -(-items // max(room_for_texts(limits), 1))
     by_tokens = -(-tokens // limits.tokens)
     cost = None if price is None else tokens / _MILLION * price

@@ -9,7 +9,7 @@ from typing import Any
 from truespan.cli.output.jobs import MAX_ROWS, NOTHING_FOUND
 from truespan.cli.output.plain import pluralize, table
 from truespan.core.graphemes import shorten
-from truespan.ingest.plan import PRICES_AS_OF, DocumentOutcome, DryRun, Estimate, compare_prices
+from truespan.ingest.plan import DocumentOutcome, DryRun, Estimate
 from truespan.ingest.report import IngestReport
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
@@ -75,8 +75,6 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
         "documents": plan.documents,
         "fates": {fate.value: plan.count(fate) for fate in DocumentOutcome},
         **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "estimate"),
-        "elsewhere": compare_prices(plan.tokens_to_embed, plan.to_embed),
-        "prices_of": PRICES_AS_OF,
         "rows": plan.rows,
         "removed": [document.shown_path for document in plan.removed],
         "moved": plan.moved,
@@ -103,11 +101,6 @@ def show_dry_run(plan: DryRun) -> str:
         f"{pluralize(plan.to_embed, 'text')} to embed "
         f"({pluralize(plan.tokens_to_embed, 'token')}).",
         f"Here: {_show_cost(plan.estimate)}.",
-    ]
-    others = compare_prices(plan.tokens_to_embed, plan.to_embed) if plan.to_embed else {}
-    lines += [
-        f"With {name}: {_show_cost(estimate)} (price of {PRICES_AS_OF})."
-        for name, estimate in others.items()
     ]
     lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
