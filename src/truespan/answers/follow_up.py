@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from truespan.answers.citations import GROUP
-from truespan.answers.fence import find_fence
+from truespan.answers.prompt import find_fence, render_exchange
 from truespan.answers.reply import Reply
 from truespan.protocols import ChatModel
 from truespan.types.answer import Message, Role
@@ -126,10 +126,6 @@ def fit_history(
             break
         kept.append(exchange)
     return tuple(reversed(kept))
-
-
-def render_exchange(exchange: Exchange) -> str:
-    return f"Question: {exchange.question}\nAnswer: {exchange.answer}"
 
 
 def rewrite_messages(question: str, history: Sequence[Exchange]) -> tuple[Message, ...]:

@@ -12,12 +12,11 @@ count twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from math import inf
 
 from msgspec import Struct, field
 
-from truespan.answers.fence import find_fence
-from truespan.answers.follow_up import render_exchange
 from truespan.answers.reply import NO_CONTEXT
 from truespan.core.graphemes import shorten
 from truespan.retrieval.query_vector import SCORE_DECIMALS
@@ -26,7 +25,7 @@ from truespan.text.tables import format_tables
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
-from truespan.types.conversation import Question
+from truespan.types.conversation import Exchange, Question
 from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, DecisionSettings
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
@@ -168,6 +167,23 @@ You answer a question from general knowledge. There are no documents at hand tha
 - Say so where you are not certain.
 - If you do not know, reply with {NO_CONTEXT} and not another word.
 - Write in the language of the question."""
+
+
+def find_fence(texts: Sequence[str]) -> str:
+    """Return a separator for the parts of a prompt: a word that none of these texts contains."""
+    digest = sha256()
+    for text in texts:
+        encoded = text.encode(errors="replace")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    fence = digest.hexdigest()[:20]
+    while any(fence in text for text in texts):
+        fence = sha256(fence.encode()).hexdigest()[:20]
+    return fence
+
+
+def render_exchange(exchange: Exchange) -> str:
+    return f"Question: {exchange.question}\nAnswer: {exchange.answer}"
 
 
 def grounded_messages(

@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
@@ -25,7 +25,7 @@ from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
-from truespan.evaluation.golden_yaml import Item, Refused, parse_yaml
+from truespan.evaluation.golden_yaml import Item, Refused, dump_yaml, parse_yaml
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
 from truespan.types.metadata import (
@@ -49,7 +49,6 @@ MAX_LINE_LENGTH = 20_000
 MAX_NAME_LENGTH = 1000
 MAX_PHRASE_LENGTH = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
@@ -141,7 +140,7 @@ def golden_line(query: GoldenQuery) -> str:
 
 def golden_entry(query: GoldenQuery) -> str:
     """Return a query as an entry of a YAML list that reads back as the same query."""
-    return "- " + "\n  ".join(_yaml_lines(_fields(query))) + "\n"
+    return dump_yaml([_fields(query)])
 
 
 def _is_yaml(name: str) -> bool:
@@ -231,23 +230,6 @@ def _where(filters: Filters) -> list[str]:
         return spell_comparisons(filters.metadata)
     except FieldError as error:
         raise InvalidArgument(f"A golden query {error}.") from None
-
-
-def _yaml_lines(fields: Mapping[str, Any]) -> Iterable[str]:
-    for name, value in fields.items():
-        key = name if name in _CHECKS or name in _FILTER_CHECKS else _quote(name)
-        if isinstance(value, dict):
-            yield f"{key}:"
-            yield from (f"  {line}" for line in _yaml_lines(value))
-        elif isinstance(value, list):
-            yield f"{key}: [{', '.join(map(_quote, value))}]"
-        else:
-            yield f"{key}: {_quote(value)}"
-
-
-def _quote(value: str | int) -> str:
-    quoted = json.dumps(value, ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def _check_type(kind: type, value: Any) -> Any:

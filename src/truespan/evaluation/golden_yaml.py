@@ -41,6 +41,13 @@ def parse_yaml(text: str) -> list[Item | Refused]:
     return [_read_entry(node) for node in root.value]
 
 
+def dump_yaml(entries: list[dict[str, Any]]) -> str:
+    """Return entries as a YAML list that `parse_yaml` reads back, each text on one line."""
+    import yaml
+
+    return yaml.safe_dump(entries, allow_unicode=True, sort_keys=False, width=float("inf"))
+
+
 def _compose(text: str) -> Any:
     """Return the root node of a YAML text, None if it is empty."""
     # Imported here because few programs read golden queries.
