@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 
@@ -200,40 +201,16 @@ def make_draft(
     trace: RequestTrace = NULL_OBSERVER,
 ) -> Draft:
     """Make the draft of a revision; `chunking` is the profile of the generation, if it has one."""
-    declared, flags, sanitizer = source.declared, preparation.figures, preparation.sanitizer
-    audit: tuple[AuditEntry, ...] = ()
-
-    def show_figure(number: int) -> str:
-        return marker(figure_id_of(source.doc_id, number))
-
+    declared, flags = source.declared, preparation.figures
     with trace.stage(Stage.TEXT):
-        if not any(clean(block.text).strip() for block in loaded.blocks):
-            # A document without text consists of the alternative texts of its pictures.
-            loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
-            if not flags.chunks or not any(block.text for block in loaded.blocks):
-                raise SourceEmpty(source.name)
-        if sanitizer.mode is not Mode.OFF:
-            # Imported lazily: the rules take time to load, and the sanitizer is off by default.
-            from truespan.sanitize.sanitizer import sanitize_document
-
-            loaded, counts = sanitize_document(loaded, sanitizer)
-            redacted = sanitizer.mode is Mode.ON
-            audit = tuple(
-                AuditEntry(entry.label, entry.rule, entry.count, redacted)
-                for entry in counts.entries
-            )
-        canonical = assemble(
-            loaded.blocks,
-            show_figure if flags.placeholders else None,
-            divide_tables=preparation.divides_tables,
-        )
+        loaded = _with_text(loaded, source.name, flags)
+        loaded, audit = _sanitize(loaded, preparation.sanitizer)
+        show_figure = partial(_show_figure, source.doc_id) if flags.placeholders else None
+        canonical = assemble(loaded.blocks, show_figure, divide_tables=preparation.divides_tables)
     with trace.stage(Stage.SENTENCES):
-        # The region of a code such as 'en-GB' is dropped, so that a filter for 'en' matches.
-        stated = normal_language(loaded.properties.language or "")
-        is_stated = stated.isascii() and stated.isalpha() and len(stated) in (2, 3)
-        language = declared.language or (
-            stated if is_stated else detect_language(_prose(loaded, canonical)) or DEFAULT_LANGUAGE
-        )
+        stated = _stated_language(loaded)
+        language = declared.language or stated or detect_language(_prose(loaded, canonical))
+        language = language or DEFAULT_LANGUAGE
         sentences = parser.split(source.name, canonical, language)
         if not sentences:
             raise SourceEmpty(source.name)
@@ -241,17 +218,15 @@ def make_draft(
     own_chunking = preparation.chunking_for(declared)
     with trace.stage(Stage.CHUNKS):
         chunks = text_chunks(measured, chunking or own_chunking, input_limit)
-    figures = (
-        describe_figures(
+    figures: tuple[FigureRecord, ...] = ()
+    if flags.any:
+        figures = describe_figures(
             source.doc_id,
             measured,
             chunks,
             loaded.images,
             lambda text: counter.count(text) <= input_limit,
         )
-        if flags.any
-        else ()
-    )
     described = figure_chunks(figures, canonical, counter, len(chunks)) if flags.chunks else ()
     return Draft(
         doc_id=source.doc_id,
@@ -260,8 +235,8 @@ def make_draft(
         kind=declared.kind or DocumentKind.DOCUMENT,
         title=declared.title or loaded.title or source.name,
         language=language,
-        language_declared=bool(declared.language) or is_stated,
-        language_stated=is_stated and not declared.language,
+        language_declared=bool(declared.language or stated),
+        language_stated=bool(stated and not declared.language),
         version=declared.version or DEFAULT_VERSION,
         declared_title=declared.title,
         stated_title=loaded.properties.title,
@@ -281,8 +256,45 @@ def make_draft(
         images=loaded.images if flags.extract_images else (),
         audit=audit,
         notes=tuple(_notes(loaded, flags, figures, len(described))),
-        remarks=tuple(_remarks(loaded, sanitizer.mode)),
+        remarks=tuple(_remarks(loaded, preparation.sanitizer.mode)),
     )
+
+
+def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
+    """Return the parsed source; without text, with the alternative texts of its pictures.
+
+    Raises SourceEmpty if there is no text at all.
+    """
+    if any(clean(block.text).strip() for block in loaded.blocks):
+        return loaded
+    loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
+    if not flags.chunks or not any(block.text for block in loaded.blocks):
+        raise SourceEmpty(name)
+    return loaded
+
+
+def _sanitize(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, tuple[AuditEntry, ...]]:
+    if sanitizer.mode is Mode.OFF:
+        return loaded, ()
+    # Imported lazily: the rules take time to load, and the sanitizer is off by default.
+    from truespan.sanitize.sanitizer import sanitize_document
+
+    loaded, counts = sanitize_document(loaded, sanitizer)
+    redacted = sanitizer.mode is Mode.ON
+    return loaded, tuple(
+        AuditEntry(entry.label, entry.rule, entry.count, redacted) for entry in counts.entries
+    )
+
+
+def _show_figure(doc_id: str, number: int) -> str:
+    return marker(figure_id_of(doc_id, number))
+
+
+def _stated_language(loaded: Loaded) -> str:
+    """Return the language code that a source states; empty if it states none."""
+    # The region of a code such as 'en-GB' is dropped, so that a filter for 'en' matches.
+    code = normal_language(loaded.properties.language or "")
+    return code if code.isascii() and code.isalpha() and len(code) in (2, 3) else ""
 
 
 def _show_alt(block: Block) -> Block:

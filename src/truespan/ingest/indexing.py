@@ -8,7 +8,7 @@ embedded becomes active. Wherever a run stops, the next run continues from what 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -384,73 +384,91 @@ class ReindexReport(Struct):
 
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
     """Index every document in one generation; raises GenerationNotFound if it is removed."""
-    store, log, indexer = deps.store, log or RunLog(), Indexer(deps, scope)
-    report, counts = ReindexReport(scope.generation.number), indexer.counts
-    chunks = total = 0
-    # Revisions that failed or are gone.
-    done: set[RevisionRef] = set()
+    return _GenerationBuild(deps, scope, log or RunLog()).run()
 
-    def require_generation() -> None:
-        records = store.kept_generations(scope)
-        if all(record.generation.number != report.generation for record in records):
-            deps.index.drop(scope)
-            deps.index.flush(scope)
-            raise GenerationNotFound(report.generation)
 
-    def fail(ref: RevisionRef, code: str, message: str) -> None:
-        if ref not in done:
-            done.add(ref)
-            report.failures.append(Failure(f"document {ref.document}", code, message))
-            log.line("warning", f"document {ref.document}: {code}")
+class _GenerationBuild:
+    """One run that builds a generation, with its counts so far."""
 
-    def show(count: int, ref: RevisionRef) -> None:
-        nonlocal chunks
-        chunks += count
-        documents, current = report.documents, f"document {ref.document}"
-        fraction = documents / total if total else 1.0
-        log.progress(
+    def __init__(self, deps: IngestDeps, scope: Scope, log: RunLog) -> None:
+        self._deps = deps
+        self._scope = scope
+        self._log = log
+        self._indexer = Indexer(deps, scope)
+        self._chunks = self._total = 0
+        self._done: set[RevisionRef] = set()
+        """Revisions that failed or are gone."""
+        self.report = ReindexReport(scope.generation.number)
+
+    def run(self) -> ReindexReport:
+        store, scope, report = self._deps.store, self._scope, self.report
+        self._log.enter(Phase.EMBEDDING)
+        while True:
+            missing = set(store.missing_chunks(scope))
+            left = missing.union(store.unfinished(scope)) - self._done
+            if not left:
+                break
+            self._total = report.documents + len(left)
+            ordered = iter(sorted(left, key=lambda ref: (ref.document, ref.revision)))
+            while refs := list(islice(ordered, REINDEX_GROUP)):
+                self._index(refs, missing)
+        self._require_generation()
+        counts = self._indexer.counts
+        report.chunks, report.embedded = counts.written, counts.embedded
+        report.reused = counts.reused
+        return report
+
+    def _index(self, refs: Sequence[RevisionRef], missing: Collection[RevisionRef]) -> None:
+        """Chunk the revisions that have no chunks, and embed all of them."""
+        chunked = [ref for ref in refs if ref not in missing or self._rechunk(ref)]
+        if len(chunked) < len(refs):
+            self._require_generation()
+        outcome = self._indexer.fill(chunked, self._show)
+        for ref, remark in sorted(outcome.remarks.items(), key=lambda item: item[0].document):
+            self.report.warnings.append(f"document {ref.document}: {REMARKS[remark][1]}")
+        for ref, remark in outcome.rejected.items():
+            self._fail(ref, *REMARKS[remark])
+        self.report.documents += len(refs)
+        # Chunks that are still pending count as a failure.
+        for ref in set(chunked).intersection(self._deps.store.unfinished(self._scope)):
+            self._fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
+        self._show(0, refs[-1])
+
+    def _rechunk(self, ref: RevisionRef) -> bool:
+        """Chunk a revision; False if it is damaged, or was replaced or deleted meanwhile."""
+        try:
+            if self._indexer.rechunk(ref):
+                return True
+            self._done.add(ref)
+        except StoreDamaged as error:
+            self._fail(ref, error.code, str(error))
+        return False
+
+    def _require_generation(self) -> None:
+        number = self.report.generation
+        records = self._deps.store.kept_generations(self._scope)
+        if all(record.generation.number != number for record in records):
+            self._deps.index.drop(self._scope)
+            self._deps.index.flush(self._scope)
+            raise GenerationNotFound(number)
+
+    def _fail(self, ref: RevisionRef, code: str, message: str) -> None:
+        if ref not in self._done:
+            self._done.add(ref)
+            self.report.failures.append(Failure(f"document {ref.document}", code, message))
+            self._log.line("warning", f"document {ref.document}: {code}")
+
+    def _show(self, count: int, ref: RevisionRef) -> None:
+        self._chunks += count
+        counts, documents = self._indexer.counts, self.report.documents
+        self._log.progress(
             Progress(
-                fraction=fraction,
+                fraction=documents / self._total if self._total else 1.0,
                 documents=documents,
-                documents_total=total,
-                chunks=chunks,
+                documents_total=self._total,
+                chunks=self._chunks,
                 embedded=counts.embedded,
-                current=current,
+                current=f"document {ref.document}",
                 reused=counts.reused,
             )
         )
-
-    log.enter(Phase.EMBEDDING)
-    while True:
-        missing = set(store.missing_chunks(scope))
-        left = missing.union(store.unfinished(scope)) - done
-        if not left:
-            break
-        total = report.documents + len(left)
-        ordered = iter(sorted(left, key=lambda ref: (ref.document, ref.revision)))
-        while refs := list(islice(ordered, REINDEX_GROUP)):
-            chunked: list[RevisionRef] = []
-            for ref in refs:
-                try:
-                    if ref not in missing or indexer.rechunk(ref):
-                        chunked.append(ref)
-                    else:
-                        # It was replaced or deleted meanwhile.
-                        done.add(ref)
-                except StoreDamaged as error:
-                    fail(ref, error.code, str(error))
-            if len(chunked) < len(refs):
-                require_generation()
-            outcome = indexer.fill(chunked, show)
-            for ref, remark in sorted(outcome.remarks.items(), key=lambda item: item[0].document):
-                report.warnings.append(f"document {ref.document}: {REMARKS[remark][1]}")
-            for ref, remark in outcome.rejected.items():
-                fail(ref, *REMARKS[remark])
-            report.documents += len(refs)
-            # Chunks that are still pending count as a failure.
-            for ref in set(chunked).intersection(store.unfinished(scope)):
-                fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
-            show(0, refs[-1])
-    require_generation()
-    report.chunks, report.embedded, report.reused = counts.written, counts.embedded, counts.reused
-    return report
