@@ -1,23 +1,22 @@
-"""Choose the chunks that a model gets, and write the prompt.
+"""Choose the chunks for a model, and write the prompt.
 
-A chunk is *usable* if its kind is not excluded and it fits by itself. The best similarity is taken
-over usable chunks alone: a figure that a model never sees, or a chunk that would have to be cut,
-must not decide that there is good text.
+A chunk is *usable* if its kind is not excluded and it fits by itself. Only usable chunks count for
+the best similarity: a figure that a model never sees, or a chunk that would have to be cut, is no
+evidence of good text.
 
-The limit of characters counts whole chunks, and the gate of characters counts each character once.
-So the prompt is never longer than allowed however the chunks are joined, and a passage that two
-chunks share does not count twice.
+The character limit counts whole chunks, so that the prompt is never too long however chunks are
+joined. The character gate counts each character once: a passage that two chunks share does not
+count twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from math import inf
 
 from msgspec import Struct, field
 
-from truespan.answers.fence import find_fence
-from truespan.answers.follow_up import render_exchange
 from truespan.answers.reply import NO_CONTEXT
 from truespan.core.graphemes import shorten
 from truespan.retrieval.query_vector import SCORE_DECIMALS
@@ -26,7 +25,7 @@ from truespan.text.tables import format_tables
 from truespan.types.answer import Message, Role
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
-from truespan.types.conversation import Question
+from truespan.types.conversation import Exchange, Question
 from truespan.types.decision import CHOSEN, AnswerMode, Candidate, Considered, DecisionSettings
 from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
@@ -64,7 +63,7 @@ def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | 
 
 
 class Choice(Struct, frozen=True):
-    """The verdict on each candidate, by rank; how many were chosen, and their characters."""
+    """Verdicts on all candidates by rank, and the number of chosen chunks and their characters."""
 
     considered: tuple[Considered, ...]
     chunks: int
@@ -74,14 +73,14 @@ class Choice(Struct, frozen=True):
 def choose(
     ranked: Sequence[Candidate], settings: DecisionSettings, low: float, *, by_place: bool = True
 ) -> Choice:
-    """Take the best that reach `low` and fit; a skipped candidate takes no place from the rest.
+    """Choose the best candidates that reach `low` and fit.
 
-    In a fused search candidates are tried by their place, otherwise by similarity.
+    Candidates of a fused search are tried by their place, others by similarity.
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
     if by_place:
-        # Those without a place keep the order of their rank.
+        # Candidates without a place keep the order of their rank.
         order = sorted(ranked, key=lambda part: inf if part.place is None else part.place)
     else:
         order = ranked
@@ -106,7 +105,7 @@ def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, lo
 
 
 class _Taken(Struct):
-    """What was chosen so far: whole chunks, and the distinct characters in them."""
+    """Chunks chosen so far: their number, their size, and their distinct characters."""
 
     chunks: int = 0
     characters: int = 0
@@ -122,7 +121,7 @@ class _Taken(Struct):
             self._covered.add(candidate.document, candidate.start, end)
 
     def new_in(self, candidate: Candidate) -> int:
-        """Return how many characters of a candidate no chosen one covers."""
+        """Return the number of characters of a candidate that no chosen chunk covers."""
         if candidate.start is None:
             return candidate.characters
         end = candidate.start + candidate.characters
@@ -168,6 +167,23 @@ You answer a question from general knowledge. There are no documents at hand tha
 - Say so where you are not certain.
 - If you do not know, reply with {NO_CONTEXT} and not another word.
 - Write in the language of the question."""
+
+
+def find_fence(texts: Sequence[str]) -> str:
+    """Return a separator for the parts of a prompt: a word that none of these texts contains."""
+    digest = sha256()
+    for text in texts:
+        encoded = text.encode(errors="replace")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    fence = digest.hexdigest()[:20]
+    while any(fence in text for text in texts):
+        fence = sha256(fence.encode()).hexdigest()[:20]
+    return fence
+
+
+def render_exchange(exchange: Exchange) -> str:
+    return f"Question: {exchange.question}\nAnswer: {exchange.answer}"
 
 
 def grounded_messages(

@@ -1,7 +1,7 @@
 """Metadata derived from a document after it was embedded: title, authors, dates, keywords, outline.
 
-They describe the whole document, so readers never see them. What the caller declared takes
-precedence over what the source states, and that over what is derived from the text.
+They describe the whole document, so readers never see them. Declared metadata take precedence over
+those that the source states, and these over those derived from the text.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
-from itertools import compress, filterfalse
-from operator import mul
 from typing import Any
 
 from truespan.types.document import Derivable
@@ -20,17 +17,10 @@ MAX_KEYWORDS = 12
 MAX_OUTLINE = 500
 _PARTS = 10
 _SAMPLE = 2_000
-"""Characters read from each tenth of a text to find keywords."""
-_SHORT = 400
-"""Characters of a text in which words are found one by one in less time."""
+"""Number of characters read from each tenth of a text to find keywords."""
 _MIN_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
-_ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
-"""Finds the same in a text of ASCII, in half the time."""
-_RUNS = bytes(byte if chr(byte).isalnum() or chr(byte) in "_'-" else 32 for byte in range(128))
-_RUNS += bytes(128)
-"""Leaves the characters that words of ASCII consist of, and makes spaces of the others."""
 _COMMON = frozenset(
     """about above after again against also although always among another because been before
     being below between both came come could does doing done down during each ever every from
@@ -93,12 +83,10 @@ def derive_metadata(source: Derivable) -> str:
 
 
 def keywords(text: str) -> list[str]:
-    """Return the words that a text uses most often and most evenly, without common words."""
+    """Return the most frequent and most evenly used words of a text, without common words."""
     # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
     # single scene does not represent a book.
-    every: list[str] = []
-    every_folded: list[str] = []
-    once_a_part: list[str] = []
+    counts, spread, spellings = Counter[str](), Counter[str](), Counter[str]()
     # The beginning of each tenth of the text, in whole words.
     width = -(-len(text) // _PARTS) or 1
     for start in range(0, len(text), width):
@@ -108,49 +96,19 @@ def keywords(text: str) -> list[str]:
             sample = sample.partition(" ")[2]
         if end < len(text) and not text[end].isspace():
             sample = sample.rpartition(" ")[0]
-        if "[" in sample:
-            sample = _MARKERS.sub(" ", sample)
-        words, folded = _ascii_words(sample) if sample.isascii() else _words(sample)
-        every += words
-        every_folded += folded
-        once_a_part += {*folded}
-    counts, spread = Counter(every_folded), Counter(once_a_part)
-    # A word that is used once has a lower score than all others.
-    repeated = [word for word, count in counts.items() if count > 1]
-    wanted = _without_common(repeated)
-    if len(wanted) < MAX_KEYWORDS:
-        wanted = _without_common(counts)
-    scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
-    # Only words with the best scores are compared by their letters, too.
-    least = min(sorted(scores)[-MAX_KEYWORDS:], default=0)
-    best = [(-score, word) for score, word in zip(scores, wanted, strict=True) if score >= least]
-    ranked = [word for _, word in sorted(best)[:MAX_KEYWORDS]]
-    # Each in the spelling that the text uses most often.
-    spelled: dict[str, list[str]] = {word: [] for word in ranked}
-    spellings = Counter(compress(every, map(spelled.__contains__, every_folded)))
-    for spelling in spellings:
-        spelled[spelling.casefold()].append(spelling)
-    return [min(found, key=lambda word: (-spellings[word], word)) for found in spelled.values()]
+        words = [word for word in _WORD.findall(_MARKERS.sub(" ", sample)) if _is_keyword(word)]
+        folded = [word.casefold() for word in words]
+        spellings.update(words)
+        counts.update(folded)
+        spread.update({*folded})
+    ranked = sorted(counts, key=lambda word: (-counts[word] * spread[word], word))[:MAX_KEYWORDS]
+    # Each word in its most frequent spelling.
+    found = dict.fromkeys(ranked, "")
+    for spelling in sorted(spellings, key=lambda spelling: (-spellings[spelling], spelling)):
+        if found.get(spelling.casefold()) == "":
+            found[spelling.casefold()] = spelling
+    return list(found.values())
 
 
-def _words(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text, and the same words to be compared."""
-    words = _WORD.findall(text)
-    return words, [word.casefold() for word in words]
-
-
-def _ascii_words(text: str) -> tuple[list[str], list[str]]:
-    """Return what `_words` does of a text of ASCII, in any order and with single letters."""
-    if len(text) < _SHORT:
-        found: list[str] = _ASCII_WORD.findall(text)
-        return found, " ".join(found).lower().split()
-    # No word extends beyond a run of such characters, and most runs are nothing but letters.
-    runs = text.encode().translate(_RUNS).decode().split()
-    words: list[str] = list(filter(str.isalpha, runs))
-    if len(words) < len(runs):
-        words += _ASCII_WORD.findall(" ".join(filterfalse(str.isalpha, runs)))
-    return words, " ".join(words).lower().split()
-
-
-def _without_common(words: Iterable[str]) -> list[str]:
-    return [word for word in words if len(word) >= _MIN_LENGTH and word not in _COMMON]
+def _is_keyword(word: str) -> bool:
+    return len(word) >= _MIN_LENGTH and word.casefold() not in _COMMON
