@@ -29,7 +29,8 @@
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
-    │   ├── LibraryNotFound, LibraryTooNew, StoreOutdated, StoreUnsafe, MigrationRefused
+    │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
+    │   ├── StoreOutdated, StoreUnsafe, MigrationRefused
     │   ├── IndexSchemaMismatch, IndexKeyRefused
     │   ├── ModelDrifted           the provider changed the model under the same name
     │   ├── StorageFull            no room is left, or less than the reserve
@@ -786,6 +787,18 @@ class LibraryTooNew(OperatorError):
     def __init__(self, found: int, known: int) -> None:
         super().__init__(
             f"The library has schema {found}; this version supports schemas up to {known}."
+        )
+
+
+class LibraryTooOld(OperatorError):
+    """A library from before the first release, which cannot be migrated."""
+
+    code = "library_too_old"
+    advice = "Create a new library, and ingest the sources again."
+
+    def __init__(self, found: int, oldest: int) -> None:
+        super().__init__(
+            f"The library has schema {found}; this version supports schemas from {oldest} on."
         )
 
 

@@ -28,22 +28,23 @@ from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
+    LibraryTooOld,
     StoreBusy,
     StoreOutdated,
     StoreUnavailable,
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
+from truespan.store import migrations
 from truespan.store.engines import postgres_server
 from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.store.engines.postgres_server import (
-    known_schema,
     prepare_store,
     require_known_version,
     role_of,
 )
 from truespan.store.engines.session import SHARED_TABLES
-from truespan.store.migrations import load_migrations
+from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
@@ -456,20 +457,19 @@ def test_versions_without_a_known_leak_are_accepted(version: int) -> None:
     require_known_version(version)
 
 
+@proves("store.schema-versions")
 def test_tables_of_another_version_are_refused_with_what_to_do(database: Database) -> None:
-    last = known_schema()
+    for version, error in ((newest_version("postgres") + 1, LibraryTooNew), (18, LibraryTooOld)):
+        with database.admin() as admin:
+            admin.execute("UPDATE truespan_shared.schema_steps SET number = %s", (version,))
+        with pytest.raises(error):
+            PostgresDatabase(Address(database.url))
+        with pytest.raises(error):
+            prepare_store(database.owner_url, APPLICATION)
     with database.admin() as admin:
-        admin.execute("DELETE FROM truespan_shared.schema_steps WHERE number = %s", (last,))
+        admin.execute("DELETE FROM truespan_shared.schema_steps")
         with pytest.raises(StoreOutdated) as outdated:
             PostgresDatabase(Address(database.url))
-        admin.execute(
-            "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, 'x'), (%s, 'y')",
-            (last, last + 1),
-        )
-    with pytest.raises(LibraryTooNew):
-        PostgresDatabase(Address(database.url))
-    with pytest.raises(LibraryTooNew):
-        prepare_store(database.owner_url, APPLICATION)
     unprepared = fresh_database(prepared=False)
     with pytest.raises(StoreOutdated):
         PostgresDatabase(Address(unprepared.url))
@@ -485,52 +485,47 @@ def test_preparing_twice_and_at_once_is_harmless() -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: prepare_store(database.owner_url, APPLICATION), range(4)))
 
-    assert sorted(one.before for one in made) == [0, *[known_schema()] * 3]
-    assert prepare_store(database.owner_url, APPLICATION).before == known_schema()
+    assert sorted(one.before for one in made) == [0, *[newest_version("postgres")] * 3]
+    assert prepare_store(database.owner_url, APPLICATION).before == newest_version("postgres")
     PostgresDatabase(Address(database.url)).close()
 
 
-def replace_steps(patch: pytest.MonkeyPatch, steps: list[tuple[str, LiteralString]]) -> None:
-    patch.setattr(postgres_server, "load_migrations", lambda _engine: steps)
+def add_migration(patch: pytest.MonkeyPatch, path: Path, script: str) -> None:
+    """Add a migration to version 9999 to those of PostgreSQL."""
+    path = path / "9999_next.sql"
+    path.write_text(script)
+    scripts = [*migrations._list_scripts("postgres"), path]
+    patch.setattr(migrations, "_list_scripts", lambda _engine: scripts)
 
 
-def test_tables_of_an_earlier_step_are_updated_with_policy(
-    monkeypatch: pytest.MonkeyPatch,
+@proves("store.schema-versions")
+def test_tables_of_a_migration_are_put_under_the_policy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    database = fresh_database(prepared=False)
-    steps = load_migrations("postgres")
-    with monkeypatch.context() as earlier:
-        replace_steps(earlier, steps[:3])
-        assert prepare_store(database.owner_url, APPLICATION) == (0, 3)
-        PostgresDatabase(Address(database.url)).close()
+    database = fresh_database()
+    add_migration(monkeypatch, tmp_path, "CREATE TABLE extra (world_id uuid PRIMARY KEY);")
     with pytest.raises(StoreOutdated):
         PostgresDatabase(Address(database.url))
 
-    assert prepare_store(database.owner_url, APPLICATION) == (3, len(steps))
+    assert prepare_store(database.owner_url, APPLICATION) == (OLDEST_VERSION, 9999)
 
     PostgresDatabase(Address(database.url)).close()
-    of_worlds = [how for (name, _), how in tables_of(database).items() if name == "truespan"]
-    assert set(of_worlds) == {(True, True)}
+    tables = tables_of(database)
+    assert tables["truespan", "extra"] == (True, True)
+    assert {how for (name, _), how in tables.items() if name == "truespan"} == {(True, True)}
 
 
-def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+@proves("store.schema-versions")
+def test_migration_that_fails_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     database = fresh_database(prepared=False)
-    steps = [
-        *load_migrations("postgres"),
-        ("9999_wrong.sql", "CREATE TABLE extra (a int); SELECT 1 / 0"),
-    ]
-    replace_steps(monkeypatch, steps)
+    add_migration(monkeypatch, tmp_path, "CREATE TABLE extra (a int); SELECT 1 / 0")
 
     with pytest.raises(psycopg.errors.DivisionByZero):
         prepare_store(database.owner_url, APPLICATION)
 
     assert tables_of(database) == {}
-
-
-def test_steps_are_numbered_without_gap() -> None:
-    names = [name for name, _ in load_migrations("postgres")]
-
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
 
 def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Database) -> None:

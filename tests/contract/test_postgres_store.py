@@ -157,7 +157,9 @@ def test_lost_connection_in_a_write_is_retryable_and_clean(here: Place) -> None:
 
 
 def _cut_while_writing(here: Place, session: psycopg.Connection) -> None:
-    session.execute("INSERT INTO probes (generation, probe, vector) VALUES (1, 'p', '')")
+    session.execute(
+        "INSERT INTO probes (generation, probe, vector, checksum) VALUES (1, 'p', '', '')"
+    )
     with database_of(here.folder).admin() as admin:
         admin.execute("SELECT pg_terminate_backend(%s)", (session.info.backend_pid,))
     session.execute("SELECT 1")
@@ -238,15 +240,17 @@ def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> 
         session.execute("SELECT set_config('truespan.world', %s, false)", (world,))
         session.execute("SET ROLE truespan_shared")
         session.execute(
-            "INSERT INTO directory (world_id, name, created_at) VALUES (%s, 'w', 0)", (world,)
+            """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
+               VALUES (%s, 'w', 0, 'contract', '')""",
+            (world,),
         )
         session.execute("SET ROLE truespan_worlds")
         session.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
         # As many rows as one book has, before the server has looked at the table.
         session.execute(
             """INSERT INTO states (revision, generation, position, chunk_id, kind, context_start,
-                 start, finish, first_sid, last_sid, reach, tokens, text_hash, state)
-               SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending'
+                 start, finish, first_sid, last_sid, reach, tokens, text_hash, state, checksum)
+               SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending', ''
                FROM generate_series(1, 1000) n"""
         )
         values = {"ids": ["one"], "generation": 1, "world": world}

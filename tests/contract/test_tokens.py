@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +26,6 @@ from truespan.errors import (
     Unauthorized,
     WorldNotFound,
 )
-from truespan.store.migrations import load_migrations
 from truespan.store.transfer.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
@@ -358,16 +356,3 @@ def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
     assert restored.library.tokens.list() == []
     assert restored.sql("SELECT count(*) FROM token_worlds") == [(0,)]
     assert len(here.library.tokens.list()) == 1
-
-
-def test_a_library_from_before_tokens_gets_them_with_its_next_opening(tmp_path: Path) -> None:
-    connection = apsw.Connection(str(tmp_path / "store.db"))
-    for number, (_, step) in enumerate(load_migrations("sqlite")[:8], start=1):
-        connection.execute(step)
-        connection.execute(f"PRAGMA user_version = {number}")
-    connection.execute("INSERT INTO worlds (id, name, created_at) VALUES ('w', 'one', 0.0)")
-    connection.close()
-
-    here = place(tmp_path)
-    _, secret = here.library.tokens.create("app", worlds=["one"])
-    assert here.library.authenticate(secret.reveal()).may(Verb.READ, WorldId("w"))

@@ -206,7 +206,7 @@ def break_much(real: Library, world: World, seed: int) -> None:
     )
     query(
         real._components.store,
-        f"INSERT INTO vectors SELECT {own}, '{seed:016x}', 'ab', x'00', NULL",
+        f"INSERT INTO vectors SELECT {own}, '{seed:016x}', 'ab', x'00', x'00'",
         (world.id,),
     )
 

@@ -160,8 +160,8 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
     [item] = plan.leftovers
     number = int(item.subject.rpartition(".")[2])
     here.sql(
-        """INSERT INTO generations (world_id, number, profile_id, profile, created_at)
-           SELECT world_id, ?, profile_id, profile, 0 FROM generations""",
+        """INSERT INTO generations (world_id, number, profile_id, profile, created_at, checksum)
+           SELECT world_id, ?, profile_id, profile, 0, checksum FROM generations""",
         number,
     )
 

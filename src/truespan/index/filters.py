@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -182,20 +181,14 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     elif scope.documents is not UNLIMITED:
         result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:
-        result.append(_is_named(Field.CHAPTER, scope.chapter))
+        result.append(Equals(Field.CHAPTER, scope.chapter))
     if scope.section is not None:
-        result.append(_is_named(Field.SECTION, scope.section))
+        result.append(Equals(Field.SECTION, scope.section))
     if scope.position is not None:
         # The first: the reader has reached it. The second, stricter: no unread sentence decided it.
         result.append(AtMost(Field.POS_START, scope.position))
         result.append(AtMost(Field.POS_REACH, scope.position))
     return tuple(result)
-
-
-def _is_named(field: Field, name: str) -> Condition:
-    # Points of earlier versions have the name with its accents as the document spells them.
-    spelled = dict.fromkeys((name, unicodedata.normalize("NFD", name)))
-    return Equals(field, name) if len(spelled) == 1 else AnyOf(field, tuple(spelled))
 
 
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:

@@ -265,11 +265,6 @@ def name_pages(starts: Iterable[PageStart]) -> str | None:
     return _name_ranges((unit, page, page) for _, page, unit in starts if page)
 
 
-def name_page(location: str | None, page: int | None) -> str | None:
-    """Return the label of a passage; without one, a label made from its page number."""
-    return f"page {page}" if location is None and page is not None else location
-
-
 def is_exact(location: str | None) -> bool:
     """Return whether a label is None or names a single page, slide, line, cell or row."""
     return location is None or _EXACT.fullmatch(location) is not None

@@ -143,12 +143,14 @@ class PostgresSession(Session):
         self.world = _scope_values(world)["world"]
         _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
 
-    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+    def create_world(
+        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+    ) -> None:
         self.connection.execute(_ENTER, (world, BOTH_ROLES))
         self.connection.execute(
-            """INSERT INTO directory (world_id, name, created_at, defaults)
-               VALUES (%s, %s, %s, %s)""",
-            (world, name, now, defaults),
+            """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
+               VALUES (%s, %s, %s, %s, %s)""",
+            (world, name, created_at, defaults, checksum),
         )
         self.connection.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
 

@@ -20,7 +20,6 @@ from truespan.core.disk import require_descriptor
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
-    LibraryTooNew,
     StorageFull,
     StoreBusy,
     StoreDamaged,
@@ -30,7 +29,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.store.engines.session import Conflict, DuplicateRow, InvalidRow, MissingRow, Row
-from truespan.store.migrations import load_migrations
+from truespan.store.migrations import newest_version, pending_migrations
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.token import Secret
 
@@ -223,33 +222,26 @@ def require_usable(url: Secret, seconds: float = 30.0) -> None:
         StoreBusy: it did not answer in time; its tables may be locked.
         InvalidConfiguration: it cannot be connected to.
         StoreUnsafe: its version, our role or its policies are wrong; the message says what to do.
-        StoreOutdated, LibraryTooNew: its tables are those of another version.
+        StoreOutdated, LibraryTooNew, LibraryTooOld: its tables are those of another version.
     """
     with connect(url, "store_url", seconds) as connection, map_errors():
         require_known_version(connection.info.server_version)
         require_bound_role(connection)
         try:
-            found, needed = found_schema(connection), known_schema()
+            found = found_schema(connection)
         except pg.InsufficientPrivilege:
             raise InvalidConfiguration(
                 "The role of store_url has no rights to the tables of the store.",
                 advice="Run 'truespan prepare-store', which gives them.",
             ) from None
-        if found < needed:
-            raise StoreOutdated(found, needed)
-        if found > needed:
-            raise LibraryTooNew(found, needed)
+        if pending_migrations("postgres", found):
+            raise StoreOutdated(found, newest_version("postgres"))
         require_closed_database(connection)
         require_policies(connection)
 
 
-def known_schema() -> int:
-    """Return the schema that this version works with."""
-    return len(load_migrations("postgres"))
-
-
 def found_schema(connection: Connection) -> int:
-    """Return the number of the last step that was applied; 0 for a database without tables."""
+    """Return the version of the last applied migration; 0 for a database without tables."""
     missing = connection.execute("SELECT to_regclass('truespan_shared.schema_steps') IS NULL")
     if missing.fetchall() == [(True,)]:
         return 0
@@ -354,7 +346,7 @@ def prepare_store(
 
     Raises:
         InvalidConfiguration: the owner cannot be connected as, or may not do it.
-        LibraryTooNew: the tables are those of a newer version.
+        LibraryTooNew, LibraryTooOld: the tables are those of another version.
         StoreUnsafe: worlds would not be kept apart: by this server, or for this role.
     """
     with connect(owner, "store_owner_url") as connection:
@@ -404,20 +396,17 @@ def _prepare(connection: Connection, application: str) -> Prepared:
            )"""
     )
     before = found_schema(connection)
-    steps = load_migrations("postgres")
-    if before > len(steps):
-        raise LibraryTooNew(before, len(steps))
     connection.execute("SET LOCAL search_path = truespan, pg_temp")
-    for number, (name, script) in enumerate(steps[before:], before + 1):
+    for version, name, script in pending_migrations("postgres", before):
         connection.execute(script)
         connection.execute(
             "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, %s)",
-            (number, name),
+            (version, name),
         )
     _protect(connection)
     _grant(connection, application)
     admit_only(connection, application)
-    return Prepared(before, len(steps))
+    return Prepared(before, newest_version("postgres"))
 
 
 def make_role(connection: Connection, role: str) -> None:

@@ -134,7 +134,9 @@ class Session(Statements):
         Raises `WorldNotFound`: the world does not exist."""
 
     @abstractmethod
-    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+    def create_world(
+        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+    ) -> None:
         """Write the rows of a new world. Raises `DuplicateRow`: another world has this name."""
 
     @abstractmethod

@@ -21,7 +21,6 @@ from truespan.core.disk import require_descriptor, require_space
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
-    LibraryTooNew,
     StorageFull,
     StoreBusy,
     StoreDamaged,
@@ -41,7 +40,7 @@ from truespan.store.engines.session import (
     scope_values,
     update_clause,
 )
-from truespan.store.migrations import count_migrations, load_migrations
+from truespan.store.migrations import OLDEST_VERSION, newest_version, pending_migrations
 from truespan.types.maintenance import Check, FileFate, Verdict
 from truespan.types.scope import Scope
 
@@ -159,10 +158,13 @@ class SqliteSession(Session):
             raise WorldNotFound(world)
         self.world = found[0][0]
 
-    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+    def create_world(
+        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+    ) -> None:
         self.connection.execute(
-            "INSERT INTO worlds (id, name, created_at, defaults) VALUES (?, ?, ?, ?)",
-            (world, name, now, defaults),
+            """INSERT INTO worlds (id, name, created_at, defaults, checksum)
+               VALUES (?, ?, ?, ?, ?)""",
+            (world, name, created_at, defaults, checksum),
         )
 
     def in_each(
@@ -206,8 +208,10 @@ class SqliteSession(Session):
 # Shared by threads: each thread has its own connection; the list of all of them is changed under a
 # lock.
 class SqliteDatabase(Database):
-    """The library's database file; opening it brings its schema up to date. Several processes may
-    use the file at once. Raises `LibraryTooNew`: the file was written by a newer version."""
+    """The library's database file. Several processes may use it at once.
+
+    Opening the file migrates its schema. Raises as `migrate` does.
+    """
 
     def __init__(self, path: Path, *, reserve: int) -> None:
         self.path = path
@@ -215,11 +219,10 @@ class SqliteDatabase(Database):
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
-        if self.shared.value("PRAGMA user_version") != count_migrations("sqlite"):
-            scripts = [script for _, script in load_migrations("sqlite")]
+        if self.shared.value("PRAGMA user_version") != newest_version("sqlite"):
             with self.write_every_world():
                 # Read again inside the transaction: another process may have migrated meanwhile.
-                migrate(self.connection, scripts)
+                migrate(self.connection)
 
     def read_once(
         self,
@@ -429,27 +432,29 @@ def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
 
 
-def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
-    """Apply the steps that a database file lacks, inside the transaction of the caller. Raises
-    `LibraryTooNew`: the file has more steps than there are scripts. Raises `InvalidConfiguration`:
-    it has tables of another program."""
-    found: Any = connection.pragma("user_version")
+def migrate(connection: apsw.Connection) -> None:
+    """Apply the migrations that a database file lacks, in the transaction of the caller.
+
+    Raises:
+        InvalidConfiguration: the file has tables of another program.
+        LibraryTooNew: a newer version of Truespan wrote the file.
+        LibraryTooOld: the file was written before the first release.
+    """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and "worlds" not in tables:
         raise InvalidConfiguration(
             "The store.db in this folder belongs to another program.",
             advice="Choose another folder for the library.",
         )
-    if found > len(scripts):
-        raise LibraryTooNew(found, len(scripts))
-    for number in range(found, len(scripts)):
-        connection.execute(scripts[number])
-        connection.execute(f"PRAGMA user_version = {number + 1}")
+    found: Any = connection.pragma("user_version")
+    for migration in pending_migrations("sqlite", found):
+        connection.execute(migration.script)
+        connection.execute(f"PRAGMA user_version = {migration.version}")
 
 
-def known_schema() -> int:
-    """Return the newest schema version of a SQLite library that this version knows."""
-    return count_migrations("sqlite")
+def known_schemas() -> range:
+    """Return the versions of SQLite libraries that can be opened."""
+    return range(OLDEST_VERSION, newest_version("sqlite") + 1)
 
 
 # Shared by threads: caches of texts and frozen profiles.

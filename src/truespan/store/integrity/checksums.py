@@ -20,7 +20,6 @@ from truespan.errors import StoreDamaged
 from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
-from truespan.types.request import Defaults
 from truespan.types.text import CanonicalText, PageStart, Place
 
 _SIZE: Final = 16
@@ -65,9 +64,7 @@ def vector_checksum(world: WorldId, profile: str, text_hash: str, vector: bytes)
 
 
 def world_checksum(world: str, name: str, created_at: float, defaults: str) -> bytes:
-    # Worlds of earlier versions had the defaults of the contract and no word for it.
-    own = () if defaults == Defaults.CONTRACT else (defaults,)
-    return checksum("worlds", world, name, created_at, *own)
+    return checksum("worlds", world, name, created_at, defaults)
 
 
 def generation_checksum(
@@ -114,7 +111,7 @@ class RevisionCells(NamedTuple):
     version: str
     tags: str
     chunking: str
-    chunking_profile: str | None
+    chunking_profile: str
     source_hash: str
     recipe: str
     source_url: str | None
@@ -123,9 +120,8 @@ class RevisionCells(NamedTuple):
     characters: int
     sentences: int
     created_at: float
-    parts: bytes | None
-    shown_path: str | None
-    """None in a row of an earlier version, whose checksum does not cover the metadata either."""
+    parts: bytes
+    shown_path: str
     metadata: str | None
 
     @property
@@ -146,8 +142,7 @@ DETAILS_COUNT: Final = DETAILS.count(",") + 1
 
 def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
-    # Rows of earlier versions have no path to show, and were written without the last two cells.
-    covered = [world, *(cells if cells[-2] is not None else cells[:-2])]
+    covered = [world, *cells]
     for place in _FLAGS:
         covered[place] = plain(covered[place])
     # As `checksum` does, without another copy of the cells: it is done for every document of a run.
@@ -176,8 +171,7 @@ class StoredRevision(NamedTuple):
 
     key: int
     ref: RevisionRef
-    checksum: bytes | None
-    """None in a row of an earlier version."""
+    checksum: bytes
     intact: bool
     details_intact: bool
     cells: RevisionCells
@@ -298,7 +292,7 @@ class Structure(NamedTuple):
         parts = {
             "sentences": checksum("sentences", *sentences),
             "places": chain[-1],
-            "pages": checksum("pages", world, ref, *map(_page_cells, self.pages)),
+            "pages": checksum("pages", world, ref, *self.pages),
             "figures": checksum("figures", *figures),
             "audits": audits_checksum(world, ref, self.audits),
         }
@@ -310,7 +304,7 @@ PARTS: Final = ("sentences", "places", "pages", "figures", "audits")
 
 
 def part_of(parts: bytes | None, name: str) -> bytes:
-    """Return one of the digests of a revision's parts; nothing if they are damaged."""
+    """Return one of the digests of a revision's parts; nothing without a revision."""
     at = PARTS.index(name) * _SIZE
     return (parts or b"")[at : at + _SIZE]
 
@@ -333,7 +327,7 @@ def sentence_checksum(
 ) -> bytes:
     """Return the checksum of a sentence. It covers the chapter, section and page it lies in, so
     that damaged places and pages are noticed where they are shown."""
-    return checksum("sentences", world, ref, *row, *place, *_page_number(page))
+    return checksum("sentences", world, ref, *row, *place, *_page_cells(page))
 
 
 def sentence_checksums(
@@ -342,33 +336,27 @@ def sentence_checksums(
     """Return `sentence_checksum` of each sentence of a text, in half the time: a document has
     thousands, and those that follow each other mostly lie in the same place and page."""
     # MessagePack begins a list of up to 15 cells with one byte, its length. It is left out here.
-    begun: dict[int, blake2b] = {}
-    since, until, before, tail = inf, -inf, blake2b(), b""
+    begun = _begin("sentences", world, ref, more=_SENTENCE_CELLS)
+    since, until, tail = inf, -inf, b""
     found: list[bytes] = []
     for row in rows:
         start = row[1]
         if not since <= start < until:
             since, until, place, page = layout.stretch_at(start)
-            last = (*place, *_page_number(page))
-            more = len(row) + len(last)
-            if more not in begun:
-                begun[more] = _begin("sentences", world, ref, more=more)
-            before, tail = begun[more], _encode(last)[1:]
-        digest = before.copy()
+            tail = _encode((*place, *_page_cells(page)))[1:]
+        digest = begun.copy()
         digest.update(_encode(row)[1:] + tail)
         found.append(digest.digest())
     return found
 
 
-def _page_number(page: PageStart | None) -> Row:
-    """Return the cells of the page of a sentence: where that is a page, only its number, which is
-    all that earlier versions had."""
-    return _page_cells(page)[1:] if page else (None,)
+def _page_cells(page: PageStart | None) -> tuple[int | None, str | None]:
+    """Return the number and the unit of the page that a sentence begins on."""
+    return (page.page, page.unit) if page else (None, None)
 
 
-def _page_cells(start: Row) -> Row:
-    """Return the cells of a page that checksums cover. Earlier versions knew no other unit."""
-    return tuple(start[:-1] if start[-1] == "page" else start)
+_SENTENCE_CELLS: Final = 9
+"""Number of cells of a sentence: five of its row, two of its place, two of its page."""
 
 
 def place_checksum(world: WorldId, ref: RevisionRef, before: bytes, entry: OutlineEntry) -> bytes:
@@ -413,10 +401,8 @@ def chunk_checksum(
     world: WorldId, generation: int, ref: RevisionRef, cells: Sequence[object]
 ) -> bytes:
     """Return the checksum of a chunk; the cells are those of `CHUNK_CELLS`."""
-    # Chunks of earlier versions have no location, and were written without that cell.
-    covered = cells if cells[-1] is not None else cells[:-1]
-    # As `checksum` does, without another copy of the cells: it is done for every chunk of a result.
-    cells = (world, generation, ref, *covered)
+    # Like `checksum`, without copying the cells once more: every chunk of a result is checked.
+    cells = (world, generation, ref, *cells)
     return blake2b(_encode(("chunks", cells)), digest_size=_SIZE).digest()
 
 

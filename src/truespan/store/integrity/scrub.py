@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, LiteralString
 
-from msgspec.structs import replace
-
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import (
     CHUNK_CELLS,
@@ -230,18 +228,13 @@ class Scrub(Part):
                      AND generation = :generation ORDER BY position""",
                 key=key,
             )
-
-            def are_those(written: Sequence[NewChunk]) -> bool:
-                made = chunk_checksums(scope, written, ref)
-                if recorded is None:
-                    return {row[0] for row in left} <= {*made}
-                return recorded == tally_checksum(scope.world, generation, ref, made)
-
-            if not are_those(chunks):
-                # Those that an earlier version wrote have no location.
-                chunks = [replace(chunk, location=None) for chunk in chunks]
-                if not are_those(chunks):
-                    return False
+            made = chunk_checksums(scope, chunks, ref)
+            if recorded is None:
+                same = {row[0] for row in left} <= {*made}
+            else:
+                same = recorded == tally_checksum(scope.world, generation, ref, made)
+            if not same:
+                return False
             for table in ("states", "chunks", "tallies"):
                 session.execute(
                     f"DELETE FROM {table} WHERE revision = :key AND generation = :generation",

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,18 +28,17 @@ from truespan.store.tables.word_rows import (
     MEMBER,
     SEAL,
     WrittenWords,
+    are_intact,
     covered_words,
     digest_texts,
     part_of,
     read_lengths,
-    seal_postings,
     words_checksum,
     write_words,
 )
 from truespan.types.catalog import CatalogEntry, DocumentCatalog, MetadataIndex
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
-    PAIR,
     CountableChunk,
     CountedRevision,
     Postings,
@@ -52,7 +51,6 @@ from truespan.types.document import (
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.scope import Scope, World, admits
-from truespan.types.source import short_path
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
@@ -71,11 +69,6 @@ _SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 _RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
     ON w.revision = r.key AND w.generation = :generation"""
-_OLDEST: Final = 16
-"""How many of the oldest documents are looked at too: those that an earlier version of the library
-counted are among them."""
-_OWN: Final = (0, 0)
-"""Stands for the revision that a row belongs to alone: no document has the number 0."""
 
 
 # Shared by threads: catalogues and calibrations are kept by the state of the world that the caller
@@ -148,7 +141,7 @@ class Catalogs(Part):
                     pending=pending,
                     damaged=not intact,
                     kind=cells.kind,
-                    path=cells.shown_path or short_path(cells.path),
+                    path=cells.shown_path,
                     source_url=cells.source_url,
                 )
             )
@@ -264,17 +257,11 @@ class Catalogs(Part):
         self, scope: Scope, *, named: Collection[str] | None = None
     ) -> list[tuple[str, str | None]]:
         """Return each language of the revisions readers see with the recipe of its counted words,
-        None where they are not counted. If ids are given, those of these documents, and of the
-        oldest ones of the world."""
+        None where they are not counted. If ids are given, those of these documents."""
+        statement: LiteralString = f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}"
         if named is None:
-            return self._db.at(scope).all(f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}")
-        return self._db.at(scope, ids=[*named], most=_OLDEST).all(
-            f"""SELECT {_RECIPES} {_IN_WORLD} AND d.doc_id IN LIST(:ids)
-                UNION SELECT {_RECIPES} WHERE UNINDEXED(d.world_id) = :world
-                  AND d.key IN (SELECT o.key FROM documents o
-                    WHERE o.world_id = :world AND o.deleted_at IS NULL
-                    ORDER BY o.number LIMIT :most)"""
-        )
+            return self._db.at(scope).all(statement)
+        return self._db.at(scope).all(f"{statement} AND d.doc_id IN LIST(:ids)", ids=[*named])
 
     def take_lost_words(self, world: WorldId) -> bool:
         """Say whether documents of a world have lost their counted words with those of another
@@ -320,16 +307,10 @@ class Catalogs(Part):
         found = Postings([], [], [], b"", [])
         packed = []
         for key, members, stored in rows:
-            places = stored[:-SEAL]
-            if stored != seal_postings(scope, term, members, places):
+            if not are_intact(scope, term, members, stored):
                 found.damaged.append(key)
                 continue
-            packed.append(places)
-            if members is None:
-                found.keys.append(key)
-                found.refs.append(_OWN)
-                found.chunks.append(len(places) // PAIR.size)
-                continue
+            packed.append(stored[:-SEAL])
             for document, revision, count in MEMBER.iter_unpack(members):
                 found.keys.append(key)
                 found.refs.append((document, revision))
@@ -344,18 +325,15 @@ class Catalogs(Part):
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
             """SELECT term, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
-                 AND revision = coalesce((SELECT segment FROM word_counts
-                   WHERE revision = :key AND generation = :generation), :key)"""
+                 AND revision = (SELECT segment FROM word_counts
+                   WHERE revision = :key AND generation = :generation)"""
         )
-        if any(
-            stored != seal_postings(scope, term, members, stored[:-SEAL])
-            for term, members, stored in rows
-        ):
+        if not all(are_intact(scope, *row) for row in rows):
             return None
         if not rows and not self._db.at(scope, key=key).all(
             """SELECT 1 FROM words WHERE UNINDEXED(world_id) = :world
-                 AND generation = :generation AND revision = coalesce((SELECT segment
-                   FROM word_counts WHERE revision = :key AND generation = :generation), :key)
+                 AND generation = :generation AND revision = (SELECT segment
+                   FROM word_counts WHERE revision = :key AND generation = :generation)
                LIMIT 1"""
         ):
             return None
@@ -385,24 +363,24 @@ class Catalogs(Part):
         generation = scope.generation.number
         with self._db.read(scope) as session:
             rows = session.all(
-                f"""SELECT r.key, d.number, r.number, w.segment, w.checksum, {_COUNTED}
+                f"""SELECT d.number, r.number, w.segment, w.checksum, {_COUNTED}
                     {_ACTIVE} JOIN word_counts w
                       ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
                     {_IN_WORLD} ORDER BY d.number"""
             )
             segment, terms = None, list[Row]()
-            for key, document, number, own_segment, recorded, *cells in rows:
-                if segment is None or own_segment != segment:
+            for document, number, own_segment, recorded, *cells in rows:
+                if own_segment != segment:
+                    segment = own_segment
                     terms = session.all(
                         """SELECT term, revisions, postings FROM words WHERE world_id = :world
                              AND generation = :generation AND revision = :key ORDER BY term""",
-                        key=key if own_segment is None else own_segment,
+                        key=segment,
                     )
-                segment, ref = own_segment, RevisionRef(document, number)
+                ref = RevisionRef(document, number)
                 own = covered_words(scope, ref, terms)
                 made = words_checksum(scope.world, generation, ref, cells, own)
-                # One without a checksum is of an earlier version, and is counted again anyway.
-                if recorded is not None and made != recorded:
+                if made != recorded:
                     flaws.append((ref, made.hex()))
         return flaws
 
@@ -547,7 +525,7 @@ def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
     recipe, counted = read_lengths(scope, ref, *cells)
     return WordEntry(
         key=key,
-        segment=key if segment is None else segment,
+        segment=segment or key,
         ref=ref,
         language=language,
         recipe=recipe,

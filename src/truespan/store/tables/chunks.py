@@ -51,7 +51,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, Place, name_page, name_places
+from truespan.types.text import CanonicalText, Place, name_places
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 from truespan.types.vectors import Vector
 
@@ -624,7 +624,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             chapter=chapter,
             section=section,
             page=page,
-            location=name_page(location, page),
+            location=location,
             figure=figure_mark(figure) if figure and intact else None,
             dedupe_hash=dedupe,
             vector=vector,

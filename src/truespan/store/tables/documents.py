@@ -39,7 +39,7 @@ from truespan.types.chunk import PendingChunk
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
-from truespan.types.source import DocumentKind, short_path
+from truespan.types.source import DocumentKind
 from truespan.types.vectors import Vector
 
 _LIST: Final = f"""
@@ -131,7 +131,7 @@ class Documents(Part):
                 skipped=skipped,
                 origin=cells.origin,
                 damaged=not intact,
-                shown_path=cells.shown_path or short_path(cells.path),
+                shown_path=cells.shown_path,
             )
             documents.append(document)
         return documents

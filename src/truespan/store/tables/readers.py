@@ -32,7 +32,6 @@ from truespan.store.tables.rows import (
     figure_mark,
     numbers_of,
     read_chosen_sentences,
-    read_chunking,
     read_layout,
     read_page,
     read_places,
@@ -41,6 +40,7 @@ from truespan.store.tables.rows import (
 )
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.profile import chunking_from_json
 from truespan.types.reading import (
     Anchor,
     InForce,
@@ -51,7 +51,7 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope
-from truespan.types.text import PlacedSentence, name_page
+from truespan.types.text import PlacedSentence
 from truespan.types.vectors import Vector
 
 _TAIL_COLUMNS: Final = (
@@ -269,7 +269,6 @@ class Readers(Part):
                 vector = None
             values = dict(zip(_TAIL_FIELDS, cells, strict=True))
             values["text"] = values["text"].decode()
-            values["location"] = name_page(values["location"], values["page"])
             tail.append(TailChunk(**values, vector=vector))
         return tail
 
@@ -399,7 +398,7 @@ class Readers(Part):
         for recorded, *cells in rows:
             _, figure_id, start, image_ref, description, mark = cells
             intact = recorded == figure_checksum(scope.world, revision, cells)
-            # What decided the figure by itself; rows of an earlier version have its chunk's.
+            # The reach in a damaged record is unknown; that of its chunk is not lower.
             own = figure_mark(mark).reach if intact else None
             reach = reaches.get(figure_id) if own is None else own
             figures.append(
@@ -430,9 +429,7 @@ def _figure_reaches(
 def _tail_checksum(
     scope: Scope, revision: RevisionRef, sid: int, rows: Sequence[Sequence[object]]
 ) -> bytes:
-    # Rows of earlier versions have no location, and were written without that cell.
-    covered = [row if row[-1] is not None else row[:-1] for row in rows]
-    return checksum("tails", scope.world, scope.generation.number, revision, sid, *covered)
+    return checksum("tails", scope.world, scope.generation.number, revision, sid, *rows)
 
 
 class RevisedBook(Struct, frozen=True):
@@ -577,7 +574,7 @@ def _read_part(session: Session, revision: int | None, start: int, end: int) -> 
 def _position(
     scope: Scope, reader: str, cells: RevisionCells, sid: int, *, current: bool
 ) -> Position:
-    own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
+    own = scope.generation.chunking or chunking_from_json(cells.chunking_profile)
     return Position(
         reader=reader,
         document=cells.document,

@@ -32,7 +32,6 @@ from truespan.store.tables.rows import (
     figure_mark,
     figure_text,
     has_generation,
-    read_chunking,
     read_layout,
     read_outline,
     revision_key,
@@ -49,7 +48,7 @@ from truespan.types.document import (
     StoredText,
 )
 from truespan.types.ids import ChunkId, chunk_id, hash_bytes, hash_text
-from truespan.types.profile import chunking_to_json
+from truespan.types.profile import chunking_from_json, chunking_to_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import Place, Properties, Sentence, Validators, name_places
 
@@ -88,14 +87,13 @@ class Revisions(Part):
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             row = session.one(
-                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile, r.parts,
-                     r.language
+                """SELECT BYTES(t.text), r.text_hash, r.chunking_profile, r.parts, r.language
                    FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
                 key=key,
             )
             if key is None or row is None:
                 return None
-            data, recorded, name, profile, parts, language = row
+            data, recorded, profile, parts, language = row
             structure = Structure.read(session, key)
             if (
                 hash_bytes(data) != recorded
@@ -122,7 +120,7 @@ class Revisions(Part):
             places=layout.places,
             pages=layout.pages,
             sentences=tuple(Sentence(*row) for row in sentences),
-            chunking=read_chunking(name, profile),
+            chunking=chunking_from_json(profile),
             figures=tuple(_read_figure(row) for row in figures),
         )
 

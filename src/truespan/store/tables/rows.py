@@ -24,15 +24,12 @@ from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId, hash_bytes
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import (
-    STANDARD_CHUNKING,
-    ChunkingProfile,
     Distance,
     EmbeddingProfile,
     chunking_from_json,
 )
 from truespan.types.reading import StoredSentence
 from truespan.types.scope import Generation
-from truespan.types.source import short_path
 from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
 _LONGEST: Final = 2**31 - 1
@@ -364,11 +361,6 @@ def read_outline(
     return entries
 
 
-def read_chunking(name: str, stored: str | None) -> ChunkingProfile:
-    """Return the chunking of a revision; one of an earlier version names a standard profile."""
-    return chunking_from_json(stored) if stored else STANDARD_CHUNKING[name]
-
-
 def figure_text(mark: FigureMark) -> str:
     return msgspec.json.encode(mark).decode()
 
@@ -382,8 +374,7 @@ def tags_of(stored: str) -> tuple[str, ...]:
 
 
 def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabel:
-    """Return the names of a document and revision. Without `intact`, only what is text as it is."""
-    covered = intact and cells.shown_path is not None
+    """Return the labels of a document and revision; tags and metadata only if `intact`."""
     return DocumentLabel(
         number=cells.document,
         doc_id=cells.doc_id,
@@ -394,10 +385,10 @@ def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabe
         tags=tags_of(cells.tags) if intact else (),
         language=cells.language,
         version=cells.version,
-        path=cells.shown_path or short_path(cells.path),
+        path=cells.shown_path,
         source_url=cells.source_url,
         language_declared=bool(cells.language_declared) and not cells.language_stated,
-        metadata=read_metadata(cells.metadata) or None if covered else None,
+        metadata=(read_metadata(cells.metadata) or None) if intact else None,
     )
 
 
@@ -421,9 +412,7 @@ def drop_words(session: Session, key: int, generation: int | None = None) -> int
     where = "" if generation is None else " AND generation = :generation"
     values = {} if generation is None else {"generation": generation}
     segments = session.all(
-        f"SELECT segment FROM word_counts WHERE revision = :key AND segment IS NOT NULL{where}",
-        key=key,
-        **values,
+        f"SELECT segment FROM word_counts WHERE revision = :key{where}", key=key, **values
     )
     session.execute(f"DELETE FROM word_counts WHERE revision = :key{where}", key=key, **values)
     # A segment may be named after it although its own row, if that is damaged, does not say so.

@@ -22,7 +22,11 @@ from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 
 SEAL: Final = 8
-"""How many bytes of a checksum follow packed numbers."""
+"""Number of bytes of a checksum that follow packed numbers."""
+
+MEMBER: Final = struct.Struct("<III")
+"""A revision in a row of its segment: its document, its number, and how many of its chunks have the
+term."""
 
 
 def _seal(packed: bytes, *identity: object) -> bytes:
@@ -30,21 +34,14 @@ def _seal(packed: bytes, *identity: object) -> bytes:
     return packed + checksum("packed", *identity, packed)[:SEAL]
 
 
-def seal_postings(scope: Scope, term: str, members: bytes | None, places: bytes) -> bytes:
-    """Return postings as they are stored. Those of a revision alone name no other."""
-    shared = () if members is None else (members,)
-    return _seal(places, "words", scope.world, scope.generation.number, term, *shared)
+def are_intact(scope: Scope, term: str, members: bytes, stored: bytes) -> bool:
+    """Return whether a row of words matches its checksum."""
+    identity = "words", scope.world, scope.generation.number, term, members
+    return stored == _seal(stored[:-SEAL], *identity)
 
 
-MEMBER: Final = struct.Struct("<III")
-"""A revision in a row that several share: the numbers of document and revision, and how many chunks
-of it have the term."""
-
-
-def part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | None:
-    """Return the places of one revision in a row of words; None if it has none there."""
-    if members is None:
-        return stored[:-SEAL]
+def part_of(ref: RevisionRef, members: bytes, stored: bytes) -> bytes | None:
+    """Return the postings of one revision in a row of words; None if it has none there."""
     start = 0
     for document, revision, count in MEMBER.iter_unpack(members):
         end = start + PAIR.size * count
@@ -55,16 +52,13 @@ def part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | N
 
 
 def covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Iterable[object]:
-    """Return what the checksum of a revision's words covers, of the rows under its segment's
-    key."""
-    if all(members is None for _, members, _ in rows):
-        return [(term, stored) for term, _, stored in rows]
+    """Return the words that the checksum of a revision covers, from the rows of its segment."""
     terms: list[str] = []
     counts: list[int] = []
     packed = b""
     for term, members, stored in rows:
-        if stored != seal_postings(scope, term, members, stored[:-SEAL]):
-            # Which revisions it belongs to is unknown.
+        if not are_intact(scope, term, members, stored):
+            # The revisions of the row are unknown.
             return [(term, stored)]
         part = part_of(ref, members, stored)
         if part is not None:
@@ -81,16 +75,12 @@ def words_checksum(
     cells: Sequence[object],
     words: Iterable[object],
 ) -> bytes:
-    # Words that lie under the key of their own revision have no segment, as in earlier versions.
-    covered = cells if cells[-1] is not None else cells[:-2]
-    return checksum("word_counts", world, generation, ref, *covered, *words)
+    """Return the checksum of the words of a revision.
 
-
-def _lengths_identity(
-    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, segment: Row
-) -> tuple[object, ...]:
-    own = () if segment == (None, None) else segment
-    return "lengths", scope.world, scope.generation.number, ref, recipe, texts, *own
+    The cells are recipe, digest of the texts, lengths, and the document and number of the revision
+    that identifies the segment.
+    """
+    return checksum("word_counts", world, generation, ref, *cells, *words)
 
 
 class WrittenWords(NamedTuple):
@@ -101,16 +91,19 @@ class WrittenWords(NamedTuple):
     words: CountedWords
 
 
-SEGMENT_CHUNKS: Final = 2560
-"""Revisions share rows up to so many chunks: that many are counted again if one of them is purged.
-Rows of even more revisions would not fit in the pages of SQLite, and take twice the space."""
+MAX_SEGMENT_CHUNKS: Final = 2560
+"""Maximum number of chunks of a segment of several revisions.
+
+All of them are counted again when one revision is purged. Larger rows would not fit in the pages of
+SQLite, and take twice the space.
+"""
 
 
 def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
     """Write the words of new revisions, in segments."""
     segment, chunks = list[WrittenWords](), 0
     for found in written:
-        if segment and chunks + len(found.words.hashes) > SEGMENT_CHUNKS:
+        if segment and chunks + len(found.words.hashes) > MAX_SEGMENT_CHUNKS:
             write_words(session, scope, segment)
             segment, chunks = [], 0
         segment.append(found)
@@ -120,40 +113,30 @@ def write_staged_words(session: Session, scope: Scope, written: Sequence[Written
 
 
 def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords]) -> None:
-    """Write the words of revisions that have none in the scope's generation; several of them share
-    their rows."""
+    """Write the words of revisions that have none in the scope's generation, as one segment."""
     world, generation = scope.world, scope.generation.number
-    first, key = segment[0] if len(segment) > 1 else None, segment[0].key
-    # Shared rows are read once, below; those of a single revision twice.
-    rows: Iterable[tuple[int, str, int, bytes | None, bytes]]
-    # The postings are the same as `seal_postings` makes of each.
-    if first is None:
-        finish = checksums_after("packed", "words", world, generation, more=2)
-        rows = [
-            (generation, term, key, None, packed + finish(term, packed)[:SEAL])
-            for term, packed in segment[0].words.postings()
-        ]
-    else:
-        finish = checksums_after("packed", "words", world, generation, more=3)
-        rows = (
-            (generation, term, key, members, packed + finish(term, members, packed)[:SEAL])
+    first = segment[0]
+    named = first.ref.document, first.ref.revision
+    # `_seal`, begun once for all rows.
+    finish = checksums_after("packed", "words", world, generation, more=3)
+    session.insert_many(
+        "words",
+        ("generation", "term", "revision", "revisions", "postings"),
+        (
+            (generation, term, first.key, members, packed + finish(term, members, packed)[:SEAL])
             for term, members, packed in _share_rows(segment)
-        )
-    session.insert_many("words", ("generation", "term", "revision", "revisions", "postings"), rows)
+        ),
+    )
     counts: list[Row] = []
-    for ref, own, words in segment:
+    for ref, key, words in segment:
         numbers = array("I", [number for pair in words.lengths.items() for number in pair])
         texts = digest_texts(sorted(words.hashes.items()))
-        named = (None, None) if first is None else (first.ref.document, first.ref.revision)
-        identity = _lengths_identity(scope, ref, words.recipe, texts, named)
+        identity = "lengths", world, generation, ref, words.recipe, texts, *named
         lengths = _seal(numbers.tobytes(), *identity)
-        covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
-        if first is None:
-            covered = [(term, postings) for _, term, _, _, postings in rows]
         cells = words.recipe, texts, lengths, *named
-        whole = words_checksum(world, generation, ref, cells, covered)
-        of_segment = None if first is None else key
-        counts.append((own, generation, of_segment, *cells[:3], whole))
+        covered = list(words.terms), list(words.chunks), words.packed
+        own = words_checksum(world, generation, ref, cells, covered)
+        counts.append((key, generation, first.key, words.recipe, texts, lengths, own))
     session.insert_many(
         "word_counts",
         ("revision", "generation", "segment", "recipe", "texts", "lengths", "checksum"),
@@ -207,10 +190,12 @@ def read_lengths(
     lengths: bytes | None,
     *segment: int | None,
 ) -> tuple[str | None, dict[int, int]]:
-    """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
-    of an earlier version, count as none."""
+    """Return the recipe of counted words, and the number of words of each chunk.
+
+    Missing and damaged counts are None and empty.
+    """
     packed = (lengths or b"")[:-SEAL]
-    identity = _lengths_identity(scope, ref, recipe, texts, segment)
+    identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts, *segment
     if lengths is None or lengths != _seal(packed, *identity):
         return None, {}
     numbers = array("I", packed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 from unicodedata import normalize
 from uuid import uuid4
 
@@ -28,7 +28,6 @@ from truespan.store.engines.session import (
 )
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.store.integrity.seal import seal_name, seal_world
 from truespan.store.tables.rows import IS_NAMED, TAILS, read_generation
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
@@ -92,9 +91,9 @@ class Worlds(Part):
             raise WorldNotFound(name)
         try:
             with self._db.write_every_world() as session:
-                session.create_world(world, name, self._clock.now(), defaults)
-                session.enter(world)
-                seal_world(session, world)
+                now = self._clock.now()
+                own = world_checksum(world, name, now, defaults)
+                session.create_world(world, name, now, defaults, own)
         except DuplicateRow as error:
             raise WorldExists(name) from error
         return World(world, name, None, 0, defaults=defaults)
@@ -103,34 +102,32 @@ class Worlds(Part):
     def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
         """Change what the requests of a world do by default. Raises `WorldNotFound`: it does not
         exist, or not for this authority."""
-        # Gives a checksum to a row that has none, and refuses one that does not match its own.
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
             raise WorldNotFound(world)
         with self._db.write(world, shared=True) as session:
-            session.execute(
-                "UPDATE directory SET defaults = :defaults WHERE world_id = :world",
-                defaults=str(defaults),
+            [(name, created_at)] = session.all(
+                "SELECT name, created_at FROM directory WHERE world_id = :world"
             )
-            seal_name(session, world)
+            session.execute(
+                """UPDATE directory SET defaults = :defaults, checksum = :checksum
+                   WHERE world_id = :world""",
+                defaults=str(defaults),
+                checksum=world_checksum(world, name, created_at, defaults),
+            )
             session.touch_world()
 
     def worlds(self, authority: Authority) -> list[World]:
         """Return the worlds that this authority may read, by name."""
         with self._db.read_every_world() as session:
-            named = session.all(
-                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
-                   FROM directory d ORDER BY d.name"""
-            )
+            named = session.all(f"SELECT {_NAMED} FROM directory d ORDER BY d.name")
             named = [row for row in named if authority.sees(WorldId(row[0]))]
             found = session.in_each([world for world, *_ in named], _DEFAULT_GENERATION)
         for *own, recorded in named:
-            if recorded is None:
-                self._seal(own[0])
-            elif recorded != world_checksum(*own):
+            if recorded != world_checksum(*own):
                 raise _damaged_name(own[0])
         return [
-            _read_world(tuple(own), row, verify=recorded is not None)
-            for (*own, recorded), rows in zip(named, found, strict=True)
+            _read_world(own, row)
+            for (*own, _), rows in zip(named, found, strict=True)
             for row in rows
         ]
 
@@ -162,19 +159,16 @@ class Worlds(Part):
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
             *named, recorded = named
+            if recorded != world_checksum(*named):
+                raise _damaged_name(named[0])
             if len(self._ids_by_name) >= _MAX_IDS:
                 self._ids_by_name.clear()
             self._ids_by_name[named[1]] = named[0]
-            if recorded == world_checksum(*named):
-                if isinstance(selector, str):
-                    return _find_aliased(session, tuple(named), selector)
-                statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
-                [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
-                return _read_world(tuple(named), rows[0], selector) if rows else None
-        if recorded is not None:
-            raise _damaged_name(named[0])
-        self._seal(named[0])
-        return self.find_world(authority, reference, selector)
+            if isinstance(selector, str):
+                return _find_aliased(session, named, selector)
+            statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
+            [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
+        return _read_world(named, rows[0], selector) if rows else None
 
     def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
         """Return a world with one statement; None if that is not enough to find or trust it."""
@@ -190,14 +184,6 @@ class Worlds(Part):
         """Say whether a world still exists and nothing in it changed since it was read."""
         changes = self._db.at(world.id).value("SELECT changes FROM worlds WHERE world_id = :world")
         return changes == world.changes
-
-    @retry_on_conflict
-    def _seal(self, world: str) -> None:
-        """Give checksums to rows that were written by an earlier version, which had none."""
-        with suppress(WorldNotFound), self._db.write(world, shared=True, bulk=True) as session:
-            session.disable_timeout()
-            if session.value("SELECT checksum FROM directory WHERE world_id = :world") is None:
-                seal_world(session, WorldId(world))
 
     def find_domain(self, authority: Authority, key: str) -> World | None:
         """Return the world of a domain, with the generation that its alias names."""
@@ -450,7 +436,7 @@ def _damaged_name(world: str) -> StoreDamaged:
     )
 
 
-def _find_aliased(session: Session, named: Row, key: str) -> World | None:
+def _find_aliased(session: Session, named: Sequence[Any], key: str) -> World | None:
     """Return a world with the generation that one of its domains names."""
     world = named[0]
     number = session.value(
@@ -465,13 +451,11 @@ def _find_aliased(session: Session, named: Row, key: str) -> World | None:
     return _read_world(named, rows[0], key) if rows else None
 
 
-def _read_world(
-    named: Row, row: Row, selector: GenerationSelector = None, *, verify: bool = True
-) -> World:
+def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = None) -> World:
     world, name, _, defaults = named
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
-    if number is not None and verify and recorded != generation_checksum(world, *cells):
+    if number is not None and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
     return World(

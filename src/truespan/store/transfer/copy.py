@@ -244,16 +244,12 @@ def write_rows(
     if table.name == "worlds":
         for row in remaining:
             record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
-            named = (record.pop(name) for name in ("name", "created_at", "defaults"))
-            session.create_world(world or "", *named)
+            named = ("name", "created_at", "defaults", "checksum")
+            session.create_world(world or "", *(record.pop(name) for name in named))
             session.enter(world or "")
             session.execute(
-                "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
-                checksum=record.pop("checksum"),
-            )
-            session.execute(
                 """UPDATE worlds SET generation = :generation, next_document = :next_document,
-                     changes = :changes, next_generation = :next_generation
+                     next_generation = :next_generation, changes = :changes
                    WHERE world_id = :world""",
                 **record,
             )
@@ -314,8 +310,8 @@ def _select(table: Table) -> LiteralString:
     to a world, both must lead to the same one: the number of a document is the number of another
     document in another world."""
     if table.name == "worlds":
-        return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
-                    t.next_generation, d.checksum, d.defaults
+        return """SELECT d.name, d.created_at, d.defaults, d.checksum, t.generation,
+                    t.next_document, t.next_generation, t.changes
                   FROM worlds t JOIN directory d ON d.world_id = t.world_id
                   WHERE t.world_id = :world"""
     if table.name == "token_worlds":
