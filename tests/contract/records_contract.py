@@ -85,7 +85,7 @@ class RecordsContract:
     def test_jobs_of_one_kind_do_not_push_out_those_of_another(
         self, here: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("truespan.store.tables.jobs.KEPT_JOBS", 2)
+        monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
         scope = built(here)
         kept = here.store.queue_job(scope, "ingest", "{}", "p").id
         here.store.cancel_job(scope, kept)

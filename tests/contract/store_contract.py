@@ -334,15 +334,15 @@ class StoreContract:
 
         here.store.keep_vectors(scope, texts, revisions=refs)
 
-        kept = here.store.find_vectors(scope, [*texts])
+        kept = here.store.vectors(scope, [*texts])
         assert kept == {hash_text("Another text."): vector_of("Another text.")}
         here.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert here.store.find_vectors(scope, [*texts]) == kept
+        assert here.store.vectors(scope, [*texts]) == kept
         # A vector that does not match its checksum is not used again.
         here.sql("UPDATE vectors SET checksum = x'00'")
-        assert here.store.find_vectors(scope, [*texts]) == {}
+        assert here.store.vectors(scope, [*texts]) == {}
         here.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert here.store.find_vectors(scope, [*texts]) == kept
+        assert here.store.vectors(scope, [*texts]) == kept
 
     def test_a_revision_is_marked_as_far_as_its_points_are_written(self, here: Place) -> None:
         scope = built(here)

@@ -201,8 +201,8 @@ def test_reused_process_id_is_not_the_old_process(here: Place) -> None:
 def test_only_the_last_lines_and_jobs_are_kept(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_JOBS", 3)
-    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_LINES", 4)
+    monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 3)
+    monkeypatch.setattr("truespan.store.tables.jobs.MAX_LINES", 4)
     world = new_world(here)
     empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
     for _ in range(5):

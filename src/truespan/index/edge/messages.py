@@ -68,7 +68,7 @@ class Call(Struct, array_like=True):
 
 
 class Result(Struct, tag=True, array_like=True):
-    """What the method returned, encoded."""
+    """The encoded result of the method."""
 
     value: Raw
 

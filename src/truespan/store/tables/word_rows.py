@@ -1,10 +1,9 @@
-"""Rows of counted words: written, packed and checked.
+"""Rows of counted words: packed, written and verified.
 
-Words are plain rows by term, so that both engines store them alike. The packed bytes are moved
-between stores as they are, so this is the one place that makes them. Revisions that are staged
-together share rows, as a segment that is known by the key of its first revision. Nothing is ever
-added to a segment: if one of its revisions goes, all its rows go, and the words of the others are
-counted again.
+Words are plain rows by term, so that both engines store them alike. Packed bytes are copied between
+stores unchanged, so only this module makes them. Revisions that are staged together share the rows
+of a segment, which is identified by the key of its first revision. A segment never changes: when
+one of its revisions is removed, all its rows are, and the words of the others are counted again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from truespan.store.engines.session import Row, Session
-from truespan.store.integrity.checksums import checksum, checksums_after
+from truespan.store.integrity.checksums import checksum
 from truespan.types.document import PAIR, CountedWords, RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
@@ -84,7 +83,7 @@ def words_checksum(
 
 
 class WrittenWords(NamedTuple):
-    """The words of a revision that has a row."""
+    """Words of a revision whose own row is written."""
 
     ref: RevisionRef
     key: int
@@ -117,13 +116,12 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
     world, generation = scope.world, scope.generation.number
     first = segment[0]
     named = first.ref.document, first.ref.revision
-    # `_seal`, begun once for all rows.
-    finish = checksums_after("packed", "words", world, generation, more=3)
+    identity = "words", world, generation
     session.insert_many(
         "words",
         ("generation", "term", "revision", "revisions", "postings"),
         (
-            (generation, term, first.key, members, packed + finish(term, members, packed)[:SEAL])
+            (*(generation, term, first.key, members), _seal(packed, *identity, term, members))
             for term, members, packed in _share_rows(segment)
         ),
     )
@@ -131,8 +129,9 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
     for ref, key, words in segment:
         numbers = array("I", [number for pair in words.lengths.items() for number in pair])
         texts = digest_texts(sorted(words.hashes.items()))
-        identity = "lengths", world, generation, ref, words.recipe, texts, *named
-        lengths = _seal(numbers.tobytes(), *identity)
+        lengths = _seal(
+            numbers.tobytes(), "lengths", world, generation, ref, words.recipe, texts, *named
+        )
         cells = words.recipe, texts, lengths, *named
         covered = list(words.terms), list(words.chunks), words.packed
         own = words_checksum(world, generation, ref, cells, covered)
@@ -145,8 +144,7 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
 
 
 def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Give each term of several revisions, in order, with those that contain it and their packed
-    postings, one revision after another."""
+    """Yield each term of several revisions, in order, with its packed members and postings."""
     import numpy as np
 
     numbers: dict[str, int] = {}
@@ -164,7 +162,7 @@ def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, b
     members = np.column_stack((np.repeat(refs, sizes, axis=0), counts)).astype("<u4")
     pairs = np.frombuffer(b"".join([row.words.packed for row in segment]), f"V{PAIR.size}")
     if len(terms) <= 1 << 16:
-        # Of numbers of 16 bits, a stable order takes a fraction of the time.
+        # A stable sort of 16-bit numbers takes a fraction of the time.
         found = found.astype(np.uint16)
     order = np.argsort(found, kind="stable")
     packed_members = members[order].tobytes()
@@ -178,7 +176,7 @@ def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, b
 
 
 def digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
-    """Return what tells one list of chunk texts, by index and hash, from another."""
+    """Return the digest of a list of chunk texts, given by index and hash."""
     return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
 
 

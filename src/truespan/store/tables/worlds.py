@@ -1,4 +1,4 @@
-"""Worlds and their generations: names, aliases, and what each one holds."""
+"""Worlds and their generations: names, aliases and statistics."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ _WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
 _WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
 _MAX_IDS: Final = 10_000
-"""Names whose ids are remembered."""
+"""Maximum number of names whose ids are cached."""
 
 _WORLD_ALIAS: Final = ""
-"""How the default of a world is named among the aliases that were moved."""
+"""Name of the default of a world in `alias_moves`."""
 
 _OF_WORLD: Final = ("states", "repairs", "probes", "words")
 _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts")
-"""The tables with rows of a generation: of a world, or of a revision of it."""
+"""Tables with rows of a generation: of its world, or of a revision."""
 
 
 class Worlds(Part):
     _ids_by_name: dict[str, str]
-    """The ids that worlds were last found to have."""
+    """Cached ids of worlds."""
 
     def library_id(self) -> str:
-        """Return the random id of this library; it is created when it is first needed."""
+        """Return the random id of this library; it is created on first use."""
         wanted = "SELECT id FROM identity WHERE name = 'library'"
         found = self._db.shared.value(wanted)
         if found is None:
@@ -85,7 +85,7 @@ class Worlds(Part):
     def create_world(
         self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
     ) -> World:
-        """Make an empty world; it gets its first generation with its first document."""
+        """Create an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
         if not authority.may(Verb.ADMINISTER, world):
             raise WorldNotFound(name)
@@ -100,8 +100,11 @@ class Worlds(Part):
 
     @retry_on_conflict
     def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
-        """Change what the requests of a world do by default. Raises `WorldNotFound`: it does not
-        exist, or not for this authority."""
+        """Change the defaults of a world.
+
+        Raises:
+            WorldNotFound: it does not exist, or not for this authority.
+        """
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
             raise WorldNotFound(world)
         with self._db.write(world, shared=True) as session:
@@ -134,19 +137,21 @@ class Worlds(Part):
     def find_world(
         self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
-        """Return the world with this id or name, with the generation that is selected. The
-        authority is checked before anything of the world is read. A name with accents is found in
-        either form of Unicode."""
+        """Return the world with this id or name, with the selected generation.
+
+        The authority is checked before anything of the world is read. A name with accents is found
+        in either form of Unicode.
+        """
         is_id = is_world_id(reference)
         known = reference if is_id else self._ids_by_name.get(reference)
         if known is not None and not isinstance(selector, str):
             found = self._find_by_id(authority, WorldId(known), selector)
-            # A known id only saves a statement: by now the name may belong to another world.
+            # A cached id only saves a statement: the name may belong to another world by now.
             if found is not None and reference in (found.id, found.name):
                 return found
         with self._db.read_every_world() as session:
             named = session.one(
-                # An id wins over a name, and the name as it is written over its normal form.
+                # An id wins over a name, and the exact name over its normal form.
                 f"""SELECT {_NAMED}
                    FROM directory d
                    WHERE IS_WORLD(d, :id) OR d.name IN (:reference, :normal)
@@ -171,7 +176,7 @@ class Worlds(Part):
         return _read_world(named, rows[0], selector) if rows else None
 
     def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
-        """Return a world with one statement; None if that is not enough to find or trust it."""
+        """Return a world with one statement; None if it is not found or not intact."""
         if not authority.sees(world):
             return None
         statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
@@ -181,7 +186,7 @@ class Worlds(Part):
         return _read_world(found[:4], found[5:], number)
 
     def is_unchanged(self, world: World) -> bool:
-        """Say whether a world still exists and nothing in it changed since it was read."""
+        """Return whether a world exists and is unchanged since it was read."""
         changes = self._db.at(world.id).value("SELECT changes FROM worlds WHERE world_id = :world")
         return changes == world.changes
 
@@ -255,12 +260,12 @@ class Worlds(Part):
         )
 
     def generations(self, scope: Scope) -> list[GenerationRecord]:
-        """Return every generation of the world, by number, with what it holds."""
+        """Return all generations of the world, by number, with their statistics."""
         with self._db.read(scope, shared=True) as session:
             return _read_records(session)
 
     def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
-        """Return every generation of the world that is not being removed, by number."""
+        """Return the generations of the world that are not being removed, by number."""
         with self._db.read(scope, shared=True) as session:
             rows = session.all(
                 f"""SELECT g.number, g.profile, g.chunking, {IS_NAMED}
@@ -273,7 +278,7 @@ class Worlds(Part):
     def add_generation(
         self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
     ) -> Generation:
-        """Begin another generation, which no alias names yet."""
+        """Add a generation, which no alias names yet."""
         with self._db.write(scope) as session:
             number = session.value(
                 """UPDATE worlds SET next_generation = next_generation + 1
@@ -284,7 +289,7 @@ class Worlds(Part):
 
     @retry_on_conflict
     def move_alias(self, scope: Scope, domain: str | None) -> bool:
-        """Let an alias name the scope's generation, if that is complete at this moment."""
+        """Point an alias to the scope's generation, if that is complete; return whether it is."""
         to = scope.generation.number
         with self._db.write(scope, shared=True) as session:
             if domain is None:
@@ -302,7 +307,7 @@ class Worlds(Part):
             if not complete.get(to):
                 return False
             if current == to:
-                # No move: the generation before must stay the one to go back to.
+                # No move, so that a rollback still leads to the previous generation.
                 return True
             if domain is None:
                 session.execute(
@@ -332,7 +337,7 @@ class Worlds(Part):
         return True
 
     def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
-        """Return what an alias named before its last move, if that still exists."""
+        """Return the previous generation of an alias, if that still exists."""
         row = self._db.at(scope, alias=domain or _WORLD_ALIAS).one(
             """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
                  AND g.number = m.came_from AND g.removed_at IS NULL)
@@ -342,7 +347,7 @@ class Worlds(Part):
         return row[0] if row and row[1] else None
 
     def domains(self, authority: Authority) -> list[DomainRecord]:
-        """Return the domains of the worlds an authority sees, by key."""
+        """Return the domains of all worlds that the authority sees, by key."""
         rows = self._db.shared.all(
             """SELECT a.key, WORLD_TEXT(d), d.name, a.generation
                FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
@@ -358,7 +363,7 @@ class Worlds(Part):
             )
             if not removed:
                 raise DomainNotFound(key)
-            # A domain of that name that is made later has no past.
+            # A later domain of that name must not inherit them.
             session.execute(
                 "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
             )
@@ -366,7 +371,11 @@ class Worlds(Part):
 
     @retry_on_conflict
     def retire_generation(self, scope: Scope) -> None:
-        """Let nothing name the scope's generation any more."""
+        """Mark the scope's generation as being removed; from then on nothing can name it.
+
+        Raises:
+            GenerationInUse: the world or a domain names it.
+        """
         number = scope.generation.number
         with self._db.write(scope, shared=True) as session:
             default = session.value("SELECT generation FROM worlds WHERE world_id = :world")
@@ -387,7 +396,7 @@ class Worlds(Part):
             session.touch_world()
 
     def retired_generations(self, scope: Scope) -> list[Generation]:
-        """Return generations that were retired and whose rows remain."""
+        """Return the retired generations that still have rows."""
         rows = self._db.at(scope).all(
             """SELECT number, profile, chunking FROM generations
                WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number"""
@@ -396,7 +405,7 @@ class Worlds(Part):
 
     @retry_on_conflict
     def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
+        """Remove the rows of a retired generation, and vectors that nothing else needs."""
         with self._db.write(scope, shared=True) as session:
             session.disable_timeout()
             profile = session.value(
@@ -416,7 +425,7 @@ class Worlds(Part):
                 session.execute(
                     f"DELETE FROM {table} WHERE world_id = :world AND generation = :generation"
                 )
-            # What only this generation needed: vectors of its texts, and of its profile.
+            # Vectors of texts and of profiles that no other generation has.
             session.execute(
                 f"""DELETE FROM vectors WHERE world_id = :world AND (
                       profile_id NOT IN
