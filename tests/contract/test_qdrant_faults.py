@@ -5,7 +5,6 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
 import pytest
 from msgspec.structs import replace
 from qdrant_client.common import client_exceptions
@@ -18,7 +17,7 @@ from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.core.clock import SystemClock
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
 from truespan.index.server import ServerOptions
-from truespan.index.server.failures import CollectionMissing, server_errors
+from truespan.index.server.failures import server_errors
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.types.ids import ChunkId, hash_text
@@ -218,51 +217,6 @@ def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
         search(index, scope)
     with pytest.raises(IndexRefused, match="doctor"):
         index.count(scope)
-
-
-# gRPC, whose errors come as codes
-
-
-class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
-    """What a channel raises, as far as anybody looks at it."""
-
-    __abstractmethods__ = frozenset()
-
-    def __init__(self, code: grpc.StatusCode) -> None:
-        self._code = code
-
-    def code(self) -> grpc.StatusCode:
-        return self._code
-
-    def details(self) -> str:
-        return QUOTED
-
-
-@pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)
-def test_every_code_of_a_channel_is_one_of_our_errors(code):
-    with pytest.raises(TruespanError) as caught, server_errors("search", lambda: None):
-        raise Failed(code)  # type: ignore[abstract]
-
-    expected: dict[grpc.StatusCode, type[TruespanError]] = {
-        grpc.StatusCode.UNAVAILABLE: IndexUnavailable,
-        grpc.StatusCode.DEADLINE_EXCEEDED: IndexUnavailable,
-        grpc.StatusCode.RESOURCE_EXHAUSTED: IndexUnavailable,
-        grpc.StatusCode.UNAUTHENTICATED: IndexKeyRefused,
-        grpc.StatusCode.PERMISSION_DENIED: IndexKeyRefused,
-        grpc.StatusCode.NOT_FOUND: CollectionMissing,
-        grpc.StatusCode.INVALID_ARGUMENT: IndexRefused,
-    }
-    assert isinstance(caught.value, expected.get(code, TruespanError))
-
-
-def test_a_channel_that_leads_nowhere_is_unavailable():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    index = index_at("http://127.0.0.1:6333", grpc=True, grpc_port=port)
-
-    with pytest.raises(IndexUnavailable):
-        index.collections()
-    index.close()
 
 
 # The client library itself

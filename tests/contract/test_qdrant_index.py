@@ -1,4 +1,4 @@
-"""The server's adapter keeps the contract: on the client library's own engine, by REST and by gRPC,
+"""The server's adapter keeps the contract: on the client library's own engine, by REST,
 and on a real server where QDRANT_URL names one."""
 
 import os
@@ -18,7 +18,6 @@ from tests.contract.index_contract import (
     point,
     vector,
 )
-from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
 from truespan.core.clock import SystemClock
@@ -51,19 +50,9 @@ def over_rest() -> Iterator[QdrantServerIndex]:
 
 
 @pytest.fixture(scope="module")
-def over_grpc() -> Iterator[QdrantServerIndex]:
-    with QdrantGrpcLoopback() as server:
-        options = ServerOptions("http://127.0.0.1:1", grpc=True, grpc_port=server.port)
-        index = QdrantServerIndex(options, SystemClock())
-        yield index
-        index.close()
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["rest", "grpc"])
-def on_a_server(request: pytest.FixtureRequest) -> Iterator[QdrantServerIndex]:
+def on_a_server() -> Iterator[QdrantServerIndex]:
     prefix, key = f"test_{uuid4().hex[:8]}_", Secret(os.environ.get("QDRANT_API_KEY", ""))
-    port = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))
-    options = ServerOptions(REAL, key, prefix=prefix, grpc=request.param, grpc_port=port)
+    options = ServerOptions(REAL, key, prefix=prefix)
     index = QdrantServerIndex(options, SystemClock())
     yield index
     for profile in index.collections():
@@ -111,14 +100,6 @@ class TestRest(IndexContract):
     @pytest.fixture
     def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
         return over_rest
-
-
-class TestGrpc(IndexContract):
-    """By gRPC: every request and answer goes through the other of the two languages."""
-
-    @pytest.fixture
-    def index(self, over_grpc: QdrantServerIndex) -> QdrantServerIndex:
-        return over_grpc
 
 
 @pytest.mark.skipif(not REAL, reason="QDRANT_URL names no server")

@@ -244,6 +244,3 @@ def test_nodes_that_do_not_fit_together_are_refused() -> None:
         server_targets("http://one:6333, https://two:6333")
     with pytest.raises(InvalidConfiguration, match="index_url must be"):
         server_targets("http://one:6333,")
-    several = ServerOptions("http://127.0.0.1:1,http://127.0.0.1:2", grpc=True)
-    with pytest.raises(InvalidConfiguration, match="need REST"):
-        QdrantServerIndex(several, SystemClock()).collections()

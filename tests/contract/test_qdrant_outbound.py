@@ -85,12 +85,11 @@ def test_proxies_of_the_environment_are_not_used(index, server, scope, monkeypat
 
 
 @proves("http.outbound-urls")
-@pytest.mark.parametrize("grpc", [False, True], ids=["rest", "grpc"])
 @pytest.mark.parametrize(
     "address", ["169.254.169.254", "0.0.0.0", "224.0.0.1", "[fe80::1]", "[::]"]
 )
-def test_an_address_that_is_never_an_index_s_is_not_connected_to(server, address, grpc):
-    index = index_at(f"http://{address}:{server.port}", grpc=grpc, grpc_port=server.port)
+def test_an_address_that_is_never_an_index_s_is_not_connected_to(server, address):
+    index = index_at(f"http://{address}:{server.port}")
 
     with pytest.raises(InvalidConfiguration, match="addresses that are refused"):
         index.collections()

@@ -56,7 +56,7 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
         "from truespan.index.server.index import QdrantServerIndex;"
         f"options = one.server_options(Path('.'), read_settings(Path('.'), {URL!r}));"
         "QdrantServerIndex(options, SystemClock());"
-        "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx', 'grpc')))"
+        "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx')))"
     )
 
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
@@ -65,8 +65,6 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
 def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> None:
     chosen = options(
         tmp_path,
-        qdrant_grpc="1",
-        qdrant_grpc_port="7000",
         qdrant_timeout_seconds="3",
         qdrant_ca_file="ca.pem",
         qdrant_prefix="mine-",
@@ -78,7 +76,7 @@ def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> Non
         index_approximate_worlds=f" {WORLD.upper()},",
     )
 
-    assert (chosen.url, chosen.grpc, chosen.grpc_port) == ("http://127.0.0.1:1", True, 7000)
+    assert chosen.url == "http://127.0.0.1:1"
     assert (chosen.timeout_seconds, chosen.ca_file) == (3, tmp_path / "ca.pem")
     assert (chosen.prefix, chosen.shards, chosen.replicas) == ("mine-", 6, 3)
     assert (chosen.write_factor, chosen.read_consistency) == (2, "quorum")

@@ -64,10 +64,6 @@ class Settings(Struct, frozen=True):
     """The Qdrant server of the index; blank for the embedded index."""
     index_approximate_worlds: CommaSeparated = ""
     """Ids of worlds that are searched approximately."""
-    qdrant_grpc: bool = False
-    """Whether to use gRPC instead of REST."""
-    qdrant_grpc_port: Annotated[int, Meta(ge=1, le=65535)] = 6334
-    """The port for gRPC."""
     qdrant_timeout_seconds: Positive = 30
     """Time for a request to the Qdrant server."""
     qdrant_ca_file: str = ""

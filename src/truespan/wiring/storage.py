@@ -143,8 +143,6 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         url=settings.index_url,
         key=next(usable, Secret("")),
         ca_file=folder / settings.qdrant_ca_file if settings.qdrant_ca_file else None,
-        grpc=settings.qdrant_grpc,
-        grpc_port=settings.qdrant_grpc_port,
         timeout_seconds=settings.qdrant_timeout_seconds,
         prefix=settings.qdrant_prefix,
         shards=settings.qdrant_shards,

@@ -37,8 +37,6 @@ class ServerOptions(Struct, frozen=True):
     key: Secret = field(default_factory=lambda: Secret(""))
     ca_file: Path | None = None
     """Certificates to trust in place of those of this machine."""
-    grpc: bool = False
-    grpc_port: int = 6334
     timeout_seconds: int = 30
     prefix: str = "truespan_"
     """Prefix of the names of this library's collections; libraries must not share one."""

@@ -160,8 +160,11 @@ def unclaimed(
     scopes: Sequence[Scope],
     owners: Mapping[str, Ownership] = MappingProxyType({}),
 ) -> Iterator[Item]:
-    """Give what no generation claims. Read the scopes after the survey: otherwise a new world would
-    look like a deleted one. Only in collections of this library is anything to be deleted."""
+    """Yield collections and points that no generation claims.
+
+    The scopes must be read after the survey: otherwise a new world would look like a deleted one.
+    Only collections of this library are changed.
+    """
 
     def item(finding: Finding, action: Action, profile: str, subject: str, count: int = 1) -> Item:
         own = owners.get(profile, Ownership.OWN) is Ownership.OWN

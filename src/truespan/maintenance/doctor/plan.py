@@ -163,7 +163,7 @@ class WorldPlan(Struct):
     items: list[Item] = field(default_factory=list)
 
     def all_items(self) -> Iterator[Item]:
-        """Give the items of the world and of each generation."""
+        """Yield the items of the world and of each generation."""
         yield from self.items
         for generation in self.generations:
             yield from generation.items

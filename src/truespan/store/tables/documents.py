@@ -225,23 +225,12 @@ class Documents(Part):
                 numbers=[*{chunk.document for chunk in chunks}],
             )
             found = [row for row in pending if row[1:] in marked]
-            keys, partial = {row[0] for row in found}, set[int]()
-            if len(found) < len(pending):
-                partial = {row[0] for row in pending if row[1:] not in marked}
-            # Revisions without other pending chunks are updated by key, which is faster.
             session.execute(
                 """UPDATE states SET state = 'embedded', warning = NULL
-                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:keys)
-                     AND generation = :generation AND state = 'pending'""",
-                keys=[*keys - partial],
+                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
+                ids=[chunk_id for _, chunk_id, _ in found],
             )
-            if partial:
-                session.execute(
-                    """UPDATE states SET state = 'embedded', warning = NULL
-                       WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
-                    ids=[chunk_id for key, chunk_id, _ in found if key in partial],
-                )
-            tally_each(session, {(key, scope.generation.number) for key in keys})
+            tally_each(session, {(key, scope.generation.number) for key, *_ in found})
             session.touch_world()
 
     @retry_on_conflict
@@ -323,11 +312,13 @@ class Documents(Part):
         shown_path: str,
         reread: bool,
     ) -> bool:
-        """Give a document the id and the paths of its file after a rename; False if it is gone, or
-        if another document has this id.
+        """Change the id and the paths of a document after its file was renamed.
 
-        A title that was the file's name follows. With `reread`, and if ids of figures contain the
-        document's id, the next ingestion makes a new revision.
+        A title that was the file's name changes too. With `reread`, or if the document has figures,
+        whose ids contain its id, the next ingestion makes a new revision.
+
+        Returns:
+            False if the document is gone, or if another document has the id.
         """
         with (
             self._db.write(scope, document=document) as session,
