@@ -119,9 +119,7 @@ class RecordsContract:
         with pytest.raises(JobNotFound):
             here.store.start_job(built(here, "other"), job, "p")
 
-    def test_a_job_of_one_who_is_gone_is_queued_until_it_took_too_many_with_it(
-        self, here: Place
-    ) -> None:
+    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(self, here: Place) -> None:
         scope = built(here)
         job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
 
@@ -184,7 +182,7 @@ class RecordsContract:
 
         assert sorted(began) == [False] * 5 + [True]
 
-    def test_tokens_are_kept_for_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
+    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
         scope = built(here)
         verbs = frozenset({Verb.READ, Verb.WRITE})
         record = TokenRecord("id-1", "name", frozenset({scope.world}), verbs, UNLIMITED, 1.0, None)
@@ -206,7 +204,7 @@ class RecordsContract:
         here.store.delete_world(OWNER, scope.world, erase=False)
         assert here.store.tokens(OWNER)[0].worlds == frozenset()
 
-    def test_a_key_is_claimed_once_answered_once_and_forgotten_in_time(self, here: Place) -> None:
+    def test_idempotency_key_is_claimed_once_and_expires(self, here: Place) -> None:
         key, other = b"k" * 32, b"o" * 32
 
         assert here.store.claim_key(key, b"f" * 32, "p1") is None
@@ -244,9 +242,7 @@ class RecordsContract:
         assert claims.count(None) == 1
         assert len({claim.process for claim in claims if claim is not None}) == 1
 
-    def test_a_cached_query_is_used_while_it_is_young_and_of_its_world_alone(
-        self, here: Place
-    ) -> None:
+    def test_cached_query_is_used_in_its_world_until_it_expires(self, here: Place) -> None:
         scope, other = built(here), built(here, "other")
         here.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
 
@@ -413,7 +409,7 @@ class RecordsContract:
         here.store.skip_chunks(scope, [chunk])
         assert here.store.unsettled(scope) == (0, 1)
 
-    def test_an_index_that_is_lost_is_lost_in_every_world_of_its_profile(self, here: Place) -> None:
+    def test_lost_index_marks_chunks_of_all_worlds_pending(self, here: Place) -> None:
         scopes = [built(here, name) for name in ("one", "two")]
         for scope in scopes:
             shown(here, scope, "The harbour light.")
@@ -422,7 +418,7 @@ class RecordsContract:
 
         assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
-    def test_what_another_process_wrote_to_an_empty_index_stays_embedded(self, here: Place) -> None:
+    def test_points_of_another_process_in_a_new_index_stay_embedded(self, here: Place) -> None:
         scopes = [built(here, name) for name in ("one", "two")]
         for scope in scopes:
             shown(here, scope, "The harbour light.")

@@ -111,7 +111,7 @@ class StoreContract:
         again = store.create_world(OWNER, "one").id
         assert ids("one") == [again, None]
 
-    def test_worlds_are_listed_by_name_as_far_as_an_authority_sees_them(self, here: Place) -> None:
+    def test_worlds_are_listed_by_name_within_the_authority(self, here: Place) -> None:
         made = {name: here.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
         reader = Authority(frozenset({made["a"]}), frozenset({Verb.READ}))
 
@@ -145,7 +145,7 @@ class StoreContract:
             with pytest.raises(WorldNotFound):
                 call()
 
-    def test_documents_are_listed_as_far_as_scope_and_ids_name_them(self, here: Place) -> None:
+    def test_documents_are_listed_by_scope_and_ids(self, here: Place) -> None:
         scope = built(here)
         for name in ("doc-1", "doc-2", "doc-3"):
             shown(here, scope, f"The text of {name}.", name)
@@ -214,7 +214,7 @@ class StoreContract:
         assert len(world.documents.list()) == 1
 
     @proves("search.embedded-count")
-    def test_tallies_equal_a_fresh_count_after_every_kind_of_change(self, here: Place) -> None:
+    def test_tallies_equal_a_fresh_count_after_each_change(self, here: Place) -> None:
         world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
         scope = here.scope(world)
 
@@ -242,7 +242,7 @@ class StoreContract:
         check()
 
     @proves("store.second-process")
-    def test_threads_read_and_write_at_once_without_losing_anything(self, here: Place) -> None:
+    def test_concurrent_threads_lose_nothing(self, here: Place) -> None:
         errors: list[BaseException] = []
 
         def work(number: int) -> None:
@@ -262,7 +262,7 @@ class StoreContract:
         assert errors == []
         assert len(here.library.worlds()) == 30
 
-    def test_documents_that_arrive_at_once_have_numbers_of_their_own(self, here: Place) -> None:
+    def test_concurrent_documents_get_distinct_numbers(self, here: Place) -> None:
         scope = built(here)
         refs: list[RevisionRef] = []
 
@@ -422,9 +422,7 @@ class StoreContract:
         with pytest.raises(GenerationNotFound):
             here.store.stage(scope, [draft("More.")])
 
-    def test_a_revision_is_seen_once_it_is_whole_and_the_old_one_until_then(
-        self, here: Place
-    ) -> None:
+    def test_revision_is_visible_once_complete_the_old_one_before(self, here: Place) -> None:
         scope = built(here)
         first = shown(here, scope, "The first text.", tags=("red",))
         [second] = here.store.stage(scope, [draft("The second text.")])
@@ -483,7 +481,7 @@ class StoreContract:
         with pytest.raises(StoreDamaged):
             here.store.derivable(scope, ref)
 
-    def test_pages_keep_their_unit_and_a_changed_one_is_not_believed(self, here: Place) -> None:
+    def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, here: Place) -> None:
         scope = built(here)
         text = "The first slide."
         pages = (PageStart(0, 7, "slide"),)
@@ -561,7 +559,7 @@ class StoreContract:
         assert not labels()[1]
 
     @pytest.mark.parametrize("kept", [True, False])
-    def test_a_row_forged_with_its_hash_does_not_change_what_was_recorded(
+    def test_row_forged_with_its_hash_keeps_the_recorded_hash(
         self, here: Place, kept: bool
     ) -> None:
         scope, true, forged = built(here), hash_text("The first text."), hash_text("A forgery.")
@@ -602,7 +600,7 @@ class StoreContract:
         assert here.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
         assert here.store.rebuild_chunk(scope, chunk_id) is False
 
-    def test_positions_move_with_a_revision_and_end_with_the_document(self, here: Place) -> None:
+    def test_positions_move_with_a_revision_until_deletion(self, here: Place) -> None:
         scope = built(here)
         ref = shown(here, scope, "The first text.")
         here.store.set_position(scope, "ann", ref, 0, current=True)
@@ -623,7 +621,7 @@ class StoreContract:
         here.store.set_position(scope, "ann", again, 0, current=False)
         assert [one.current for one in here.store.positions(scope, "ann")] == [False]
 
-    def test_damage_stays_named_while_documents_become_visible_together(self, here: Place) -> None:
+    def test_activation_does_not_hide_damage(self, here: Place) -> None:
         scope = built(here)
         texts = [f"Text {number}." for number in range(3)]
         drafts = [draft(text, f"doc-{number}") for number, text in enumerate(texts)]
@@ -644,7 +642,7 @@ class StoreContract:
         with pytest.raises(StoreDamaged):
             here.store.derived(scope, 2)
 
-    def test_a_tail_is_kept_for_its_position_with_the_vectors_there_are(self, here: Place) -> None:
+    def test_tail_is_stored_for_its_position_with_known_vectors(self, here: Place) -> None:
         scope = built(here)
         ref = shown(here, scope, "The first text.")
         text = TextHash(hash_text("The first"))
@@ -690,9 +688,7 @@ class StoreContract:
             paths = ["docs/b.txt", *(f"other{number}" for number in range(others))]
             assert here.store.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
 
-    def test_a_moved_document_keeps_its_number_and_takes_no_id_of_another(
-        self, here: Place
-    ) -> None:
+    def test_moved_document_keeps_its_number_and_a_unique_id(self, here: Place) -> None:
         scope = built(here)
         shown(here, scope, "The first text.")
         [document] = here.store.documents(scope)
@@ -709,9 +705,7 @@ class StoreContract:
         assert here.store.move_document(scope, 1, doc_id="new-2", **paths, reread=True)
         assert here.store.documents(scope)[0].source_hash == ""
 
-    def test_a_world_is_deleted_with_all_its_rows_and_what_follows_is_queued(
-        self, here: Place
-    ) -> None:
+    def test_world_is_deleted_with_its_rows_and_erasures_are_queued(self, here: Place) -> None:
         scope, other = built(here, "one"), built(here, "two")
         shown(here, scope, "The harbour light.")
         shown(here, other, "The garden wall.")

@@ -186,7 +186,7 @@ def test_an_engine_that_panics_is_refused_and_can_be_made_anew(tmp_path: Path):
     assert count == 0
 
 
-def test_what_a_crash_left_of_an_unfinished_collection_is_no_obstacle(tmp_path: Path):
+def test_unfinished_collection_of_a_crash_is_replaced(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     for rest in (".new", ".removed"):
         (tmp_path / f"{COSINE.id}{rest}" / "segments" / "half").mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_what_a_crash_left_of_an_unfinished_collection_is_no_obstacle(tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [COSINE.id]
 
 
-def test_a_search_that_an_ended_process_left_unread_is_made_again(tmp_path: Path):
+def test_search_that_an_ended_process_dropped_is_repeated(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(scope, [point(scope, 0, vector(*EAST))])

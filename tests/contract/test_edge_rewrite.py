@@ -75,7 +75,7 @@ def step(collections: Collections, ticket: int) -> bool:
     return collections.erase(COLLECTION, ticket, 0)[1]
 
 
-def test_deleted_points_stay_in_the_files_until_they_are_written_anew(tmp_path: Path) -> None:
+def test_deleted_points_stay_in_files_until_a_rewrite(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     gone, before = vectors(points[:GONE]), live(collections)
     assert traces(tmp_path, "", gone)
@@ -91,7 +91,7 @@ def test_deleted_points_stay_in_the_files_until_they_are_written_anew(tmp_path: 
     assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
 
 
-def test_what_is_written_and_deleted_meanwhile_is_in_the_fresh_files_too(tmp_path: Path) -> None:
+def test_changes_during_a_rewrite_are_in_the_new_files(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     other = made(POINTS, seed=2)
     ticket = start_rewrite(collections)
@@ -112,7 +112,7 @@ def test_what_is_written_and_deleted_meanwhile_is_in_the_fresh_files_too(tmp_pat
     collections.close()
 
 
-def test_whoever_asks_while_one_rewriting_runs_gets_the_next_one(tmp_path: Path) -> None:
+def test_request_during_a_rewrite_starts_the_next_one(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     first = start_rewrite(collections)
     # Points are copied in the order of their ids, so these are in the fresh files already.
@@ -131,7 +131,7 @@ def test_whoever_asks_while_one_rewriting_runs_gets_the_next_one(tmp_path: Path)
     collections.close()
 
 
-def test_a_ticket_of_an_earlier_process_is_answered_by_one_rewriting(tmp_path: Path) -> None:
+def test_ticket_of_a_previous_process_starts_one_rewrite(tmp_path: Path) -> None:
     collections, _ = filled(tmp_path / "index")
     ticket, steps = 17, 0
     done = False

@@ -113,7 +113,7 @@ def empty_place(folder: Path) -> Place:
     return place(folder, store="sqlite")
 
 
-def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: Database) -> None:
+def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> None:
     """A column that a later step adds must not be forgotten on the way."""
     file = SqliteDatabase(Path(":memory:"), reserve=0)
     on_disk: dict[str, set[str]] = {}
@@ -184,7 +184,7 @@ def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
-def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
+def test_interrupted_copy_continues_without_repetition(
     lived: Place, server: Store, after: int
 ) -> None:
     sent: list[int] = []
@@ -202,7 +202,7 @@ def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
     assert sum(sent) == moved.rows
 
 
-def test_a_target_that_holds_another_library_is_refused_and_left_alone(
+def test_target_with_another_library_is_refused_unchanged(
     lived: Place, server: Store, tmp_path: Path
 ) -> None:
     other = empty_place(tmp_path / "other")
@@ -254,7 +254,7 @@ def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: Store) 
         copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
 
 
-def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
+def test_running_jobs_are_interrupted_only_in_the_copy(
     lived: Place, server: Store, database: Database
 ) -> None:
     lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
@@ -269,7 +269,7 @@ def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
 
 
 @pytest.mark.parametrize("kind", ["file", "server"])
-def test_a_table_that_somebody_else_fills_meanwhile_is_refused_whole(
+def test_table_filled_by_another_process_is_refused_whole(
     lived: Place, server: Store, tmp_path: Path, kind: str
 ) -> None:
     other = empty_place(tmp_path / "two")

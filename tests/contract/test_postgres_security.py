@@ -82,7 +82,7 @@ def tables_of(database: Database) -> dict[tuple[str, str], tuple[bool, bool]]:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_every_table_is_under_a_forced_policy_or_listed_as_of_no_world(database: Database) -> None:
+def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> None:
     tables = tables_of(database)
 
     of_no_world = {name for schema, name in tables if schema == "truespan_shared"}
@@ -130,7 +130,7 @@ def test_without_a_world_not_one_row_is_seen(filled: Place) -> None:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_of_each_table_a_world_sees_its_own_rows_and_cannot_touch_others(filled: Place) -> None:
+def test_world_sees_only_its_own_rows_of_each_table(filled: Place) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     one, two = (filled.library.world(name).id for name in ("one", "two"))
@@ -175,7 +175,7 @@ def _count(connection: psycopg.Connection, table: str, world: str | None = None)
 
 
 @proves("store.postgres-row-security")
-def test_the_world_ends_with_its_transaction_whatever_becomes_of_it(filled: Place) -> None:
+def test_world_ends_with_its_transaction_in_any_case(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url, pool_size=1))
@@ -210,7 +210,7 @@ def _wait_too_long(session: psycopg.Connection) -> None:
     session.execute("SELECT pg_sleep(5)")
 
 
-def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Place) -> None:
+def test_role_of_worlds_sees_no_shared_table(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url))
@@ -356,7 +356,7 @@ def test_application_of_another_library_is_refused(
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
 
 
-def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
+def test_locked_tables_are_waited_for_until_the_timeout(
     database: Database,
 ) -> None:
     with database.admin() as admin, admin.transaction():
@@ -366,7 +366,7 @@ def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
             PostgresDatabase(Address(database.url, timeout_seconds=0.2))
 
 
-def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> None:
+def test_addresses_in_driver_logs_are_not_printed() -> None:
     """It warns of connections that were lost, and names the host."""
     program = (
         "import logging, truespan.store.engines.postgres;"
@@ -528,7 +528,7 @@ def test_migration_that_fails_leaves_nothing_behind(
     assert tables_of(database) == {}
 
 
-def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Database) -> None:
+def test_owner_of_the_tables_cannot_be_the_application(database: Database) -> None:
     for application in (OWNER_ROLE, "postgres"):
         with pytest.raises(StoreUnsafe):
             prepare_store(database.owner_url, application)
@@ -546,9 +546,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_address_is_one_clear_error_without_the_password(
-    database: Database, what: str
-) -> None:
+def test_wrong_address_is_an_error_without_the_password(database: Database, what: str) -> None:
     role, password, words = WRONG[what]
 
     with pytest.raises(InvalidConfiguration) as refusal:

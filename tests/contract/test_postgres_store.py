@@ -68,7 +68,7 @@ def test_transactions_of_many_worlds_see_only_their_own_rows() -> None:
     assert weather.ended.total() >= 3000
 
 
-def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Place) -> None:
+def test_writers_wait_only_for_writers_of_the_same_world(here: Place) -> None:
     one, two = built(here, "one"), built(here, "two")
     with here.store._db.write(one.world):
         done = []
@@ -184,7 +184,7 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
 
 
 @pytest.mark.parametrize("error", MAPPED, ids=lambda kind: kind.__name__)
-def test_each_error_of_the_engine_becomes_one_of_ours_without_its_words(
+def test_engine_errors_are_mapped_without_their_text(
     error: type[BaseException],
 ) -> None:
     with pytest.raises(MAPPED[error]) as refusal, map_errors():
@@ -209,7 +209,7 @@ def test_what_is_no_text_here_is_the_callers_mistake(here: Place, reference: str
             call()
 
 
-def test_parts_of_a_text_are_counted_right_whatever_the_engine_can_read(here: Place) -> None:
+def test_parts_of_a_text_are_correct_for_any_bytes(here: Place) -> None:
     scope = built(here)
     text = "é \0 and 🛶 more"
     ref = shown(here, scope, text)
@@ -232,7 +232,7 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> No
         here.store.usage(OWNER, scope.world, limit=huge)
 
 
-def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> None:
+def test_chunks_are_looked_up_by_id_without_statistics() -> None:
     database = fresh_database()
     with psycopg.connect(database.url.reveal(), autocommit=True) as session:
         world = str(uuid4())
@@ -259,7 +259,7 @@ def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> 
     assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
 
 
-def test_the_server_is_told_to_look_once_tables_have_grown_many_times(here: Place) -> None:
+def test_tables_are_analysed_after_they_have_grown(here: Place) -> None:
     scope = built(here)
     drafts = [draft(f"The text of number {number}.", f"doc-{number}") for number in range(450)]
     known = "SELECT relpages FROM pg_class WHERE oid = 'truespan.states'::regclass"

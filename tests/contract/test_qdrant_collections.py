@@ -35,7 +35,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 
 @proves("search.non-interference")
-def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
+def test_only_named_worlds_are_searched_approximately(server):
     named, other = new_scope(), new_scope()
     [index] = opened_once(server, approximate=frozenset({named.world}))
     index.prepare(named)
@@ -55,7 +55,7 @@ def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
     assert (index.approximate(named), index.approximate(other)) == (True, False)
 
 
-def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
+def test_reading_is_exact_even_in_approximate_worlds(server):
     scope = new_scope()
     [index] = opened_once(server, approximate=frozenset({scope.world}))
     index.prepare(scope)
@@ -68,7 +68,7 @@ def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
     assert not index.approximate(reader)
 
 
-def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server):
+def test_graph_is_added_when_a_world_is_named_later(server):
     scope = new_scope()
     [before] = opened_once(server)
     before.prepare(scope)
@@ -156,7 +156,7 @@ def test_a_collection_that_another_process_made_first_is_used(index, server):
     assert index.count(scope) == 0
 
 
-def test_a_collection_whose_replicas_are_being_created_is_waited_for(server):
+def test_prepare_waits_for_replicas_of_a_collection(server):
     clock = HandClock()
     naps: list[float] = []
 
@@ -196,7 +196,7 @@ def test_collections_of_others_are_neither_listed_nor_removed(index, server):
     assert set(server.made) == {f"other_{COSINE.id}", "0123456789abcdef"}
 
 
-def test_what_was_prepared_is_prepared_anew_after_the_server_failed(index, server):
+def test_collection_is_prepared_again_after_a_failure(index, server):
     scope = prepared(index)
     assert not index.prepare(scope)
     server.fault = lambda _: Answer(503, {})

@@ -162,7 +162,7 @@ def test_silent_server_is_given_up_after_the_time_limit(index, server, scope, ca
         other.close()
 
 
-def test_a_reply_that_never_ends_is_given_up_after_the_time_that_was_set(server, scope):
+def test_endless_reply_fails_after_the_timeout(server, scope):
     server.fault = lambda asked: for_ever(asked) if "query" in asked.path else None
     hasty = index_at(server.url, TickingClock())
 
@@ -178,13 +178,13 @@ def test_a_server_that_is_gone_cannot_be_reached(index, server, scope):
         search(index, scope)
 
 
-def test_a_connection_that_was_closed_while_it_lay_idle_is_opened_anew(index, server, scope):
+def test_idle_connection_that_was_closed_is_reopened(index, server, scope):
     server.hang_up()
 
     assert search(index, scope) == []
 
 
-def test_a_read_on_a_connection_that_is_just_being_closed_is_sent_again(index, server, scope):
+def test_read_on_a_closing_connection_is_sent_again(index, server, scope):
     closed: list[str] = []
 
     def close_once(asked: Asked) -> Reaction | None:

@@ -72,14 +72,14 @@ class TestLocalMode(IndexContract):
         return in_memory
 
     @pytest.mark.parametrize("floor", [0.0, 0.15, 0.6, 0.9, 1.0])
-    def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
+    def test_cosine_at_the_floor_is_kept_and_below_is_not(self, index, scope, floor):
         at = point(scope, 0, leaning(floor))
         below = point(scope, 1, leaning(float32_below(floor) if floor else -1e-6))
         index.upsert(scope, [at, below])
 
         assert found(index, scope, vector(*EAST), floor=floor) == [at.chunk_id]
 
-    def test_a_scan_gives_every_point_once_with_its_vector_bit_for_bit(self, index, scope):
+    def test_scan_yields_each_point_once_with_its_exact_vector(self, index, scope):
         points = [point(scope, n, leaning(sin(n))) for n in range(600)]
         index.upsert(scope, points)
 

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
 
 
 @proves("store.disk-reserve")
-def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path: Path) -> None:
+def test_low_disk_space_refuses_writes_but_not_reads(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The harbour light.")
     here.library.close()
@@ -239,7 +239,7 @@ def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
     assert len(here.sql("SELECT * FROM job_documents")) == 4 * len(files)
 
 
-def test_a_row_with_too_few_cells_is_refused_beside_one_with_too_many(tmp_path: Path) -> None:
+def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
     here = place(tmp_path)
     # Eight rows make one statement, with as many cells as it needs.
     rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]

@@ -62,7 +62,7 @@ def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
     assert (made[2].readers, made[2].verbs) == (frozenset({"ada", "bob"}), {Verb.FOLLOW})
 
 
-def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) -> None:
+def test_token_allows_exactly_its_rights(here: Place) -> None:
     _, secret = here.library.tokens.create("reading", worlds=["one"])
     held = opened_by(here, secret.reveal())
 
@@ -168,7 +168,7 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(here: Place) -> N
     assert set(answers.values()) == {answers["unknown"]}
 
 
-def test_a_token_is_valid_until_it_expires_and_not_at_that_moment(here: Place) -> None:
+def test_token_is_valid_until_the_moment_it_expires(here: Place) -> None:
     _, secret = here.library.tokens.create("short", worlds=["one"], expires_in=10)
     here.clock.time += 9.99
     here.library.authenticate(secret.reveal())
@@ -293,7 +293,7 @@ def test_a_world_that_is_not_there_makes_no_token(here: Place) -> None:
     assert here.library.tokens.list() == []
 
 
-def test_the_secret_is_in_no_file_no_record_no_log_and_no_error(
+def test_secret_is_in_no_file_record_log_or_error(
     here: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

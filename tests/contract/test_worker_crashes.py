@@ -177,7 +177,7 @@ def test_every_document_is_embedded_once_whoever_is_killed(
     assert orders(database) == 0
 
 
-def test_a_folder_is_spread_over_workers_and_nothing_is_lost_or_done_twice(
+def test_folder_is_shared_by_workers_without_loss_or_repetition(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     """One job of many documents, whose workers die while they embed, one after the other."""
@@ -232,7 +232,7 @@ def orders(database: Database) -> int:
     return rows[0][0]
 
 
-def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(
+def test_stopped_worker_leaves_its_job_to_the_next(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")

@@ -73,7 +73,7 @@ def test_worker_waits_for_database_and_can_be_stopped(database: Database, chorus
     assert worker.end(signal.SIGTERM) == 0
 
 
-def test_a_visit_of_the_doctor_whose_worker_is_killed_is_ended_by_the_next(
+def test_doctor_run_of_a_killed_worker_is_ended_by_the_next(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
     """It has everything to embed again, and is killed while it does."""
@@ -103,7 +103,7 @@ def signs_of_life(database: Database) -> int:
         return rows.fetchall()[0][0]
 
 
-def test_one_worker_does_as_many_jobs_at_a_time_as_it_is_told_to(tmp_path: Path) -> None:
+def test_worker_runs_the_configured_number_of_jobs(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:
@@ -132,7 +132,7 @@ def test_one_worker_does_as_many_jobs_at_a_time_as_it_is_told_to(tmp_path: Path)
         opened.close()
 
 
-def test_several_jobs_of_one_world_at_a_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_jobs_of_one_world_are_independent(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:
@@ -231,7 +231,7 @@ def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: 
             one.close()
 
 
-def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
+def test_worker_taken_for_dead_continues_when_it_returns(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
     """It sleeps, as a machine that is closed does, until another has struck it off."""
@@ -257,7 +257,7 @@ def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
         opened._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_a_worker_that_is_struck_off_while_it_works_registers_again(tmp_path: Path) -> None:
+def test_unregistered_worker_registers_again(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:

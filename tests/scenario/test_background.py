@@ -62,7 +62,7 @@ def arguments(folder: Path, world: World, action: str, step: int) -> list[str]:
 
 
 @proves("ingest.durability-order", "ingest.no-duplicates")
-def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Path) -> None:
+def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
     told, ended = 0, False
     with opened(home) as made:
         for step in STEPS:
@@ -105,7 +105,7 @@ def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str
 
 
 @proves("store.second-process")
-def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) -> None:
+def test_each_job_is_taken_by_one_of_several_servers(home: Path) -> None:
     with opened(home) as made:
         world = made.world("world", create=True)
         world.ingest(home.parent / "tale.txt")
@@ -182,7 +182,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path) -> None:
+def test_erasure_check_finds_an_upload_that_is_left(home: Path) -> None:
     with opened(home) as made:
         world, _ = uploaded_twice(made)
         first = rare_text("first")
@@ -197,7 +197,7 @@ def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path)
 
 
 @proves("upkeep.deletion-complete")
-def test_no_byte_of_what_was_uploaded_to_a_deleted_world_is_left(home: Path) -> None:
+def test_deleted_world_leaves_no_byte_of_its_uploads(home: Path) -> None:
     with opened(home) as made:
         _, text = uploaded_twice(made)
         own = vectors(made)
@@ -211,9 +211,7 @@ def test_no_byte_of_what_was_uploaded_to_a_deleted_world_is_left(home: Path) -> 
 
 
 @proves("upkeep.backup-restores")
-def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
-    home: Path, tmp_path: Path
-) -> None:
+def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: Path) -> None:
     text = rare_text("not in a backup")
     with open_library(home, create=True, embedder=WordEmbedder(), counter=WordCounter()) as made:
         world = made.create_world("world")

@@ -138,9 +138,7 @@ def test_an_archive_of_somebody_else_is_refused(backup: Path, tmp_path: Path) ->
 
 
 @proves("upkeep.backup-restores")
-def test_a_member_that_was_exchanged_in_a_sound_archive_is_refused(
-    backup: Path, tmp_path: Path
-) -> None:
+def test_exchanged_member_of_an_archive_is_refused(backup: Path, tmp_path: Path) -> None:
     sound = truespan.verify_backup(backup)
     other = tmp_path / "other"
     other.write_bytes(bytes(sound.members[0].size))
@@ -186,9 +184,7 @@ def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_pa
 
 
 @proves("upkeep.backup-restores")
-def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
-    source: Path, tmp_path: Path
-) -> None:
+def test_backup_during_writes_is_one_state_of_the_library(source: Path, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("A text that is on its way. It is not there yet.")
     with opened(source) as library, opened(source) as other:
         scope = other.world("other").access.scope()

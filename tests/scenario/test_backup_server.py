@@ -175,7 +175,7 @@ def test_write_during_a_backup_is_in_the_next_one(backup: Path, many: Path, tmp_
 
 
 @proves("upkeep.backup-restores")
-def test_a_transaction_that_is_not_committed_is_not_in_a_backup(
+def test_uncommitted_transaction_is_not_in_a_backup(
     backup: Path, many: Path, database: Database, tmp_path: Path
 ) -> None:
     restore_library(backup, many)
@@ -245,7 +245,7 @@ STOPS = [
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize(("call", "name", "file"), STOPS)
-def test_a_restore_that_is_interrupted_leaves_neither_rows_nor_files(
+def test_interrupted_restore_leaves_no_rows_and_no_files(
     backup: Path, many: Path, database: Database, call: int, name: str, file: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt), stopped_at(call, name, file):
@@ -257,7 +257,7 @@ def test_a_restore_that_is_interrupted_leaves_neither_rows_nor_files(
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("call", [1, 40])
-def test_a_backup_that_is_interrupted_leaves_nothing_and_the_store_goes_on(
+def test_interrupted_backup_leaves_nothing_behind(
     backup: Path, many: Path, tmp_path: Path, call: int
 ) -> None:
     restore_library(backup, many)
@@ -309,7 +309,7 @@ FOREIGN = {
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("what", FOREIGN)
-def test_rows_of_one_world_are_never_taken_for_those_of_another(
+def test_backup_keeps_rows_of_worlds_apart(
     backup: Path, many: Path, database: Database, tmp_path: Path, what: str
 ) -> None:
     forged = changed(backup, tmp_path / "forged", FOREIGN[what])
@@ -323,7 +323,7 @@ def test_rows_of_one_world_are_never_taken_for_those_of_another(
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_in_the_way_is_not_replaced_and_nothing_is_taken(
+def test_existing_file_is_not_replaced_by_a_backup(
     source: Path, backup: Path, many: Path, database: Database, kind: str
 ) -> None:
     name = next(name for name in images(source) if "img_" in name)
@@ -360,9 +360,7 @@ def test_settings_naming_a_server_are_set_aside_on_restore(
 
 
 @proves("upkeep.backup-restores")
-def test_a_store_that_is_not_prepared_or_in_use_is_told_and_left_as_it_is(
-    backup: Path, tmp_path: Path
-) -> None:
+def test_restore_refuses_an_unprepared_or_used_store(backup: Path, tmp_path: Path) -> None:
     bare = fresh_database(prepared=False)
     with pytest.raises(StoreOutdated):
         truespan.restore(backup, named(tmp_path / "bare", bare))

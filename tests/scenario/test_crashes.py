@@ -90,9 +90,7 @@ def test_killed_replacement_shows_old_or_new_and_can_finish(
 
 
 @proves("ingest.delete-order")
-def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
-    opened: Library, tmp_path: Path
-) -> None:
+def test_deletion_killed_at_any_step_stays_a_deletion(opened: Library, tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"delete-{step}", tmp_path)
@@ -111,7 +109,7 @@ def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
 
 @proves("repair.pending-resumes", "repair.conditional", "repair.idempotent")
 @pytest.mark.parametrize("action", ["search", "repair", "doctor"])
-def test_mending_killed_at_any_step_is_finished_by_the_next_one(
+def test_repair_killed_at_any_step_is_finished_by_the_next(
     opened: Library, tmp_path: Path, action: str
 ) -> None:
     step = 0

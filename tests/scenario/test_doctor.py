@@ -66,7 +66,7 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
     ],
 )
 @pytest.mark.parametrize("seed", range(12))
-def test_each_kind_of_damage_is_found_and_mended_without_a_provider(
+def test_each_damage_is_repaired_without_a_provider(
     tmp_path: Path, kind: Finding, seed: int
 ) -> None:
     here = place(tmp_path)
@@ -136,7 +136,7 @@ def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) ->
 
 
 @proves("index.scrub")
-def test_a_vector_that_was_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
+def test_vector_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The harbour light.")
     here.sql("DELETE FROM vectors")
@@ -205,9 +205,7 @@ def destroy(index: Path, how: str) -> None:
 
 
 @proves("search.text-from-store", "search.non-interference")
-def test_searching_the_rebuilt_index_gives_the_same_bytes_as_before(
-    real: Library, tmp_path: Path
-) -> None:
+def test_search_in_a_rebuilt_index_returns_the_same_bytes(real: Library, tmp_path: Path) -> None:
     [world, other] = filled(real, tmp_path)
 
     def bytes_of() -> list[object]:

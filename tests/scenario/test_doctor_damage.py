@@ -96,9 +96,7 @@ def test_damage_is_found_and_mended_or_stays_told(
 
 @proves("index.scrub")
 @pytest.mark.parametrize("kind", [name for name, damage in KINDS.items() if not damage.lost])
-def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
-    built: Built, kind: str
-) -> None:
+def test_single_damage_has_exactly_its_own_finding(built: Built, kind: str) -> None:
     here, world, _ = built
     damage = KINDS[kind]
     damage.plant(here, world, random.Random(kind))

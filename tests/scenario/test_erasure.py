@@ -95,7 +95,7 @@ def to_compare(world: World) -> list[tuple[str, str, str]]:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) -> None:
+def test_deletion_killed_at_any_step_is_erased_by_repair(home: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
@@ -122,7 +122,7 @@ def killed_at(folder: Path, action: str, step: int) -> bool:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path) -> None:
+def test_deleted_world_leaves_no_row_point_image_or_byte(home: Path) -> None:
     with opened(home, preparation=Preparation(figures=ALL)) as made:
         world, text, own = two_documents(home, made)
         report = home.parent / "files" / "report.docx"
@@ -241,7 +241,7 @@ def test_erasure_waits_for_readers_and_is_caught_up(
 
 
 @proves("upkeep.deletion-complete")
-def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> None:
+def test_replaced_revision_is_erased_only_by_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         world.ingest(written(home, "gone.txt", rare_text("another")))
@@ -256,7 +256,7 @@ def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> N
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: Path) -> None:
+def test_deletion_without_erasure_leaves_it_to_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         receipt = world.documents.delete("gone.txt", erase=False)
@@ -266,7 +266,7 @@ def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: P
 
 
 @proves("upkeep.deletion-complete")
-def test_a_receipt_says_what_went_and_holds_nothing_of_the_text(home: Path) -> None:
+def test_receipt_lists_deletions_without_any_text(home: Path) -> None:
     with opened(home) as made:
         world, text, _ = two_documents(home, made)
         number = world.documents.get("gone.txt").number
@@ -305,7 +305,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home: Path) -> None:
+def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:

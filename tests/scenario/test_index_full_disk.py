@@ -49,7 +49,7 @@ def fill(disk: Path, *, leave: int) -> Path:
 
 
 @proves("store.disk-reserve")
-def test_below_the_reserve_nothing_is_written_and_reading_goes_on(small_disk: Path):
+def test_low_disk_space_stops_writes_but_not_searches(small_disk: Path):
     folder = small_disk / "index"
     index = EdgeIndex(folder, reserve=32 * MIB, idle_seconds=60)
     index.prepare(SCOPE)
@@ -68,7 +68,7 @@ def test_below_the_reserve_nothing_is_written_and_reading_goes_on(small_disk: Pa
 
 
 @proves("errors.provider-or-index")
-def test_a_disk_that_is_really_full_loses_nothing_that_was_flushed(small_disk: Path):
+def test_full_disk_loses_nothing_that_was_flushed(small_disk: Path):
     folder = small_disk / "index"
     index = opened(folder, points=500)
     ballast = fill(small_disk, leave=MIB)

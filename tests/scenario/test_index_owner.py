@@ -79,7 +79,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
 
 
 @proves("index.owner")
-def test_points_of_unknown_worlds_stay_while_the_owner_is_unknown(
+def test_points_of_unknown_worlds_stay_without_an_owner(
     server: QdrantLoopback, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @proves("store.second-process")
-def test_a_process_killed_between_requests_is_replaced_unnoticed(folder: Path):
+def test_process_killed_between_requests_is_replaced(folder: Path):
     index = opened(folder, points=20)
     killed = process_of(folder)
 
@@ -144,7 +144,7 @@ def serves_anew(folder: Path, ended: int) -> bool:
 
 
 @proves("store.second-process")
-def test_a_process_told_to_end_leaves_everything_flushed_and_closed(folder: Path):
+def test_retired_process_has_flushed_and_closed_everything(folder: Path):
     index = opened(folder, points=20)
     index.upsert(SCOPE, [point(SCOPE, 20, vector(*EAST))])
 
@@ -169,9 +169,7 @@ def test_what_a_killed_process_left_behind_is_no_obstacle(folder: Path):
 
 
 @proves("errors.provider-or-index")
-def test_a_process_that_cannot_start_is_an_error_that_says_where_to_look(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_process_that_cannot_start_names_its_log(folder: Path, monkeypatch: pytest.MonkeyPatch):
     folder.mkdir()
     (folder / channel.LOCK).mkdir()  # cannot be opened as a file
 
@@ -181,7 +179,7 @@ def test_a_process_that_cannot_start_is_an_error_that_says_where_to_look(
 
 
 @proves("errors.no-secrets")
-def test_the_log_names_no_point_and_no_world_and_does_not_grow_forever(folder: Path):
+def test_log_names_no_point_or_world_and_is_limited(folder: Path):
     folder.mkdir()
     (folder / channel.LOG).write_bytes(b"old\n" * 300_000)
     index = opened(folder, points=20)

@@ -232,7 +232,7 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
 
 
 @proves("index.lost-points")
-def test_complete_index_is_counted_only_where_too_little_is_found(here: Place) -> None:
+def test_complete_index_is_counted_only_after_few_results(here: Place) -> None:
     world = two_documents(here)
 
     def counts(floor: float) -> int:

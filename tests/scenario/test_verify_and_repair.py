@@ -100,7 +100,7 @@ def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> No
 
 
 @proves("repair.missing-chunk", "verify.missing-spares-others", "verify.stale-never-shown")
-def test_a_point_whose_chunk_row_is_gone_spares_the_others_and_comes_back(tmp_path: Path) -> None:
+def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
     here, world = build(tmp_path)
     chunk = chunk_of(here, 2)
     whole = here.sql("SELECT * FROM chunks ORDER BY revision")
@@ -119,9 +119,7 @@ def test_a_point_whose_chunk_row_is_gone_spares_the_others_and_comes_back(tmp_pa
 
 @proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("byte", [0, 5, -1])
-def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
-    tmp_path: Path, byte: int
-) -> None:
+def test_damaged_text_is_hidden_and_restored(tmp_path: Path, byte: int) -> None:
     here, world = build(tmp_path)
     damaged = bytearray(TEXTS["c__txt"].encode())
     damaged[byte] ^= 0xFF  # not even UTF-8 any more
@@ -140,7 +138,7 @@ def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
 
 
 @proves("repair.conditional", "repair.text-unchanged")
-def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path: Path) -> None:
+def test_unrestorable_text_is_quarantined(tmp_path: Path) -> None:
     here, world = build(tmp_path)
     here.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
     here.sql("UPDATE texts SET text = 'forged too' WHERE text LIKE '%boats%'")
@@ -297,7 +295,7 @@ def _unavailable() -> Exception:
 
 
 @proves("repair.conditional")
-def test_a_point_embedded_anew_after_the_hash_was_read_is_not_deleted(tmp_path: Path) -> None:
+def test_point_embedded_again_meanwhile_is_not_deleted(tmp_path: Path) -> None:
     class Late(MemoryIndex):
         """The right point arrives just before the deletion of the stale one."""
 
@@ -320,9 +318,7 @@ def test_a_point_embedded_anew_after_the_hash_was_read_is_not_deleted(tmp_path: 
 
 @proves("verify.every-point", "verify.stale-never-shown")
 @pytest.mark.parametrize("lie", ["wrong hash", "empty hash", "unknown id", "swapped hashes"])
-def test_an_index_that_lies_about_hashes_cannot_show_anything_wrong(
-    tmp_path: Path, lie: str
-) -> None:
+def test_index_with_wrong_hashes_shows_nothing_wrong(tmp_path: Path, lie: str) -> None:
     def lies(hits: list[Hit], scope: Scope) -> list[Hit]:
         if lie == "unknown id":
             return [Hit(ChunkId(f"x{hit.chunk_id}"), hit.score, hit.text_hash) for hit in hits]
@@ -343,7 +339,7 @@ def test_an_index_that_lies_about_hashes_cannot_show_anything_wrong(
 
 
 @proves("errors.failure-changes-nothing")
-def test_a_search_that_cannot_record_its_findings_still_answers(tmp_path: Path) -> None:
+def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     from truespan.errors import StoreBusy
 
     here, world = build(tmp_path)

@@ -31,7 +31,7 @@ def score(here: Place, world: World, query: str, document: int = 1) -> float:
 
 
 @proves("store.words-counted")
-def test_words_are_counted_in_the_commit_that_writes_their_chunks(tmp_path: Path) -> None:
+def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(3), b__txt=story(4))
     assert (counted(here), "harbour" in terms(here)) == (2, True)
@@ -60,7 +60,7 @@ def test_what_is_counted_with_chunks_is_what_is_counted_later(tmp_path: Path) ->
     assert (here.sql("SELECT * FROM words"), here.sql("SELECT * FROM word_counts")) == at_once
 
 
-def test_a_new_generation_has_its_words_counted_with_its_chunks(tmp_path: Path) -> None:
+def test_new_generation_counts_words_with_its_chunks(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(9))
 
@@ -71,7 +71,7 @@ def test_a_new_generation_has_its_words_counted_with_its_chunks(tmp_path: Path) 
     assert "store.keep_words" not in here.journal
 
 
-def test_without_counting_while_ingesting_the_first_search_counts(tmp_path: Path) -> None:
+def test_first_search_counts_words_if_ingestion_does_not(tmp_path: Path) -> None:
     here = place(tmp_path)
     components = replace(here.library._components, count_words=False)
     world = here.world(a__txt=story(3))
@@ -102,7 +102,7 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     assert "store.countable" not in here.journal
 
 
-def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) -> None:
+def test_words_are_removed_with_their_document(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
     world.search("otter", mode="auto")
@@ -221,7 +221,7 @@ def scores(here: Place, world: World) -> list[object]:
     return found
 
 
-def test_documents_that_share_rows_are_scored_as_if_each_had_its_own(tmp_path: Path) -> None:
+def test_shared_word_rows_do_not_change_scores(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = shared_world(here)
     shared, rows = scores(here, world), here.sql("SELECT count(*) FROM words")[0][0]
@@ -286,7 +286,7 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
         scope = here.scope(world)
 
 
-def test_words_that_a_shared_row_still_names_are_not_counted_twice(tmp_path: Path) -> None:
+def test_stale_members_of_a_shared_row_are_ignored(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = shared_world(here)
     sound = scores(here, world)
