@@ -1,4 +1,4 @@
-"""Revisions made by hand, as small as they can be."""
+"""Minimal revisions for tests of the store."""
 
 from __future__ import annotations
 

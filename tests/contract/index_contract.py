@@ -1,4 +1,4 @@
-"""What every adapter of the port `VectorIndex` owes its callers, as one suite.
+"""The contract of every `VectorIndex`.
 
 A test module for an adapter derives a class from `IndexContract` and gives a fixture `index`. The
 index may be shared by all tests of the module: each makes its own worlds, as programs do.
@@ -32,23 +32,23 @@ def vector(*numbers: float) -> Vector:
 
 
 def leaning(east: float) -> Vector:
-    """Make a unit vector whose cosine with EAST is the float32 nearest to `east`."""
+    """Return a unit vector whose cosine with EAST is the float32 nearest to `east`."""
     return vector(east, math.sqrt(1 - east * east), 0, 0)
 
 
 def float32_below(number: float) -> float:
-    """Return the float32 next below a positive number."""
+    """Return the next smaller float32 of a positive number."""
     (bits,) = struct.unpack("<I", struct.pack("<f", number))
     return struct.unpack("<f", struct.pack("<I", bits - 1))[0]
 
 
 def new_scope(profile: EmbeddingProfile = COSINE, *, generation: int = 1) -> Scope:
-    """Make a scope over a world that nobody has used."""
+    """Return a scope of an unused world."""
     return Scope(OWNER, WorldId(str(uuid4())), Generation(generation, profile))
 
 
 def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point:
-    """Make chunk `number` of document 1 of the scope's world."""
+    """Return chunk `number` of document 1 of the scope's world."""
     made = Point(
         chunk_id=chunk_id(scope.world, scope.generation.number, 1, 1, number),
         vector=values,
@@ -67,17 +67,17 @@ def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point
 def found(
     index: VectorIndex, scope: Scope, values: Vector, **options: float | None
 ) -> list[ChunkId]:
-    """Search without a floor unless told one, and return the ids."""
+    """Search and return the ids, by default without a floor."""
     floor, limit = options.get("floor"), int(options.get("limit") or 100)
     return [hit.chunk_id for hit in index.search(scope, values, limit=limit, floor=floor)]
 
 
 class IndexContract:
-    """The suite; `index` comes from the class that derives from it."""
+    """The contract; subclasses provide `index`."""
 
     @pytest.fixture
     def scope(self, index: VectorIndex) -> Scope:
-        """A world of its own, prepared."""
+        """A prepared scope of a new world."""
         scope = new_scope()
         index.prepare(scope)
         return scope

@@ -1,4 +1,4 @@
-"""What every adapter of the port `TrustedStore` owes its callers: what is kept beside documents."""
+"""The contract of every store, part 2: records besides documents."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ HOSTILE = (
     "') UNION SELECT text FROM texts --",
     "\u2019 ʼ ； \u202e -- \\x27 \t\n",
 )
-"""What would do something, somewhere, if it were ever read as a statement."""
+"""Text that would have an effect if it were executed as a statement."""
 
 
 class RecordsContract:
-    """Jobs, tokens, replies, caches, logs, words, repairs, and what the doctor looks at."""
+    """Jobs, tokens, replies, caches, logs, words, repairs, and checks of the doctor."""
 
     kind = "sqlite"
 
@@ -65,7 +65,7 @@ class RecordsContract:
         assert once(scope, "repair", '{"a": 1}', "p").id != first.id
         assert once(scope, "doctor", "{}", "p").id != first.id
         assert once(other, "repair", "{}", "p").id != first.id
-        # One that has begun may have looked already at what the next is asked for.
+        # A running job may have passed the documents of the next request already.
         assert here.store.start_job(scope, first.id, "p")
         second = once(scope, "repair", "{}", "p")
         assert second.id != first.id

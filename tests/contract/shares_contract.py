@@ -1,4 +1,4 @@
-"""What every adapter of the port `TrustedStore` owes its callers: jobs that are done in shares."""
+"""The contract of every store, part 3: jobs with shares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWNER_ID = "queue"
 
 
 def spread(here: Place, scope: Scope, count: int = 3) -> tuple[str, list[Job]]:
-    """Return a job that was cut into shares of one document each, the later the larger."""
+    """Return a job with shares of one document each, in ascending size."""
     job = here.store.queue_job(scope, "ingest", '{"a": 1}', OWNER_ID).id
     assert here.store.start_job(scope, job, "p1")
     wanted = [JobShare(f'{{"n": {number}}}', 1, number) for number in range(1, count + 1)]
@@ -68,7 +68,7 @@ def done(here: Place, scope: Scope, share: Job, state: JobState = JobState.DONE)
 
 
 class SharesContract:
-    """A job is what its shares add up to while it has any, and has none when it is over."""
+    """The counts of a job include its shares, which are merged when the job is over."""
 
     kind = "sqlite"
 

@@ -1,4 +1,4 @@
-"""What every adapter of the port `TrustedStore` owes its callers, as one suite: worlds and texts.
+"""The contract of every store, part 1: worlds, generations, documents, chunks and readers.
 
 A test module for an adapter derives a class from `StoreContract` and says which `kind` it is.
 """
@@ -39,14 +39,14 @@ NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
 
 def only(here: Place, scope: Scope) -> RevisionRef:
-    """Return the revision in force of the one document there is."""
+    """Return the active revision of the only document."""
     document = here.store.documents(scope)[0]
     assert document.active is not None
     return RevisionRef(document.number, document.active)
 
 
 def built(here: Place, name: str = "world") -> Scope:
-    """Make a world with a generation and nothing in it."""
+    """Create a world with an empty generation."""
     world = here.store.create_world(OWNER, name)
     begun = here.store.begin_generation(OWNER, world.id, WORDS)
     assert begun.generation is not None
@@ -54,7 +54,7 @@ def built(here: Place, name: str = "world") -> Scope:
 
 
 def shown(here: Place, scope: Scope, text: str, doc_id: str = "doc-1", **labels) -> RevisionRef:
-    """Carry one revision all the way, as an ingestion does."""
+    """Stage, embed and activate one revision, as an ingestion does."""
     [ref] = here.store.stage(scope, [draft(text, doc_id, **labels)])
     here.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
     chunks = here.store.pending(scope, ref, after=-1, limit=10)
@@ -103,7 +103,7 @@ class StoreContract:
 
         assert ids("one") == ids("one") == [first, first]
         assert ids("two") == ids("two") == [other, None]
-        # As if another process had given both names away.
+        # As if another process had reused both names.
         store._ids_by_name.update({"one": other, "two": first})
         assert (ids("one"), ids("two")) == ([first, first], [other, None])
         store.delete_world(OWNER, first, erase=False)
@@ -569,7 +569,7 @@ class StoreContract:
             here.sql("DELETE FROM vectors")
         here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
 
-        # Whatever a search takes it for, the hash in the state row stays as it was.
+        # The hash in the state row stays unchanged, whatever a search reports.
         for kind in FailureKind:
             here.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
         record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
@@ -719,7 +719,7 @@ class StoreContract:
         assert [one.kind for one in waiting] == list(ErasureKind)
         here.store.queue_erasure(other, urgent=False)
         later = here.store.erasures()
-        # A wish that came later is not answered by work that began before it.
+        # Work that began before a later request does not complete it.
         for one in waiting:
             here.store.finish_erasure(one)
         assert {one.kind for one in here.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}

@@ -1,4 +1,4 @@
-"""Approximate searches of the embedded index: 4-bit numbers find the best, vectors decide."""
+"""Approximate searches of the embedded index with 4-bit vectors and exact scores."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_converted_collection_has_the_same_points_and_scores(tmp_path: Path) -> 
             assert above == [hit for hit in expected if hit[1] > floor]
         collections.close()
         collections = Collections(tmp_path / "index")
-    # Converted files are still written anew without what was deleted, and stay converted.
+    # A converted collection stays converted after a rewrite without deleted points.
     delete(collections, points[GONE : 2 * GONE])
     ticket = start_rewrite(collections)
     while not step(collections, ticket):

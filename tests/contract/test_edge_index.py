@@ -1,4 +1,4 @@
-"""The embedded index keeps the contract, and asks its process for exactly what the scope allows."""
+"""The embedded index: the contract, its files and its process."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def index(folder: Path) -> Iterator[EdgeIndex]:
 
 
 class TestEdgeIndex(IndexContract):
-    """The suite that every adapter runs."""
+    """The contract, on the embedded index."""
 
 
 # The files
@@ -180,7 +180,7 @@ def test_an_engine_that_panics_is_refused_and_can_be_made_anew(tmp_path: Path):
     count = index.count(scope)
     index.retire()
 
-    # After each panic another process took over, since nobody knows what the old one still holds.
+    # After each panic another process took over, because the memory of the old one is unknown.
     assert (folder_log := (tmp_path / channel.LOG).read_text()).count(" start\n") == 4
     assert "panicked" in folder_log
     assert count == 0
@@ -234,7 +234,7 @@ def test_resetting_a_healthy_collection_empties_it(index: EdgeIndex):
 
 
 def wait_for_lock(folder: Path) -> None:
-    """Return once the index process has let go of the folder."""
+    """Return once the index process has released the folder."""
     with FileLock(folder / channel.LOCK):
         pass
 

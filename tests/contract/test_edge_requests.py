@@ -1,4 +1,4 @@
-"""The client asks for exactly what a scope allows; the process refuses what asks for more."""
+"""Requests of the client stay within their scope, and the process refuses others."""
 
 import threading
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def index(folder: Path) -> Iterator[EdgeIndex]:
 
 
 class Recorder:
-    """Takes the place of the index process, answers every call and records its arguments."""
+    """A fake index process that answers every call and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -174,7 +174,7 @@ def test_an_empty_scope_and_a_zero_limit_ask_nobody(tmp_path: Path):
     assert not (tmp_path / "index").exists()
 
 
-# What the process refuses, whoever asks
+# Refusals of the process
 
 TENANT = Equals(Field.TENANT, "a world.1")
 UNBOUND = (AnyOf(Field.DOCUMENT, (1,)), AtMost(Field.POS_START, 3))

@@ -1,4 +1,4 @@
-"""Writing a collection anew: live points stay as they were, deleted ones are in no file."""
+"""Rewrites of a collection: live points stay unchanged, deleted ones are in no file."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def vectors(points: Sequence[Point]) -> list[Vector]:
 
 
 def start_rewrite(collections: Collections) -> int:
-    """Take the first step of a rewrite and return its ticket."""
+    """Start a rewrite and return its ticket."""
     return collections.erase(COLLECTION, 0, 0)[0]
 
 
 def step(collections: Collections, ticket: int) -> bool:
-    """Take one more step; return whether the rewrite is complete."""
+    """Continue a rewrite; return whether it is complete."""
     return collections.erase(COLLECTION, ticket, 0)[1]
 
 
@@ -115,7 +115,7 @@ def test_changes_during_a_rewrite_are_in_the_new_files(tmp_path: Path) -> None:
 def test_request_during_a_rewrite_starts_the_next_one(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     first = start_rewrite(collections)
-    # Points are copied in the order of their ids, so these are in the fresh files already.
+    # Points are copied in the order of their ids, so these are in the new files already.
     copied = sorted(points, key=lambda point: point.chunk_id)[:3]
     delete(collections, copied)
 
@@ -167,7 +167,7 @@ def test_without_room_for_a_copy_nothing_is_begun(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 15, 1000])
 def test_kill_at_any_file_change_keeps_live_points(tmp_path: Path, number: int) -> None:
-    # The later changes are removals of one old file after the other.
+    # The last changes remove the old files one by one.
     folder = tmp_path / "index"
     collections, points = filled(folder)
     before = live(collections)

@@ -1,4 +1,4 @@
-"""A full disk and a lack of file descriptors are called by their names, and nothing is lost."""
+"""Errors for a full disk and for missing file descriptors; nothing is lost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def here(tmp_path: Path) -> Place:
 
 
 def raised(work: Callable[[], object]) -> TruespanError | None:
-    """Return the error that some work ends with."""
+    """Return the error that a function raises."""
     try:
         work()
     except TruespanError as error:
@@ -117,7 +117,7 @@ def test_database_without_free_descriptors_says_so(here: Place) -> None:
     failures: list[TruespanError | None] = []
 
     def search() -> None:
-        # On a thread of its own, which needs a connection of its own.
+        # On another thread, which needs its own connection.
         failures.append(raised(lambda: world.search(QUERY)))
 
     for left in range(3):
@@ -209,7 +209,7 @@ def test_engine_failure_is_mapped_by_its_error_number() -> None:
     from truespan.index.edge.shard import EnginePanicked, edge_errors
 
     class Panic(BaseException):
-        """As the engine raises it: no Exception."""
+        """A panic of the engine, which is not an `Exception`."""
 
     def told(error: BaseException) -> TruespanError:
         try:

@@ -1,4 +1,4 @@
-"""Edge, the server's adapter and brute force give the same hits in the same order."""
+"""Edge, the Qdrant server and brute force return the same hits in the same order."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Everything in a store moves into the other kind of store and back, and nothing is lost."""
+"""Copies of a whole store to the other engine and back."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ RARE = (
     "INSERT INTO usage VALUES (4, 'u', 1, 1.0, 2, 'm', NULL, NULL, '[]', '{}')",
     "INSERT INTO probes VALUES (1, 1, 'known', x'00000000', x'01')",
     "INSERT INTO replays VALUES (zeroblob(32), zeroblob(32), 'p', NULL, 1.0)",
-    # A share follows the job that it names.
+    # A share comes after its job.
     """INSERT INTO jobs (id, world_id, kind, request, state, phase, process, created_at, seen_at,
          parent, weight, claims)
        SELECT 'share', world_id, kind, '{}', 'done', phase, process, 1.0, 1.0, id, 7, '["a"]'
        FROM jobs LIMIT 1""",
     "INSERT INTO job_lines SELECT key, 90, 1.0, 'info', 'a line' FROM jobs",
-    # Bytes that are no text: damage has to be the same damage on the other side.
+    # Invalid UTF-8: damage is copied unchanged.
     f"UPDATE chunks SET text = CAST(x'66ff' AS TEXT) WHERE revision = {ONE} AND position = 0",
 )
 
@@ -67,7 +67,7 @@ def server(database: Database) -> Iterator[Store]:
 
 @pytest.fixture
 def lived(tmp_path: Path) -> Iterator[Place]:
-    """A library with something in almost every table."""
+    """A library with rows in almost every table."""
     made = place(tmp_path / "one", store="sqlite")
     world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
     made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
@@ -100,7 +100,7 @@ def on_server(store: Store) -> StoreRows:
 
 
 def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
-    """Read all there is, each table of each world as a sorted list."""
+    """Return the rows of each table of each world, sorted."""
     found = {}
     with rows.snapshot():
         for table in load_tables():
@@ -114,7 +114,7 @@ def empty_place(folder: Path) -> Place:
 
 
 def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> None:
-    """A column that a later step adds must not be forgotten on the way."""
+    """A column of a later migration must not be forgotten."""
     file = SqliteDatabase(Path(":memory:"), reserve=0)
     on_disk: dict[str, set[str]] = {}
     for name, column in file.shared.all(
@@ -159,7 +159,7 @@ def test_a_library_moves_to_a_server_and_back_with_every_row(
 
 
 class Dying:
-    """A store that goes away after so many tables."""
+    """A store that fails after a number of tables."""
 
     def __init__(self, rows: StoreRows, after: int) -> None:
         self._rows = rows
@@ -170,7 +170,7 @@ class Dying:
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         if self._left == 0:
-            # In the middle of a table: some of its rows were sent already.
+            # In the middle of a table, after some of its rows were sent.
             self._rows.write(table, world, _broken(rows))
         self._left -= 1
         self._rows.write(table, world, rows)
@@ -237,12 +237,12 @@ def test_a_single_row_that_differs_is_noticed(
     with pytest.raises(MigrationRefused, match="differs from the one in this library"):
         copy_rows(on_file(lived), on_server(server))
 
-    # Nothing more is sent to a target that holds something else.
+    # Nothing more is sent to a target with other rows.
     assert everything(on_server(server))["replays", None] == []
 
 
 class Forgetful(Dying):
-    """A store that says it took everything and leaves one row out."""
+    """A store that silently drops one row."""
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         kept = list(rows)

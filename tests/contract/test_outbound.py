@@ -16,7 +16,7 @@ from truespan.errors import InvalidConfiguration, ProviderRefused, TruespanError
 
 
 class Elsewhere(Loopback):
-    """A server that nobody should ask."""
+    """A server that must get no request."""
 
     def answer(self, asked: Asked) -> Reaction:
         return Answer(content={})

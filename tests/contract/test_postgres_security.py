@@ -1,4 +1,4 @@
-"""What PostgreSQL itself is made to hold: worlds apart, whatever statement is run and by whom."""
+"""Isolation of worlds by PostgreSQL, for every statement and every role."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def database() -> Database:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Place:
-    """Two worlds with something in almost every table."""
+    """Two worlds with rows in almost every table."""
     here = place(tmp_path, store="postgres")
     for name in ("one", "two"):
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
@@ -160,11 +160,11 @@ def test_world_sees_only_its_own_rows_of_each_table(filled: Place) -> None:
 
 
 def _moved(session: psycopg.Connection, name: str, world: str) -> None:
-    """Try to give a row to another world; where there is no row, to make one there."""
+    """Try to move a row to another world, or to insert one there."""
     table = sql.Identifier("truespan", name)
     cursor = session.execute(sql.SQL("UPDATE {} SET world_id = %s").format(table), (world,))
     if not cursor.rowcount:
-        # The policy is asked before any other constraint could object.
+        # The policy is checked before other constraints.
         session.execute(sql.SQL("INSERT INTO {} (world_id) VALUES (%s)").format(table), (world,))
 
 
@@ -230,7 +230,7 @@ def test_role_of_worlds_sees_no_shared_table(filled: Place) -> None:
 
 @contextmanager
 def without_row_security(database: Database) -> Iterator[list[str]]:
-    """Give the tables of worlds while no policy applies to them."""
+    """Yield the tables of worlds while no policy applies to them."""
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
 
     def set_all(how: LiteralString) -> None:
@@ -248,7 +248,7 @@ def without_row_security(database: Database) -> Iterator[list[str]]:
 
 @proves("store.space-isolation")
 def test_statements_keep_to_their_world_without_row_security(filled: Place) -> None:
-    """Row security is the second lock: every statement names its world by itself."""
+    """Row security is the second lock: every statement names its world."""
     database = database_of(filled.folder)
     one, two = (filled.library.world(name) for name in ("one", "two"))
 
@@ -289,7 +289,7 @@ def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
 
 
 def _look_at(world: World) -> list[object]:
-    """Return what the documents, a search and a reader of a world show."""
+    """Return the documents, search results and reading of a world."""
     return [
         [
             (document.doc_id, world.documents.text(document.doc_id))
@@ -303,7 +303,7 @@ def _look_at(world: World) -> list[object]:
 
 
 def _rows(connection: psycopg.Connection, table: str, world: str) -> list[str]:
-    """Return the rows of a world, but for the words of queries, which every search may hold."""
+    """Return the rows of a world, without cached queries."""
     if table == "query_cache":
         return []
     query = sql.SQL("SELECT t::text FROM {} t WHERE world_id = %s ORDER BY 1")
@@ -313,7 +313,7 @@ def _rows(connection: psycopg.Connection, table: str, world: str) -> list[str]:
 
 @pytest.fixture
 def role(database: Database) -> Iterator[str]:
-    """A role that has what the application has, to give it too much."""
+    """A role with the rights of the application, to add further rights to."""
     name = f"other_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
@@ -343,7 +343,7 @@ TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
 def test_application_of_another_library_is_refused(
     database: Database,
 ) -> None:
-    """Roles belong to the server, so that one library's role may act as any library's."""
+    """Roles belong to the server, so the role of one library could act as another's."""
     other = f"stranger_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(other)))
@@ -367,7 +367,7 @@ def test_locked_tables_are_waited_for_until_the_timeout(
 
 
 def test_addresses_in_driver_logs_are_not_printed() -> None:
-    """It warns of connections that were lost, and names the host."""
+    """The driver logs lost connections with the host."""
     program = (
         "import logging, truespan.store.engines.postgres;"
         "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"

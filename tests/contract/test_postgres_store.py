@@ -1,4 +1,4 @@
-"""The trusted store on PostgreSQL: the suite of all stores, and what a server adds to it."""
+"""The store on PostgreSQL: the contract of every store, and tests of the server."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from truespan.types.scope import OWNER
 
 
 class TestContract(StoreContract):
-    """The suite that every store passes, on PostgreSQL."""
+    """Part 1 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
 
 class TestRecords(RecordsContract):
-    """What a store keeps beside documents, on PostgreSQL."""
+    """Part 2 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
 
 class TestShares(SharesContract):
-    """Jobs that are done in shares, on PostgreSQL."""
+    """Part 3 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
@@ -110,7 +110,7 @@ def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(here: Place) -> Non
 
 
 def _await_lock(admin: psycopg.Connection) -> None:
-    """Go on once somebody waits for what this transaction holds; give up after a while."""
+    """Return once another transaction waits for a lock of this one, or after a timeout."""
     waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
     for _ in range(2000):
         if admin.execute(waiting).fetchall():
@@ -246,7 +246,7 @@ def test_chunks_are_looked_up_by_id_without_statistics() -> None:
         )
         session.execute("SET ROLE truespan_worlds")
         session.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
-        # As many rows as one book has, before the server has looked at the table.
+        # As many rows as a book has, before the server has statistics.
         session.execute(
             """INSERT INTO states (revision, generation, position, chunk_id, kind, context_start,
                  start, finish, first_sid, last_sid, reach, tokens, text_hash, state, checksum)
@@ -275,7 +275,7 @@ def test_tables_are_analysed_after_they_have_grown(here: Place) -> None:
 
 
 def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], list[int]]:
-    """Return a method that is rolled back so many times, and where it counts its calls."""
+    """Return a method that is rolled back `fails` times, and the list of its calls."""
     calls: list[int] = []
 
     @retry_on_conflict

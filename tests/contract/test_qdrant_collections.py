@@ -1,4 +1,4 @@
-"""How collections on a server are made, shared, completed and erased; and approximation."""
+"""Collections on a server: creation, sharing, completion and erasure; approximate search."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
     made.close()
 
 
-# Approximation, which is the operator's choice
+# Approximate search
 
 
 @proves("search.non-interference")
@@ -175,7 +175,7 @@ def test_prepare_waits_for_replicas_of_a_collection(server):
     assert index.prepare(new_scope())
     assert len(naps) == 3
 
-    # It is not waited for without end.
+    # The wait is limited.
     server.fault = lambda asked: reply if asked.path.endswith("/points/count") else None
     with pytest.raises(IndexUnavailable, match="no replica of it is ready"):
         index.prepare(new_scope(replace(COSINE, model="other")))
@@ -187,7 +187,7 @@ def test_collections_of_others_are_neither_listed_nor_removed(index, server):
     [other] = opened_once(server, prefix="other_")
     other.prepare(new_scope())
     other.close()
-    # A name that would be a profile's if nobody looked at what it begins with.
+    # The name of a profile with another prefix.
     server.made["0123456789abcdef"] = server.made[f"other_{COSINE.id}"]
 
     assert index.collections() == [COSINE.id]
@@ -249,7 +249,7 @@ def test_erasing_goes_on_after_the_server_was_restarted(server):
     begun = len(changed)
 
     def restarted(asked):
-        # It begins to rewrite at the next change of its settings.
+        # The rewrite begins with the next change of settings.
         if asked.method == "PATCH":
             server.status = "green"
 
@@ -282,7 +282,7 @@ def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
 
 @each_row("stuck", ["yellow", "grey"])
 def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
-    """Each deletion of a run asks for it, in whatever process; the server is killed twice."""
+    """Each deletion requests a rewrite, in several processes; the server is killed twice."""
     clock = HandClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     start = clock.time

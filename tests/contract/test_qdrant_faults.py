@@ -1,4 +1,4 @@
-"""Whatever a server does wrong becomes an error of ours, which quotes neither it nor the key."""
+"""Faults of a server become our errors, which quote neither replies nor the key."""
 
 import logging
 import socket
@@ -42,13 +42,13 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 
 def index_at(url: str, clock: Clock | None = None, **choices: Any) -> QdrantServerIndex:
-    """Return an index that waits long: a busy machine is no fault of the server."""
+    """Return an index with a long timeout, for a busy machine."""
     options = {"timeout_seconds": 60, "key": Secret(KEY), **choices}
     return QdrantServerIndex(ServerOptions(url, **options), clock or SystemClock())
 
 
 class TickingClock(SystemClock):
-    """A clock on which every look at it takes a second."""
+    """A clock that advances by a second at every call."""
 
     looks = 0
 
@@ -196,7 +196,7 @@ def test_read_on_a_closing_connection_is_sent_again(index, server, scope):
     server.fault = close_once
     assert search(index, scope) == []
     closed.clear()
-    # A write might have been done already, so its caller decides.
+    # A write may have been executed, so the caller decides.
     with pytest.raises(IndexUnavailable, match="closed the connection"):
         upsert(index, scope)
 

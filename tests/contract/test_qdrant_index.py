@@ -27,7 +27,7 @@ from truespan.types.token import Secret
 from truespan.types.vectors import numbers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
-"""The engine says that it has no payload indexes and is always exact."""
+"""The local engine warns that it has no payload indexes and is always exact."""
 
 
 REAL = os.environ.get("QDRANT_URL", "")
@@ -95,7 +95,7 @@ class TestLocalMode(IndexContract):
 
 
 class TestRest(IndexContract):
-    """Behind HTTP: whatever is asked travels as a server would get it, and is kept as there."""
+    """The contract, over REST with a loopback server."""
 
     @pytest.fixture
     def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
@@ -104,7 +104,7 @@ class TestRest(IndexContract):
 
 @pytest.mark.skipif(not REAL, reason="QDRANT_URL names no server")
 class TestServer(IndexContract):
-    """A real server, with nothing put in other terms."""
+    """The contract, on a real server."""
 
     @pytest.fixture
     def index(self, on_a_server: QdrantServerIndex) -> QdrantServerIndex:

@@ -1,4 +1,4 @@
-"""Where requests to an index server go: to the address that was named and checked, no other."""
+"""Requests to an index server go only to the configured and checked address."""
 
 import socket
 import ssl
@@ -53,7 +53,7 @@ def search(index: QdrantServerIndex, scope: Scope) -> Any:
 
 
 class Elsewhere(Loopback):
-    """A server that nobody should ask."""
+    """A server that must get no request."""
 
     def answer(self, asked: Asked) -> Reaction:
         return Answer(content={})

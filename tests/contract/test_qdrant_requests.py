@@ -1,4 +1,4 @@
-"""What a server is asked: filter, threshold, payload, exactness, consistency, ordering, key."""
+"""Requests to a server: filter, threshold, payload, exactness, consistency, ordering, key."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The trusted store: what its file promises by itself."""
+"""The store on SQLite: the contract of every store, and tests of its file."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
         compiled.append(names[0])
         return apsw.SQLITE_OK
 
-    # SQLite asks for leave while it compiles a statement.
+    # SQLite calls the authorizer while it compiles a statement.
     here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
     for ask in (world, reader):
         ask.retrieve("who lit the lamp?", mode="auto")
@@ -241,7 +241,7 @@ def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
 
 def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
     here = place(tmp_path)
-    # Eight rows make one statement, with as many cells as it needs.
+    # Eight rows are one statement, with the expected number of cells.
     rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]
     with (
         pytest.raises(ValueError, match="2 cells"),
@@ -251,18 +251,18 @@ def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
 
 
 class TestContract(StoreContract):
-    """The suite that every store passes, on SQLite."""
+    """Part 1 of the contract, on SQLite."""
 
     kind = "sqlite"
 
 
 class TestRecords(RecordsContract):
-    """What a store keeps beside documents, on SQLite."""
+    """Part 2 of the contract, on SQLite."""
 
     kind = "sqlite"
 
 
 class TestShares(SharesContract):
-    """Jobs that are done in shares, on SQLite."""
+    """Part 3 of the contract, on SQLite."""
 
     kind = "sqlite"

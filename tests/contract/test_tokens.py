@@ -1,4 +1,4 @@
-"""Tokens as the store keeps them, and the engine that makes and tells them."""
+"""Access tokens: creation, storage and verification."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def here(tmp_path: Path) -> Place:
 
 
 def opened_by(here: Place, text: str) -> Library:
-    """Return the library as a door gives it to whoever holds a token."""
+    """Return the library with the rights of a token."""
     return Library(here.library._components, here.library.authenticate(text))
 
 
@@ -127,7 +127,7 @@ def test_a_library_that_is_narrower_than_its_token_stays_so(here: Place) -> None
 
 
 def wrong(here: Place) -> dict[str, Any]:
-    """Return texts that open nothing, by what is wrong with them."""
+    """Return invalid tokens, by their fault."""
     tokens = here.library.tokens
     _, good = tokens.create("good", worlds=["one"])
     _, other = tokens.create("other", worlds=["one"])

@@ -1,4 +1,4 @@
-"""Uploads and background jobs when processes are killed, race, or what they brought is deleted."""
+"""Uploads and background jobs with killed and concurrent processes, and deletions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from truespan.types.vectors import Vector
 from truespan.wiring import open_library
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
-"""The first ones, in which an upload becomes a job, and some of those that every job has."""
+"""The first steps, in which an upload becomes a job, and some steps of every job."""
 TALE = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a library; what is handed over lies beside it."""
+    """A folder for a library, with the files to upload beside it."""
     (tmp_path / "tale.txt").write_text(TALE)
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
@@ -77,7 +77,7 @@ def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
             assert [job.state for job in jobs] == [JobState.DONE] * len(jobs)
             assert uploads(home) == []
             if not jobs:
-                # It was killed before anybody was told that the upload is there.
+                # The process was killed before it reported the upload.
                 assert world.documents.list() == []
                 continue
             told += 1
@@ -94,7 +94,7 @@ def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
 
 
 def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str:
-    """Make the job of an upload whose process went away before it began."""
+    """Create the job of an upload whose process died before it began."""
     parts, scope = made._components, world.access.scope()
     assert parts.uploads is not None
     assert scope is not None
@@ -140,7 +140,7 @@ def vectors(made: Library) -> list[Vector]:
 
 
 def uploaded_twice(made: Library) -> tuple[World, str]:
-    """Upload a document, and once more with a provider that refuses, so that the file is kept."""
+    """Upload a document twice, the second time with a failing provider, which keeps the file."""
     first, second = rare_text("first"), rare_text("second")
     world = made.create_world("world")
     world.submit_uploads([Upload("secret.txt", first.encode())])
@@ -172,7 +172,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         assert (receipt.uploads.files, receipt.erased) == (1, True)
         assert traces(home, text, own) == []
         assert "secret" not in str([path.read_bytes() for path in uploads(home)])
-        # What was handed over with it is not lost.
+        # The upload is not lost.
         job = world.submit_resume(world.jobs.list()[0].id)
         waited(made)
         assert world.jobs.get(job.id).state is JobState.DONE
@@ -186,7 +186,7 @@ def test_erasure_check_finds_an_upload_that_is_left(home: Path) -> None:
     with opened(home) as made:
         world, _ = uploaded_twice(made)
         first = rare_text("first")
-        # The very same text waits under another name, and is not in the store yet.
+        # The same text is waiting under another name, and is not in the store yet.
         left_behind(made, world, "copy.txt", first)
 
         receipt = world.documents.delete("secret.txt")

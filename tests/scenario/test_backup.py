@@ -1,4 +1,4 @@
-"""Backups: one file that gives the same library back, or a clear refusal, and nothing between."""
+"""Backups: a restore gives the same library, or is refused as a whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_flipped_byte_is_noticed_or_changes_nothing(backup: Path, tmp_path
 
 
 def forged(path: Path, backup: Path, **changes: object) -> Path:
-    """Write a backup with a manifest of one's own, sealed as a real one is."""
+    """Write a backup with a changed manifest and a valid digest."""
     sound = truespan.verify_backup(backup)
     with zipfile.ZipFile(backup) as archive:
         members = {one.name: archive.read(one.name) for one in sound.members}

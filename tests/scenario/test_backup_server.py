@@ -68,7 +68,7 @@ def named(folder: Path, database: Database, more: str = "") -> Path:
 
 
 def rows_in(database: Database) -> int:
-    """Count all rows of all tables, whoever's they are."""
+    """Count the rows of all tables."""
     with database.admin() as admin:
         tables = admin.execute(
             """SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
@@ -82,7 +82,7 @@ def rows_in(database: Database) -> int:
 
 
 def left_in(folder: Path) -> set[str]:
-    """Return what lies in a folder beside its settings."""
+    """Return the files in a folder, without its settings."""
     return {path.name for path in folder.rglob("*")} - {"url", "truespan.toml"}
 
 
@@ -116,7 +116,7 @@ def test_moving_to_a_server_and_back_keeps_every_answer(
 
 
 class Meanwhile:
-    """Rows of a store that others change as soon as the first of them was read."""
+    """Rows of a store that is changed after the first row was read."""
 
     def __init__(self, rows: StoreRows, change: Callable[[], None]) -> None:
         self._rows = rows
@@ -134,7 +134,7 @@ class Meanwhile:
 
 
 def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
-    """Return who backs a library up while it is changed."""
+    """Return a backup writer during whose work the library is changed."""
     deferred: Any = library._components.backups
     store = cast("ServerSnapshots", deferred.store)
     backups = cast("BackupWriter", deferred._made)
@@ -214,7 +214,7 @@ def test_killed_restore_leaves_no_rows_and_can_be_repeated(
 
 @contextmanager
 def stopped_at(call: int, name: str, file: str) -> Iterator[None]:
-    """Press Ctrl-C just before the n-th call of a function."""
+    """Interrupt just before the n-th call of a function."""
     left = call
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -271,7 +271,7 @@ def test_interrupted_backup_leaves_nothing_behind(
 
 
 def changed(backup: Path, path: Path, *statements: str) -> Path:
-    """Write a backup whose store was changed, sealed as a real one is."""
+    """Write a backup with a changed store and valid digests."""
     sound, parts = truespan.verify_backup(backup), {}
     with zipfile.ZipFile(backup) as archive:
         for number, member in enumerate(sound.members):
@@ -293,7 +293,7 @@ def changed(backup: Path, path: Path, *statements: str) -> Path:
 OTHER = "(SELECT max(world_id) FROM worlds)"
 FIRST = f"""(SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
     WHERE d.number = 1 AND d.world_id <> {OTHER})"""
-"""What has a namesake in the other world: its number alone would lead there."""
+"""Rows with the same number in another world."""
 FOREIGN = {
     "states": f"""UPDATE states SET world_id = {OTHER} WHERE revision IN {FIRST}
         AND position > (SELECT max(position) FROM states WHERE world_id = {OTHER})""",

@@ -1,4 +1,4 @@
-"""Requests during which the world changes: they answer from one state, and never fail for it."""
+"""Requests during changes of the world answer from one state and do not fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAMP = "The lamp burns all night. The keeper counts it twice."
 
 
 class Changing(MemoryIndex):
-    """An index during whose first search something happens."""
+    """An index that runs a function during its first search."""
 
     def __init__(self) -> None:
         super().__init__()

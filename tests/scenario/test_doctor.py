@@ -1,4 +1,4 @@
-"""The doctor finds every difference between store and index, and mends it from the store."""
+"""The doctor finds every difference between store and index, and repairs it from the store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flipped(vector: Vector, bit: int) -> Vector:
 
 
 def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None:
-    """Do one thing to the index that should not be."""
+    """Damage the index in one way."""
     points = here.index._of(here.scope(world))
     chunk: ChunkId = rng.choice(sorted(points))
     point: Point = points[chunk]
@@ -43,7 +43,7 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
         case Finding.STALE_POINT:
             point.text_hash = TextHash("f" * 64)
         case Finding.CHANGED_VECTOR:
-            # One of the larger numbers of a unit vector: its length tells which side is wrong.
+            # One of the larger components, so that the norm reveals which side is wrong.
             values = array("f", point.vector)
             largest = max(range(len(values)), key=values.__getitem__)
             point.vector = flipped(point.vector, largest * 32 + rng.randrange(20, 31))
@@ -184,7 +184,7 @@ def test_destroyed_index_files_are_rebuilt_for_every_world(
 
 
 def end_index(real: Library) -> None:
-    """End the index process and wait until it has let go of its files."""
+    """End the index process and wait until it has released its files."""
     index: Any = real._components.index
     index.retire()
     wait_for_end(index._link._folder)

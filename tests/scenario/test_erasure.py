@@ -1,4 +1,4 @@
-"""Deleted for good: no text and no vector of it in any file, whenever the work was stopped."""
+"""Erasure: no text and no vector is left in any file, even after kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_STEPS = 60
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a library and, beside it, one for sources: only the first is looked through."""
+    """A folder for a library, which is searched, and one for sources beside it."""
     (tmp_path / "files").mkdir()
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
@@ -56,13 +56,13 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def vectors(world: World) -> list[Vector]:
-    """Return every vector that is kept for the library, as it was given."""
+    """Return all stored vectors of the library."""
     rows = query(world.access.components.store, "SELECT vector FROM vectors")
     return [Vector(row[0]) for row in rows]
 
 
 def two_documents(folder: Path, opened: Library, seed: str = "") -> tuple[World, str, list[Vector]]:
-    """Make a world with one document that is to go, and another that stays."""
+    """Create a world with one document to delete and one to keep."""
     text, stays = rare_text(f"gone {seed}"), rare_text(f"stays {seed}")
     world = opened.world("world", create=True)
     world.ingest(written(folder, "gone.txt", text))
@@ -149,7 +149,7 @@ def test_deleted_world_leaves_no_row_point_image_or_byte(home: Path) -> None:
 
 
 def rows_of(made: Library, world: str) -> dict[str, int]:
-    """Return how many rows of each table, by the catalogue, belong to no world that is left."""
+    """Return the number of rows of each table that belong to no remaining world."""
     store = made._components.store
     tables = [
         name
@@ -177,7 +177,7 @@ STAYING = {
     "alias_moves", "calibrations", "probes", "usage", "cooldowns", "erasures",
     "tokens", "token_worlds",
 }  # fmt: skip
-"""Tables that may have rows when a world has no document. Whoever adds a table decides."""
+"""Tables that may have rows in a world without documents. Decide this for each new table."""
 
 
 @proves("upkeep.deletion-complete")
@@ -204,7 +204,7 @@ def test_every_table_is_free_of_the_only_document_once_deleted(
         receipt = world.documents.delete("1")
 
         left = {name: query(store, f"SELECT count(*) FROM {name}")[0][0] for name in tables}
-        # One row without a vector tells when the others were erased.
+        # One row without a vector records the time of the erasure.
         left["query_cache"] -= len(query(store, "SELECT 1 FROM query_cache WHERE vector = x''"))
         assert {name for name, count in left.items() if count} <= STAYING
         emptied = {name: count for name, count in counted.items() if count and not left[name]}

@@ -1,4 +1,4 @@
-"""A disk without room refuses writes in time, and when it is too late loses nothing."""
+"""Low disk space refuses writes in time, and a full disk loses nothing."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 96 MiB, which only the super-user can make."""
+    """A disk of 96 MiB, which only the superuser can create."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=96m,mode=700", "tmpfs", str(disk)]
@@ -39,7 +39,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, *, leave: int) -> Path:
-    """Write a file that leaves so many bytes free."""
+    """Fill the disk up to a number of free bytes."""
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         while (free := shutil.disk_usage(disk).free) > leave:
@@ -83,7 +83,7 @@ def test_full_disk_loses_nothing_that_was_flushed(small_disk: Path):
 
 
 def write_without_looking(folder: Path, *, batches: int) -> None:
-    """Write as a client would that demands no free space, until the index cannot."""
+    """Write without requiring free space until the index fails."""
     link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
     collection = Collection(COSINE.id, 4, "cosine")
     for batch in range(batches):

@@ -1,4 +1,4 @@
-"""Two libraries on one Qdrant server: neither uses nor empties the collections of the other."""
+"""Two libraries on one Qdrant server do not use or empty each other's collections."""
 
 from __future__ import annotations
 

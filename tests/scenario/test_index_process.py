@@ -1,4 +1,4 @@
-"""One index process serves every program that opens a library, and nobody else."""
+"""One index process serves all programs that open a library, and no others."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ print(channel.published(folder).pid, flush=True)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An index folder whose process, if one is left, is ended after the test."""
+    """An index folder; its process is ended after the test."""
     folder = tmp_path / "index"
     yield folder
     end_process(folder)
@@ -169,7 +169,7 @@ def test_a_runtime_directory_that_others_can_enter_is_not_used(
     assert list(shared.iterdir()) == []
 
 
-# Who is let in
+# Authentication
 
 
 @proves("store.second-process")
@@ -251,7 +251,7 @@ def test_start_that_is_held_up_ends_with_a_reason(folder: Path):
             ) as found:
                 index.collections()
             assert found.value.retryable
-    # The same process goes on, and is waited for.
+    # The same process continues.
     index.collections()
     index.close()
     assert (folder / channel.LOG).read_text().count(" start\n") == 1

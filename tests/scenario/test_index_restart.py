@@ -1,4 +1,4 @@
-"""An index process may end at any moment; what was written is there when the next one answers."""
+"""Restarts of the index process lose nothing that was written."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An index folder whose process, if one is left, is ended after the test."""
+    """An index folder; its process is ended after the test."""
     folder = tmp_path / "index"
     yield folder
     end_process(folder)
@@ -68,7 +68,7 @@ def test_process_killed_in_a_search_fails_once_and_recovers(folder: Path):
 
 
 def somebody_waits_for_a_reply() -> bool:
-    """Say whether a thread has sent its request and is reading."""
+    """Return whether a thread has sent its request and is reading."""
     frames = [frame for frame in sys._current_frames().values() if frame]
     return any(frame.f_code.co_name == "_read" for frame in frames)
 
@@ -138,7 +138,7 @@ def test_requests_that_meet_an_ending_process_are_not_lost(folder: Path):
 
 
 def serves_anew(folder: Path, ended: int) -> bool:
-    """Say whether another process than the one that was ended serves the folder."""
+    """Return whether another process serves the folder now."""
     address = channel.published(folder)
     return address is not None and address.pid != ended
 

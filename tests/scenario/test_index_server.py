@@ -1,4 +1,4 @@
-"""A library whose index is on a Qdrant server gives the same answers, or says why not."""
+"""A library with its index on a Qdrant server has the same results, or clear errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server() -> Iterator[QdrantLoopback]:
 
 @pytest.fixture
 def settled(server: QdrantLoopback, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The environment of an operator who has named the server."""
+    """The environment with a configured server."""
     monkeypatch.setenv("TRUESPAN_INDEX_URL", server.url)
     monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
     return monkeypatch
@@ -166,7 +166,7 @@ def test_embedded_world_is_approximate_after_conversion(
 
 
 class Approximate(MemoryIndex):
-    """An index that is approximate wherever nobody reads."""
+    """An index that is approximate except for readers."""
 
     def approximate(self, scope: Scope) -> bool:
         return scope.position is None

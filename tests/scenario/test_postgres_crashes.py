@@ -1,4 +1,4 @@
-"""Killed before every durable step, with the store in PostgreSQL.
+"""Commands killed before every durable step, with the store in PostgreSQL.
 
 The tests are those of `test_crashes`, which make all assertions; only the fixture `opened` differs.
 """

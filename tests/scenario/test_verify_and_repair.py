@@ -1,4 +1,4 @@
-"""What cannot be trusted is skipped, reported and mended; the rest is shown all the same."""
+"""Untrusted text is skipped, reported and repaired; other text is shown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def state_of(here: Place, chunk: ChunkId) -> tuple[str, str | None, str]:
 
 
 def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> None:
-    """Write a point of other text under a current id, as a lost deletion would leave it."""
+    """Write a point of other text under a current id, like a lost deletion."""
     point = here.index._of(here.scope(world))[chunk]
     old = Point(
         chunk, vector_of(text), hash_text(text), point.document, point.pos_start, point.pos_end,
@@ -54,7 +54,7 @@ def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> 
 
 
 def settle(here: Place) -> None:
-    """Wait for repairs in the background, as closing does."""
+    """Wait for background repairs, like closing."""
     here.library._repairs.close()
 
 
@@ -161,7 +161,7 @@ def test_unrestorable_text_is_quarantined(tmp_path: Path) -> None:
 
 
 def forge(here: Place) -> None:
-    """Change the text of a chunk row and the hash beside it, so that the row agrees with itself."""
+    """Change the text of a chunk row and its hash, so that the row is consistent."""
     here.sql(
         "UPDATE chunks SET text = ?, text_hash = ? WHERE text LIKE '%boats%'",
         FORGED,
@@ -238,7 +238,7 @@ def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str)
     assert FORGED not in result.context
     assert FORGED not in here.embedder.documents
     if way == "search":
-        # The record of the document is damaged as well, and none of its chunks is believed.
+        # The record of the document is damaged as well, so none of its chunks is trusted.
         assert result.skipped == (Skipped("damaged_document", 1),)
         return
     assert state_of(here, chunk) == ("quarantined", "damaged_text", hash_text(TEXTS["c__txt"]))
@@ -267,7 +267,7 @@ def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
 @proves("repair.idempotent")
 def test_the_same_retrieval_twice_changes_state_at_most_once(tmp_path: Path) -> None:
     class Immortal(MemoryIndex):
-        """An index that does not get round to deleting."""
+        """An index that does not delete."""
 
         def delete_stale(self, scope: Scope, stale: object) -> None:
             raise _unavailable()
@@ -297,7 +297,7 @@ def _unavailable() -> Exception:
 @proves("repair.conditional")
 def test_point_embedded_again_meanwhile_is_not_deleted(tmp_path: Path) -> None:
     class Late(MemoryIndex):
-        """The right point arrives just before the deletion of the stale one."""
+        """The correct point arrives just before the deletion of the stale one."""
 
         def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
             for chunk, _ in stale:

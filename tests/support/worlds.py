@@ -388,7 +388,7 @@ class Place:
         return scope
 
     def sql(self, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
-        """Look at or damage the store behind everybody's back."""
+        """Read or change the store directly, past its own statements."""
         if not isinstance(self.store._db, SqliteDatabase):
             from tests.support.postgres import look
 
@@ -396,7 +396,7 @@ class Place:
         return query(self.store, statement, bindings)
 
     def reseal(self, world: World) -> None:
-        """Give the rows of a world the checksums of what they say now, as if written that way."""
+        """Update the checksums of a world's rows, as if the store had written them."""
         scope = self.scope(world)
         with self.store._db.write(scope, shared=True) as session:
             reseal_world(session, scope.world)

@@ -55,7 +55,7 @@ class Numbers(msgspec.Struct):
 
 
 class TickingClock(HandClock):
-    """A clock on which every look at it takes a second."""
+    """A clock that advances by a second at every call."""
 
     def monotonic(self) -> float:
         self.time += 1.0
