@@ -52,7 +52,8 @@ def plant(database: Database, worlds: int) -> list[str]:
     with database.admin() as admin:
         for number, world in enumerate(ids):
             admin.execute(
-                "INSERT INTO truespan_shared.directory VALUES (%s, %s, 0)", (world, f"w{number}")
+                "INSERT INTO truespan_shared.directory VALUES (%s, %s, 0, 'contract', '')",
+                (world, f"w{number}"),
             )
             admin.execute("SELECT set_config('truespan.world', %s, false)", (world,))
             admin.execute("INSERT INTO truespan.worlds DEFAULT VALUES")

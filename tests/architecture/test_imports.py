@@ -54,7 +54,6 @@ THIRD_PARTY = {
     "qdrant_client": "index/server/",
     "httpx": "index/server/",
     "httpcore": "index/server/",
-    "grpc": "index/server/",
     "onnxruntime": ("providers/onnx", "providers/rerank.py"),
     "tokenizers": "providers/",
     "sentencex": "text/sentences.py",

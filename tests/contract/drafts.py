@@ -1,4 +1,4 @@
-"""Revisions made by hand, as small as they can be."""
+"""Minimal revisions for tests of the store."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
         "doc_id": doc_id,
         "name": "a.txt",
         "path": "/a.txt",
+        "shown_path": "a.txt",
         "kind": DocumentKind.DOCUMENT,
         "title": "A Title",
         "language": "en",
@@ -49,6 +50,7 @@ def draft(text: str, doc_id: str = "doc-1", **changes: Any) -> Draft:
                     "Two",
                 ),
                 page=1,
+                location="page 1",
             ),
         ),
         "audit": (AuditEntry("EMAIL", "rule", 2, True),),

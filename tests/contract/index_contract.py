@@ -1,4 +1,4 @@
-"""What every adapter of the port `VectorIndex` owes its callers, as one suite.
+"""The contract of every `VectorIndex`.
 
 A test module for an adapter derives a class from `IndexContract` and gives a fixture `index`. The
 index may be shared by all tests of the module: each makes its own worlds, as programs do.
@@ -32,23 +32,23 @@ def vector(*numbers: float) -> Vector:
 
 
 def leaning(east: float) -> Vector:
-    """Make a unit vector whose cosine with EAST is the float32 nearest to `east`."""
+    """Return a unit vector whose cosine with EAST is the float32 nearest to `east`."""
     return vector(east, math.sqrt(1 - east * east), 0, 0)
 
 
 def float32_below(number: float) -> float:
-    """Return the float32 next below a positive number."""
+    """Return the next smaller float32 of a positive number."""
     (bits,) = struct.unpack("<I", struct.pack("<f", number))
     return struct.unpack("<f", struct.pack("<I", bits - 1))[0]
 
 
 def new_scope(profile: EmbeddingProfile = COSINE, *, generation: int = 1) -> Scope:
-    """Make a scope over a world that nobody has used."""
+    """Return a scope of an unused world."""
     return Scope(OWNER, WorldId(str(uuid4())), Generation(generation, profile))
 
 
 def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point:
-    """Make chunk `number` of document 1 of the scope's world."""
+    """Return chunk `number` of document 1 of the scope's world."""
     made = Point(
         chunk_id=chunk_id(scope.world, scope.generation.number, 1, 1, number),
         vector=values,
@@ -67,17 +67,17 @@ def point(scope: Scope, number: int, values: Vector, **changes: object) -> Point
 def found(
     index: VectorIndex, scope: Scope, values: Vector, **options: float | None
 ) -> list[ChunkId]:
-    """Search without a floor unless told one, and return the ids."""
+    """Search and return the ids, by default without a floor."""
     floor, limit = options.get("floor"), int(options.get("limit") or 100)
     return [hit.chunk_id for hit in index.search(scope, values, limit=limit, floor=floor)]
 
 
 class IndexContract:
-    """The suite; `index` comes from the class that derives from it."""
+    """The contract; subclasses provide `index`."""
 
     @pytest.fixture
     def scope(self, index: VectorIndex) -> Scope:
-        """A world of its own, prepared."""
+        """A prepared scope of a new world."""
         scope = new_scope()
         index.prepare(scope)
         return scope
@@ -95,7 +95,7 @@ class IndexContract:
         assert index.count_within(scope.narrow(documents=[])) == 0
         assert index.count_within(replace(narrowed, position=1)) == 2
 
-    def test_hits_come_best_first_with_the_hash_they_were_embedded_with(self, index, scope):
+    def test_hits_are_sorted_and_have_the_embedded_hash(self, index, scope):
         points = [point(scope, number, leaning(number / 10)) for number in range(10)]
         index.upsert(scope, points)
 
@@ -144,7 +144,7 @@ class IndexContract:
         assert len(expected) == 3
         assert meanwhile == expected[:1]
 
-    def test_a_search_that_is_never_waited_for_changes_no_later_one(self, index, scope):
+    def test_search_without_a_wait_does_not_affect_later_ones(self, index, scope):
         index.upsert(scope, [point(scope, n, leaning(n / 5)) for n in range(5)])
         expected = index.search(scope, leaning(1), limit=3, floor=None)
 
@@ -204,7 +204,7 @@ class IndexContract:
         assert len({hit.score for hit in hits}) == 1
 
     @proves("search.one-world", "search.non-interference")
-    def test_other_worlds_and_generations_are_never_found_nor_change_what_is(self, index, scope):
+    def test_other_worlds_and_generations_do_not_affect_a_search(self, index, scope):
         own = point(scope, 0, leaning(0.5))
         index.upsert(scope, [own])
         alone = index.search(scope, vector(*EAST), limit=10, floor=0.1)
@@ -254,7 +254,7 @@ class IndexContract:
 
     @proves("search.floor-inclusive")
     @pytest.mark.parametrize("floor", [0.0, 0.15, 0.3, 0.6, 0.9, 1.0])
-    def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
+    def test_cosine_at_the_floor_is_kept_and_below_is_not(self, index, scope, floor):
         at = point(scope, 0, leaning(floor))
         below = point(scope, 1, leaning(float32_below(floor) if floor else -1e-6))
         index.upsert(scope, [at, below])
@@ -263,7 +263,7 @@ class IndexContract:
 
     @proves("search.floor-inclusive", "decision.normalised-similarity")
     @pytest.mark.parametrize("floor", [0.5, 0.75, 1.0])
-    def test_a_dot_product_is_held_against_the_floor_on_the_same_scale(self, index, floor):
+    def test_dot_product_is_compared_on_the_scale_of_the_floor(self, index, floor):
         scope = new_scope(DOT)
         index.prepare(scope)
         raw = 2 * floor - 1
@@ -333,7 +333,7 @@ class IndexContract:
 
         assert found(index, scope, vector(*EAST)) == [renewed.chunk_id]
 
-    def test_a_scan_gives_every_point_once_with_its_vector_bit_for_bit(self, index, scope):
+    def test_scan_yields_each_point_once_with_its_exact_vector(self, index, scope):
         angles = [math.sin(n) for n in range(600)]
         points = [point(scope, n, leaning(angle)) for n, angle in enumerate(angles)]
         index.upsert(scope, points)
@@ -345,7 +345,7 @@ class IndexContract:
         assert sum(map(len, pages)) == 600
         assert scanned == {p.chunk_id: (p.text_hash, p.vector) for p in points}
 
-    def test_a_scan_gives_the_place_of_each_point_as_filters_see_it(self, index, scope):
+    def test_scan_yields_the_place_that_filters_use(self, index, scope):
         made = point(scope, 3, vector(*EAST), document=7, pos_end=5, pos_reach=9)
         index.upsert(scope, [replace(made, kind=ChunkKind.FIGURE)])
 
@@ -379,7 +379,7 @@ class IndexContract:
         assert (place.chapter, place.section) == (("one", "caf\xe9", "strasse"), ("a", "b"))
 
     @proves("search.one-world")
-    def test_points_are_read_by_id_within_the_world_and_generation_only(self, index, scope):
+    def test_points_are_read_by_id_only_within_the_generation(self, index, scope):
         other, later = new_scope(), replace(scope, generation=Generation(2, COSINE))
         points = [point(scope, n, leaning(n / 300)) for n in range(300)]
         index.upsert(scope, points)
@@ -405,7 +405,7 @@ class IndexContract:
         assert held.points == 4
         assert len(index.tenants(one, limit=1).tenants) == 1
 
-    def test_a_tenant_that_nobody_claims_can_be_dropped_by_its_name(self, index):
+    def test_unclaimed_tenant_can_be_dropped_by_name(self, index):
         profile = replace(COSINE, revision=str(uuid4()))
         one, two = new_scope(profile), new_scope(profile)
         index.prepare(one)
@@ -473,9 +473,7 @@ class IndexContract:
     @pytest.mark.parametrize(
         "other", [replace(COSINE, dimensions=5), DOT], ids=["size", "distance"]
     )
-    def test_a_collection_of_another_shape_is_neither_prepared_nor_searched(
-        self, index, scope, other
-    ):
+    def test_collection_of_another_shape_is_refused(self, index, scope, other):
         forged = replace(other)
         vars(forged)["id"] = COSINE.id
         wrong = replace(scope, generation=Generation(1, forged))
@@ -505,7 +503,7 @@ class IndexContract:
         with pytest.raises(IndexRefused):
             index.search(scope, vector(1.0, 0.0), limit=1, floor=None)
 
-    def test_a_batch_with_one_vector_of_another_length_is_refused_whole(self, index, scope):
+    def test_batch_with_one_wrong_vector_is_refused_whole(self, index, scope):
         good, bad = point(scope, 0, vector(*EAST)), point(scope, 1, vector(1.0, 0.0))
 
         with pytest.raises(IndexRefused):
@@ -514,9 +512,7 @@ class IndexContract:
         assert index.count(scope) == 0
 
     @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-    def test_a_query_that_is_not_finite_is_refused_instead_of_finding_nothing(
-        self, index, scope, number
-    ):
+    def test_query_that_is_not_finite_is_refused(self, index, scope, number):
         index.upsert(scope, [point(scope, 0, vector(*EAST))])
 
         with pytest.raises(IndexRefused):

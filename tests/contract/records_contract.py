@@ -1,4 +1,4 @@
-"""What every adapter of the port `TrustedStore` owes its callers: what is kept beside documents."""
+"""The contract of every store, part 2: records besides documents."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ HOSTILE = (
     "') UNION SELECT text FROM texts --",
     "\u2019 ʼ ； \u202e -- \\x27 \t\n",
 )
-"""What would do something, somewhere, if it were ever read as a statement."""
+"""Text that would have an effect if it were executed as a statement."""
 
 
 class RecordsContract:
-    """Jobs, tokens, replies, caches, logs, words, repairs, and what the doctor looks at."""
+    """Jobs, tokens, replies, caches, logs, words, repairs, and checks of the doctor."""
 
     kind = "sqlite"
 
@@ -65,7 +65,7 @@ class RecordsContract:
         assert once(scope, "repair", '{"a": 1}', "p").id != first.id
         assert once(scope, "doctor", "{}", "p").id != first.id
         assert once(other, "repair", "{}", "p").id != first.id
-        # One that has begun may have looked already at what the next is asked for.
+        # A running job may have passed the documents of the next request already.
         assert here.store.start_job(scope, first.id, "p")
         second = once(scope, "repair", "{}", "p")
         assert second.id != first.id
@@ -85,7 +85,7 @@ class RecordsContract:
     def test_jobs_of_one_kind_do_not_push_out_those_of_another(
         self, here: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("truespan.store.tables.jobs.KEPT_JOBS", 2)
+        monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
         scope = built(here)
         kept = here.store.queue_job(scope, "ingest", "{}", "p").id
         here.store.cancel_job(scope, kept)
@@ -119,9 +119,7 @@ class RecordsContract:
         with pytest.raises(JobNotFound):
             here.store.start_job(built(here, "other"), job, "p")
 
-    def test_a_job_of_one_who_is_gone_is_queued_until_it_took_too_many_with_it(
-        self, here: Place
-    ) -> None:
+    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(self, here: Place) -> None:
         scope = built(here)
         job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
 
@@ -184,7 +182,7 @@ class RecordsContract:
 
         assert sorted(began) == [False] * 5 + [True]
 
-    def test_tokens_are_kept_for_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
+    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
         scope = built(here)
         verbs = frozenset({Verb.READ, Verb.WRITE})
         record = TokenRecord("id-1", "name", frozenset({scope.world}), verbs, UNLIMITED, 1.0, None)
@@ -206,7 +204,7 @@ class RecordsContract:
         here.store.delete_world(OWNER, scope.world, erase=False)
         assert here.store.tokens(OWNER)[0].worlds == frozenset()
 
-    def test_a_key_is_claimed_once_answered_once_and_forgotten_in_time(self, here: Place) -> None:
+    def test_idempotency_key_is_claimed_once_and_expires(self, here: Place) -> None:
         key, other = b"k" * 32, b"o" * 32
 
         assert here.store.claim_key(key, b"f" * 32, "p1") is None
@@ -244,9 +242,7 @@ class RecordsContract:
         assert claims.count(None) == 1
         assert len({claim.process for claim in claims if claim is not None}) == 1
 
-    def test_a_cached_query_is_used_while_it_is_young_and_of_its_world_alone(
-        self, here: Place
-    ) -> None:
+    def test_cached_query_is_used_in_its_world_until_it_expires(self, here: Place) -> None:
         scope, other = built(here), built(here, "other")
         here.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
 
@@ -413,7 +409,7 @@ class RecordsContract:
         here.store.skip_chunks(scope, [chunk])
         assert here.store.unsettled(scope) == (0, 1)
 
-    def test_an_index_that_is_lost_is_lost_in_every_world_of_its_profile(self, here: Place) -> None:
+    def test_lost_index_marks_chunks_of_all_worlds_pending(self, here: Place) -> None:
         scopes = [built(here, name) for name in ("one", "two")]
         for scope in scopes:
             shown(here, scope, "The harbour light.")
@@ -422,7 +418,7 @@ class RecordsContract:
 
         assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
-    def test_what_another_process_wrote_to_an_empty_index_stays_embedded(self, here: Place) -> None:
+    def test_points_of_another_process_in_a_new_index_stay_embedded(self, here: Place) -> None:
         scopes = [built(here, name) for name in ("one", "two")]
         for scope in scopes:
             shown(here, scope, "The harbour light.")

@@ -1,4 +1,4 @@
-"""What every adapter of the port `TrustedStore` owes its callers: jobs that are done in shares."""
+"""The contract of every store, part 3: jobs with shares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWNER_ID = "queue"
 
 
 def spread(here: Place, scope: Scope, count: int = 3) -> tuple[str, list[Job]]:
-    """Return a job that was cut into shares of one document each, the later the larger."""
+    """Return a job with shares of one document each, in ascending size."""
     job = here.store.queue_job(scope, "ingest", '{"a": 1}', OWNER_ID).id
     assert here.store.start_job(scope, job, "p1")
     wanted = [JobShare(f'{{"n": {number}}}', 1, number) for number in range(1, count + 1)]
@@ -68,7 +68,7 @@ def done(here: Place, scope: Scope, share: Job, state: JobState = JobState.DONE)
 
 
 class SharesContract:
-    """A job is what its shares add up to while it has any, and has none when it is over."""
+    """The counts of a job include its shares, which are merged when the job is over."""
 
     kind = "sqlite"
 
@@ -76,7 +76,7 @@ class SharesContract:
     def here(self, tmp_path: Path) -> Place:
         return place(tmp_path, store=self.kind)
 
-    def test_a_job_that_is_spread_waits_for_shares_that_nobody_else_sees(self, here: Place) -> None:
+    def test_job_waits_for_its_shares_which_no_list_shows(self, here: Place) -> None:
         scope = built(here)
         job, shares = spread(here, scope)
 
@@ -93,9 +93,7 @@ class SharesContract:
         with pytest.raises(Interrupted):
             here.store.spread_job(scope, job, "p1", owner=OWNER_ID, shares=[])
 
-    def test_the_numbers_of_shares_are_added_up_and_stay_when_the_job_is_over(
-        self, here: Place
-    ) -> None:
+    def test_counts_of_shares_are_added_and_kept_after_the_job(self, here: Place) -> None:
         scope = built(here)
         job, (one, two, three) = spread(here, scope)
         counts = JobCounts(
@@ -136,7 +134,7 @@ class SharesContract:
         assert here.store.job_documents(scope, job) == [first, failed]
         assert [line.line for line in here.store.job_lines(scope, job)] == lines
 
-    def test_a_job_is_gathered_once_and_only_when_every_share_is_done(self, here: Place) -> None:
+    def test_job_is_gathered_once_after_all_shares_are_done(self, here: Place) -> None:
         scope = built(here)
         job, (one, two) = spread(here, scope, 2)
         done(here, scope, one)
@@ -161,7 +159,7 @@ class SharesContract:
         assert sorted(gathered) == [False, False, False, True]
 
     @pytest.mark.parametrize("state", [JobState.FAILED, JobState.INTERRUPTED])
-    def test_a_share_that_went_wrong_ends_the_job_when_nobody_is_at_another(
+    def test_failed_share_ends_the_job_once_no_share_runs(
         self, here: Place, state: JobState
     ) -> None:
         scope = built(here)

@@ -359,7 +359,7 @@ def test_a_model_may_think_for_longer_before_its_first_piece_than_after_it(
 
 
 class TickingClock(PassingClock):
-    """A clock on which every look at it takes a second."""
+    """A clock that advances by a second at every call."""
 
     def monotonic(self) -> float:
         self.time += 1.0

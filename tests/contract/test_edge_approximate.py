@@ -1,4 +1,4 @@
-"""Approximate searches of the embedded index: 4-bit numbers find the best, vectors decide."""
+"""Approximate searches of the embedded index with 4-bit vectors and exact scores."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def quantized_points(collections: Collections) -> int:
     return collections.shard(COLLECTION)._edge.info().indexed_vectors_count
 
 
-def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: Path) -> None:
+def test_converted_collection_has_the_same_points_and_scores(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     before = live(collections)
     queries = vectors(made(20, seed=3))
@@ -79,7 +79,7 @@ def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: P
             assert above == [hit for hit in expected if hit[1] > floor]
         collections.close()
         collections = Collections(tmp_path / "index")
-    # Converted files are still written anew without what was deleted, and stay converted.
+    # A converted collection stays converted after a rewrite without deleted points.
     delete(collections, points[GONE : 2 * GONE])
     ticket = start_rewrite(collections)
     while not step(collections, ticket):
@@ -90,7 +90,7 @@ def test_a_converted_collection_has_the_same_points_and_exact_scores(tmp_path: P
     collections.close()
 
 
-def test_files_converted_to_int8_stay_searchable_and_get_shorter_vectors(
+def test_int8_collection_stays_searchable_and_is_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def int8(*, memory: edge.Memory, **_: object) -> edge.ScalarQuantizationConfig:
@@ -112,7 +112,7 @@ def test_files_converted_to_int8_stay_searchable_and_get_shorter_vectors(
     collections.close()
 
 
-def test_only_an_approximate_search_misses_what_few_bits_cannot_tell_apart(tmp_path: Path) -> None:
+def test_only_approximate_search_misses_similar_vectors(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     collections = Collections(tmp_path / "index")
     collections.prepare(COLLECTION)
@@ -129,7 +129,7 @@ def test_only_an_approximate_search_misses_what_few_bits_cannot_tell_apart(tmp_p
     collections.close()
 
 
-def test_what_is_written_and_deleted_during_a_conversion_is_in_both(tmp_path: Path) -> None:
+def test_changes_during_a_conversion_are_in_both_collections(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     collections.convert(COLLECTION, 0)
 
@@ -160,7 +160,7 @@ def test_full_disk_prevents_conversion_but_not_writing(
 
 
 @proves("search.non-interference")
-def test_only_a_world_that_the_operator_named_is_searched_approximately(tmp_path: Path) -> None:
+def test_only_named_worlds_are_searched_approximately(tmp_path: Path) -> None:
     named, other = new_scope(), new_scope()
     index = EdgeIndex(tmp_path, reserve=0)
     index.prepare(named)

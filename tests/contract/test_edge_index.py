@@ -1,4 +1,4 @@
-"""The embedded index keeps the contract, and asks its process for exactly what the scope allows."""
+"""The embedded index: the contract, its files and its process."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def index(folder: Path) -> Iterator[EdgeIndex]:
 
 
 class TestEdgeIndex(IndexContract):
-    """The suite that every adapter runs."""
+    """The contract, on the embedded index."""
 
 
 # The files
@@ -180,13 +180,13 @@ def test_an_engine_that_panics_is_refused_and_can_be_made_anew(tmp_path: Path):
     count = index.count(scope)
     index.retire()
 
-    # After each panic another process took over, since nobody knows what the old one still holds.
+    # After each panic another process took over, because the memory of the old one is unknown.
     assert (folder_log := (tmp_path / channel.LOG).read_text()).count(" start\n") == 4
     assert "panicked" in folder_log
     assert count == 0
 
 
-def test_what_a_crash_left_of_an_unfinished_collection_is_no_obstacle(tmp_path: Path):
+def test_unfinished_collection_of_a_crash_is_replaced(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     for rest in (".new", ".removed"):
         (tmp_path / f"{COSINE.id}{rest}" / "segments" / "half").mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_what_a_crash_left_of_an_unfinished_collection_is_no_obstacle(tmp_path: 
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [COSINE.id]
 
 
-def test_a_search_that_an_ended_process_left_unread_is_made_again(tmp_path: Path):
+def test_search_that_an_ended_process_dropped_is_repeated(tmp_path: Path):
     index, scope = EdgeIndex(tmp_path, reserve=0), new_scope()
     index.prepare(scope)
     index.upsert(scope, [point(scope, 0, vector(*EAST))])
@@ -234,7 +234,7 @@ def test_resetting_a_healthy_collection_empties_it(index: EdgeIndex):
 
 
 def wait_for_lock(folder: Path) -> None:
-    """Return once the index process has let go of the folder."""
+    """Return once the index process has released the folder."""
     with FileLock(folder / channel.LOCK):
         pass
 

@@ -1,4 +1,4 @@
-"""The client asks for exactly what a scope allows; the process refuses what asks for more."""
+"""Requests of the client stay within their scope, and the process refuses others."""
 
 import threading
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def index(folder: Path) -> Iterator[EdgeIndex]:
 
 
 class Recorder:
-    """Takes the place of the index process, answers every call and records its arguments."""
+    """A fake index process that answers every call and records its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -100,7 +100,7 @@ def recorded(tmp_path: Path) -> Iterator[tuple[EdgeIndex, Recorder]]:
 
 
 @proves("search.world-in-request", "search.floor-in-request")
-def test_world_documents_and_floor_are_part_of_the_search_request(recorded):
+def test_search_request_has_world_documents_and_floor(recorded):
     index, recorder = recorded
     scope = new_scope(generation=3).narrow(documents=[4, 2])
 
@@ -121,7 +121,7 @@ def test_world_documents_and_floor_are_part_of_the_search_request(recorded):
 
 
 @proves("search.floor-inclusive")
-def test_a_hit_below_the_floor_is_dropped_although_the_index_gave_it(recorded):
+def test_hit_below_the_floor_is_dropped(recorded):
     index, _ = recorded
 
     hits = index.search(new_scope(), vector(*EAST), limit=9, floor=0.3)
@@ -130,7 +130,7 @@ def test_a_hit_below_the_floor_is_dropped_although_the_index_gave_it(recorded):
 
 
 @proves("search.world-in-request")
-def test_every_write_and_deletion_names_its_world_and_generation(recorded):
+def test_each_write_and_deletion_names_its_generation(recorded):
     index, recorder = recorded
     scope = new_scope()
     made = point(scope, 0, vector(*EAST))
@@ -151,7 +151,7 @@ def test_every_write_and_deletion_names_its_world_and_generation(recorded):
 
 
 @proves("store.disk-reserve")
-def test_the_first_slice_of_a_large_batch_demands_room_for_all_of_it(recorded):
+def test_first_slice_of_a_batch_requires_space_for_all(recorded):
     index, recorder = recorded
     scope = new_scope()
 
@@ -174,7 +174,7 @@ def test_an_empty_scope_and_a_zero_limit_ask_nobody(tmp_path: Path):
     assert not (tmp_path / "index").exists()
 
 
-# What the process refuses, whoever asks
+# Refusals of the process
 
 TENANT = Equals(Field.TENANT, "a world.1")
 UNBOUND = (AnyOf(Field.DOCUMENT, (1,)), AtMost(Field.POS_START, 3))
@@ -209,7 +209,7 @@ def test_the_process_refuses_a_call_that_names_no_world(link: EdgeLink, call: tu
 
 
 @pytest.mark.parametrize("name", ["../outside", "", "0123456789abcde/", "0123456789ABCDEF"])
-def test_the_process_refuses_a_collection_whose_name_is_not_a_digest(link: EdgeLink, name: str):
+def test_process_refuses_a_collection_name_that_is_no_digest(link: EdgeLink, name: str):
     with pytest.raises(IndexRefused, match="named"):
         link.count(Collection(name, 4, "cosine"), (TENANT,))
 
@@ -244,7 +244,7 @@ def test_the_process_refuses_arguments_of_other_types(link: EdgeLink, call: tupl
         link.call(*call)
 
 
-def test_a_call_that_is_refused_raises_when_its_result_is_waited_for(link: EdgeLink):
+def test_refused_call_raises_when_its_result_is_read(link: EdgeLink):
     link.count(COLLECTION, (TENANT,))
 
     wait = link.start("search", COLLECTION, Search(UNBOUND, vector(*EAST), 5))
@@ -268,7 +268,7 @@ def test_a_process_is_started_only_when_a_result_is_waited_for(tmp_path: Path):
     assert found == []
 
 
-def test_the_process_refuses_a_message_it_cannot_read_and_goes_on(folder: Path, link: EdgeLink):
+def test_process_refuses_an_unreadable_message_and_continues(folder: Path, link: EdgeLink):
     address = channel.published(folder)
     assert address is not None
     with channel.connect(address, channel.key_of(folder), 5) as connection:
@@ -306,7 +306,7 @@ def test_the_process_refuses_a_client_of_another_version(folder: Path, link: Edg
 
 
 @proves("errors.no-secrets")
-def test_an_error_of_the_engine_quotes_nothing_of_what_it_was_given(index: EdgeIndex, folder: Path):
+def test_engine_error_does_not_quote_its_input(index: EdgeIndex, folder: Path):
     scope = new_scope()
     index.prepare(scope)
     canary = "canary-2f9c"

@@ -1,4 +1,4 @@
-"""Writing a collection anew: live points stay as they were, deleted ones are in no file."""
+"""Rewrites of a collection: live points stay unchanged, deleted ones are in no file."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def vectors(points: Sequence[Point]) -> list[Vector]:
 
 
 def start_rewrite(collections: Collections) -> int:
-    """Take the first step of a rewrite and return its ticket."""
+    """Start a rewrite and return its ticket."""
     return collections.erase(COLLECTION, 0, 0)[0]
 
 
 def step(collections: Collections, ticket: int) -> bool:
-    """Take one more step; return whether the rewrite is complete."""
+    """Continue a rewrite; return whether it is complete."""
     return collections.erase(COLLECTION, ticket, 0)[1]
 
 
-def test_deleted_points_stay_in_the_files_until_they_are_written_anew(tmp_path: Path) -> None:
+def test_deleted_points_stay_in_files_until_a_rewrite(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     gone, before = vectors(points[:GONE]), live(collections)
     assert traces(tmp_path, "", gone)
@@ -91,7 +91,7 @@ def test_deleted_points_stay_in_the_files_until_they_are_written_anew(tmp_path: 
     assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
 
 
-def test_what_is_written_and_deleted_meanwhile_is_in_the_fresh_files_too(tmp_path: Path) -> None:
+def test_changes_during_a_rewrite_are_in_the_new_files(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     other = made(POINTS, seed=2)
     ticket = start_rewrite(collections)
@@ -112,10 +112,10 @@ def test_what_is_written_and_deleted_meanwhile_is_in_the_fresh_files_too(tmp_pat
     collections.close()
 
 
-def test_whoever_asks_while_one_rewriting_runs_gets_the_next_one(tmp_path: Path) -> None:
+def test_request_during_a_rewrite_starts_the_next_one(tmp_path: Path) -> None:
     collections, points = filled(tmp_path / "index")
     first = start_rewrite(collections)
-    # Points are copied in the order of their ids, so these are in the fresh files already.
+    # Points are copied in the order of their ids, so these are in the new files already.
     copied = sorted(points, key=lambda point: point.chunk_id)[:3]
     delete(collections, copied)
 
@@ -131,7 +131,7 @@ def test_whoever_asks_while_one_rewriting_runs_gets_the_next_one(tmp_path: Path)
     collections.close()
 
 
-def test_a_ticket_of_an_earlier_process_is_answered_by_one_rewriting(tmp_path: Path) -> None:
+def test_ticket_of_a_previous_process_starts_one_rewrite(tmp_path: Path) -> None:
     collections, _ = filled(tmp_path / "index")
     ticket, steps = 17, 0
     done = False
@@ -167,7 +167,7 @@ def test_without_room_for_a_copy_nothing_is_begun(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 15, 1000])
 def test_kill_at_any_file_change_keeps_live_points(tmp_path: Path, number: int) -> None:
-    # The later changes are removals of one old file after the other.
+    # The last changes remove the old files one by one.
     folder = tmp_path / "index"
     collections, points = filled(folder)
     before = live(collections)

@@ -1,4 +1,4 @@
-"""A full disk and a lack of file descriptors are called by their names, and nothing is lost."""
+"""Errors for a full disk and for missing file descriptors; nothing is lost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def here(tmp_path: Path) -> Place:
 
 
 def raised(work: Callable[[], object]) -> TruespanError | None:
-    """Return the error that some work ends with."""
+    """Return the error that a function raises."""
     try:
         work()
     except TruespanError as error:
@@ -112,12 +112,12 @@ def test_a_database_that_reached_its_number_of_pages_is_full(here: Place) -> Non
     assert world.ingest([path]).ingested == ["more.txt"]
 
 
-def test_a_database_that_cannot_be_opened_for_lack_of_descriptors_says_so(here: Place) -> None:
+def test_database_without_free_descriptors_says_so(here: Place) -> None:
     world = here.library.world("w")
     failures: list[TruespanError | None] = []
 
     def search() -> None:
-        # On a thread of its own, which needs a connection of its own.
+        # On another thread, which needs its own connection.
         failures.append(raised(lambda: world.search(QUERY)))
 
     for left in range(3):
@@ -131,7 +131,7 @@ def test_a_database_that_cannot_be_opened_for_lack_of_descriptors_says_so(here: 
     assert world.search(QUERY).results
 
 
-def test_errors_of_a_database_server_say_which_resource_ran_out() -> None:
+def test_database_server_errors_name_the_resource() -> None:
     pg = pytest.importorskip("psycopg.errors")
     from truespan.store.engines.postgres_server import map_errors
 
@@ -204,12 +204,12 @@ def test_an_index_process_without_descriptors_says_so(folder: Path) -> None:
     assert counted == 1
 
 
-def test_a_failure_of_the_engine_is_told_by_the_error_number_in_it() -> None:
+def test_engine_failure_is_mapped_by_its_error_number() -> None:
     from truespan.index.edge.messages import error_from, reply_for
     from truespan.index.edge.shard import EnginePanicked, edge_errors
 
     class Panic(BaseException):
-        """As the engine raises it: no Exception."""
+        """A panic of the engine, which is not an `Exception`."""
 
     def told(error: BaseException) -> TruespanError:
         try:
@@ -232,7 +232,7 @@ def test_a_failure_of_the_engine_is_told_by_the_error_number_in_it() -> None:
 
 
 @pytest.mark.parametrize("exhausted", [full_disk, no_descriptors])
-def test_files_that_cannot_be_written_say_which_resource_ran_out(
+def test_failed_write_names_the_exhausted_resource(
     tmp_path: Path, exhausted: Callable[[], object]
 ) -> None:
     world = WorldId("0" * 8)
@@ -257,7 +257,7 @@ def test_files_that_cannot_be_written_say_which_resource_ran_out(
         attempt()
 
 
-def test_files_that_cannot_be_opened_say_that_descriptors_are_in_use(tmp_path: Path) -> None:
+def test_failed_open_says_that_descriptors_are_in_use(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("text")
     (tmp_path / "truespan.toml").write_text("")

@@ -1,4 +1,4 @@
-"""Edge, the server's adapter and brute force give the same hits in the same order."""
+"""Edge, the Qdrant server and brute force return the same hits in the same order."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_every_index_gives_the_hits_that_brute_force_gives(tmp_path: Path):
     assert agree(tmp_path, queries=300) == []
 
 
-def test_an_index_whose_floor_leaves_out_what_meets_it_would_be_found_out(tmp_path: Path):
+def test_agreement_detects_an_index_with_a_wrong_floor(tmp_path: Path):
     indexes = Agreement(tmp_path)
     honest = indexes.local.search_with
 

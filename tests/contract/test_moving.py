@@ -1,4 +1,4 @@
-"""Everything in a store moves into the other kind of store and back, and nothing is lost."""
+"""Copies of a whole store to the other engine and back."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ RARE = (
     "INSERT INTO usage VALUES (4, 'u', 1, 1.0, 2, 'm', NULL, NULL, '[]', '{}')",
     "INSERT INTO probes VALUES (1, 1, 'known', x'00000000', x'01')",
     "INSERT INTO replays VALUES (zeroblob(32), zeroblob(32), 'p', NULL, 1.0)",
-    # A share follows the job that it names.
+    # A share comes after its job.
     """INSERT INTO jobs (id, world_id, kind, request, state, phase, process, created_at, seen_at,
          parent, weight, claims)
        SELECT 'share', world_id, kind, '{}', 'done', phase, process, 1.0, 1.0, id, 7, '["a"]'
        FROM jobs LIMIT 1""",
     "INSERT INTO job_lines SELECT key, 90, 1.0, 'info', 'a line' FROM jobs",
-    # Bytes that are no text: damage has to be the same damage on the other side.
+    # Invalid UTF-8: damage is copied unchanged.
     f"UPDATE chunks SET text = CAST(x'66ff' AS TEXT) WHERE revision = {ONE} AND position = 0",
 )
 
@@ -67,7 +67,7 @@ def server(database: Database) -> Iterator[Store]:
 
 @pytest.fixture
 def lived(tmp_path: Path) -> Iterator[Place]:
-    """A library with something in almost every table."""
+    """A library with rows in almost every table."""
     made = place(tmp_path / "one", store="sqlite")
     world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
     made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
@@ -100,7 +100,7 @@ def on_server(store: Store) -> StoreRows:
 
 
 def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]]:
-    """Read all there is, each table of each world as a sorted list."""
+    """Return the rows of each table of each world, sorted."""
     found = {}
     with rows.snapshot():
         for table in load_tables():
@@ -113,8 +113,8 @@ def empty_place(folder: Path) -> Place:
     return place(folder, store="sqlite")
 
 
-def test_every_column_of_both_stores_is_moved_or_named_as_left_behind(database: Database) -> None:
-    """A column that a later step adds must not be forgotten on the way."""
+def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> None:
+    """A column of a later migration must not be forgotten."""
     file = SqliteDatabase(Path(":memory:"), reserve=0)
     on_disk: dict[str, set[str]] = {}
     for name, column in file.shared.all(
@@ -159,7 +159,7 @@ def test_a_library_moves_to_a_server_and_back_with_every_row(
 
 
 class Dying:
-    """A store that goes away after so many tables."""
+    """A store that fails after a number of tables."""
 
     def __init__(self, rows: StoreRows, after: int) -> None:
         self._rows = rows
@@ -170,7 +170,7 @@ class Dying:
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         if self._left == 0:
-            # In the middle of a table: some of its rows were sent already.
+            # In the middle of a table, after some of its rows were sent.
             self._rows.write(table, world, _broken(rows))
         self._left -= 1
         self._rows.write(table, world, rows)
@@ -184,7 +184,7 @@ def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
-def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
+def test_interrupted_copy_continues_without_repetition(
     lived: Place, server: Store, after: int
 ) -> None:
     sent: list[int] = []
@@ -202,7 +202,7 @@ def test_a_run_that_was_stopped_goes_on_and_sends_nothing_twice(
     assert sum(sent) == moved.rows
 
 
-def test_a_target_that_holds_another_library_is_refused_and_left_alone(
+def test_target_with_another_library_is_refused_unchanged(
     lived: Place, server: Store, tmp_path: Path
 ) -> None:
     other = empty_place(tmp_path / "other")
@@ -237,12 +237,12 @@ def test_a_single_row_that_differs_is_noticed(
     with pytest.raises(MigrationRefused, match="differs from the one in this library"):
         copy_rows(on_file(lived), on_server(server))
 
-    # Nothing more is sent to a target that holds something else.
+    # Nothing more is sent to a target with other rows.
     assert everything(on_server(server))["replays", None] == []
 
 
 class Forgetful(Dying):
-    """A store that says it took everything and leaves one row out."""
+    """A store that silently drops one row."""
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         kept = list(rows)
@@ -254,7 +254,7 @@ def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: Store) 
         copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
 
 
-def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
+def test_running_jobs_are_interrupted_only_in_the_copy(
     lived: Place, server: Store, database: Database
 ) -> None:
     lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
@@ -269,7 +269,7 @@ def test_work_that_was_under_way_is_interrupted_in_the_copy_alone(
 
 
 @pytest.mark.parametrize("kind", ["file", "server"])
-def test_a_table_that_somebody_else_fills_meanwhile_is_refused_whole(
+def test_table_filled_by_another_process_is_refused_whole(
     lived: Place, server: Store, tmp_path: Path, kind: str
 ) -> None:
     other = empty_place(tmp_path / "two")

@@ -16,7 +16,7 @@ from truespan.errors import InvalidConfiguration, ProviderRefused, TruespanError
 
 
 class Elsewhere(Loopback):
-    """A server that nobody should ask."""
+    """A server that must get no request."""
 
     def answer(self, asked: Asked) -> Reaction:
         return Answer(content={})
@@ -88,7 +88,7 @@ def test_an_address_that_is_never_a_provider_s_is_not_connected_to(
 
 
 @proves("http.outbound-urls")
-def test_a_name_is_looked_up_and_its_address_checked_at_every_connect(
+def test_name_is_resolved_and_checked_at_every_connect(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     true = socket.getaddrinfo

@@ -1,4 +1,4 @@
-"""What PostgreSQL itself is made to hold: worlds apart, whatever statement is run and by whom."""
+"""Isolation of worlds by PostgreSQL, for every statement and every role."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
+    LibraryTooOld,
     StoreBusy,
     StoreOutdated,
     StoreUnavailable,
     StoreUnsafe,
 )
 from truespan.jobs.schema import QUEUE_TABLES
+from truespan.store import migrations
 from truespan.store.engines import postgres_server
 from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.store.engines.postgres_server import (
-    known_schema,
     prepare_store,
     require_known_version,
     role_of,
 )
 from truespan.store.engines.session import SHARED_TABLES
-from truespan.store.migrations import load_migrations
+from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
@@ -56,7 +57,7 @@ def database() -> Database:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Place:
-    """Two worlds with something in almost every table."""
+    """Two worlds with rows in almost every table."""
     here = place(tmp_path, store="postgres")
     for name in ("one", "two"):
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
@@ -81,7 +82,7 @@ def tables_of(database: Database) -> dict[tuple[str, str], tuple[bool, bool]]:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_every_table_is_under_a_forced_policy_or_listed_as_of_no_world(database: Database) -> None:
+def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> None:
     tables = tables_of(database)
 
     of_no_world = {name for schema, name in tables if schema == "truespan_shared"}
@@ -129,7 +130,7 @@ def test_without_a_world_not_one_row_is_seen(filled: Place) -> None:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_of_each_table_a_world_sees_its_own_rows_and_cannot_touch_others(filled: Place) -> None:
+def test_world_sees_only_its_own_rows_of_each_table(filled: Place) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     one, two = (filled.library.world(name).id for name in ("one", "two"))
@@ -159,11 +160,11 @@ def test_of_each_table_a_world_sees_its_own_rows_and_cannot_touch_others(filled:
 
 
 def _moved(session: psycopg.Connection, name: str, world: str) -> None:
-    """Try to give a row to another world; where there is no row, to make one there."""
+    """Try to move a row to another world, or to insert one there."""
     table = sql.Identifier("truespan", name)
     cursor = session.execute(sql.SQL("UPDATE {} SET world_id = %s").format(table), (world,))
     if not cursor.rowcount:
-        # The policy is asked before any other constraint could object.
+        # The policy is checked before other constraints.
         session.execute(sql.SQL("INSERT INTO {} (world_id) VALUES (%s)").format(table), (world,))
 
 
@@ -174,7 +175,7 @@ def _count(connection: psycopg.Connection, table: str, world: str | None = None)
 
 
 @proves("store.postgres-row-security")
-def test_the_world_ends_with_its_transaction_whatever_becomes_of_it(filled: Place) -> None:
+def test_world_ends_with_its_transaction_in_any_case(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url, pool_size=1))
@@ -209,7 +210,7 @@ def _wait_too_long(session: psycopg.Connection) -> None:
     session.execute("SELECT pg_sleep(5)")
 
 
-def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Place) -> None:
+def test_role_of_worlds_sees_no_shared_table(filled: Place) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url))
@@ -229,7 +230,7 @@ def test_whoever_works_for_a_world_sees_nothing_that_belongs_to_none(filled: Pla
 
 @contextmanager
 def without_row_security(database: Database) -> Iterator[list[str]]:
-    """Give the tables of worlds while no policy applies to them."""
+    """Yield the tables of worlds while no policy applies to them."""
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
 
     def set_all(how: LiteralString) -> None:
@@ -247,7 +248,7 @@ def without_row_security(database: Database) -> Iterator[list[str]]:
 
 @proves("store.space-isolation")
 def test_statements_keep_to_their_world_without_row_security(filled: Place) -> None:
-    """Row security is the second lock: every statement names its world by itself."""
+    """Row security is the second lock: every statement names its world."""
     database = database_of(filled.folder)
     one, two = (filled.library.world(name) for name in ("one", "two"))
 
@@ -288,7 +289,7 @@ def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
 
 
 def _look_at(world: World) -> list[object]:
-    """Return what the documents, a search and a reader of a world show."""
+    """Return the documents, search results and reading of a world."""
     return [
         [
             (document.doc_id, world.documents.text(document.doc_id))
@@ -302,7 +303,7 @@ def _look_at(world: World) -> list[object]:
 
 
 def _rows(connection: psycopg.Connection, table: str, world: str) -> list[str]:
-    """Return the rows of a world, but for the words of queries, which every search may hold."""
+    """Return the rows of a world, without cached queries."""
     if table == "query_cache":
         return []
     query = sql.SQL("SELECT t::text FROM {} t WHERE world_id = %s ORDER BY 1")
@@ -312,7 +313,7 @@ def _rows(connection: psycopg.Connection, table: str, world: str) -> list[str]:
 
 @pytest.fixture
 def role(database: Database) -> Iterator[str]:
-    """A role that has what the application has, to give it too much."""
+    """A role with the rights of the application, to add further rights to."""
     name = f"other_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
@@ -342,7 +343,7 @@ TOO_MUCH: dict[str, tuple[LiteralString, str]] = {
 def test_application_of_another_library_is_refused(
     database: Database,
 ) -> None:
-    """Roles belong to the server, so that one library's role may act as any library's."""
+    """Roles belong to the server, so the role of one library could act as another's."""
     other = f"stranger_{database.name}"
     with database.admin() as admin:
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(other)))
@@ -355,7 +356,7 @@ def test_application_of_another_library_is_refused(
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(other)))
 
 
-def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
+def test_locked_tables_are_waited_for_until_the_timeout(
     database: Database,
 ) -> None:
     with database.admin() as admin, admin.transaction():
@@ -365,8 +366,8 @@ def test_tables_that_somebody_holds_are_waited_for_no_longer_than_is_set(
             PostgresDatabase(Address(database.url, timeout_seconds=0.2))
 
 
-def test_what_the_driver_says_of_addresses_reaches_nobody_who_did_not_ask() -> None:
-    """It warns of connections that were lost, and names the host."""
+def test_addresses_in_driver_logs_are_not_printed() -> None:
+    """The driver logs lost connections with the host."""
     program = (
         "import logging, truespan.store.engines.postgres;"
         "logging.getLogger('psycopg.pool').warning('error connecting to db.example')"
@@ -456,20 +457,19 @@ def test_versions_without_a_known_leak_are_accepted(version: int) -> None:
     require_known_version(version)
 
 
+@proves("store.schema-versions")
 def test_tables_of_another_version_are_refused_with_what_to_do(database: Database) -> None:
-    last = known_schema()
+    for version, error in ((newest_version("postgres") + 1, LibraryTooNew), (18, LibraryTooOld)):
+        with database.admin() as admin:
+            admin.execute("UPDATE truespan_shared.schema_steps SET number = %s", (version,))
+        with pytest.raises(error):
+            PostgresDatabase(Address(database.url))
+        with pytest.raises(error):
+            prepare_store(database.owner_url, APPLICATION)
     with database.admin() as admin:
-        admin.execute("DELETE FROM truespan_shared.schema_steps WHERE number = %s", (last,))
+        admin.execute("DELETE FROM truespan_shared.schema_steps")
         with pytest.raises(StoreOutdated) as outdated:
             PostgresDatabase(Address(database.url))
-        admin.execute(
-            "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, 'x'), (%s, 'y')",
-            (last, last + 1),
-        )
-    with pytest.raises(LibraryTooNew):
-        PostgresDatabase(Address(database.url))
-    with pytest.raises(LibraryTooNew):
-        prepare_store(database.owner_url, APPLICATION)
     unprepared = fresh_database(prepared=False)
     with pytest.raises(StoreOutdated):
         PostgresDatabase(Address(unprepared.url))
@@ -485,41 +485,42 @@ def test_preparing_twice_and_at_once_is_harmless() -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: prepare_store(database.owner_url, APPLICATION), range(4)))
 
-    assert sorted(one.before for one in made) == [0, *[known_schema()] * 3]
-    assert prepare_store(database.owner_url, APPLICATION).before == known_schema()
+    assert sorted(one.before for one in made) == [0, *[newest_version("postgres")] * 3]
+    assert prepare_store(database.owner_url, APPLICATION).before == newest_version("postgres")
     PostgresDatabase(Address(database.url)).close()
 
 
-def replace_steps(patch: pytest.MonkeyPatch, steps: list[tuple[str, LiteralString]]) -> None:
-    patch.setattr(postgres_server, "load_migrations", lambda _engine: steps)
+def add_migration(patch: pytest.MonkeyPatch, path: Path, script: str) -> None:
+    """Add a migration to version 9999 to those of PostgreSQL."""
+    path = path / "9999_next.sql"
+    path.write_text(script)
+    scripts = [*migrations._list_scripts("postgres"), path]
+    patch.setattr(migrations, "_list_scripts", lambda _engine: scripts)
 
 
-def test_tables_of_an_earlier_step_are_updated_with_policy(
-    monkeypatch: pytest.MonkeyPatch,
+@proves("store.schema-versions")
+def test_tables_of_a_migration_are_put_under_the_policy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    database = fresh_database(prepared=False)
-    steps = load_migrations("postgres")
-    with monkeypatch.context() as earlier:
-        replace_steps(earlier, steps[:3])
-        assert prepare_store(database.owner_url, APPLICATION) == (0, 3)
-        PostgresDatabase(Address(database.url)).close()
+    database = fresh_database()
+    add_migration(monkeypatch, tmp_path, "CREATE TABLE extra (world_id uuid PRIMARY KEY);")
     with pytest.raises(StoreOutdated):
         PostgresDatabase(Address(database.url))
 
-    assert prepare_store(database.owner_url, APPLICATION) == (3, len(steps))
+    assert prepare_store(database.owner_url, APPLICATION) == (OLDEST_VERSION, 9999)
 
     PostgresDatabase(Address(database.url)).close()
-    of_worlds = [how for (name, _), how in tables_of(database).items() if name == "truespan"]
-    assert set(of_worlds) == {(True, True)}
+    tables = tables_of(database)
+    assert tables["truespan", "extra"] == (True, True)
+    assert {how for (name, _), how in tables.items() if name == "truespan"} == {(True, True)}
 
 
-def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+@proves("store.schema-versions")
+def test_migration_that_fails_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     database = fresh_database(prepared=False)
-    steps = [
-        *load_migrations("postgres"),
-        ("9999_wrong.sql", "CREATE TABLE extra (a int); SELECT 1 / 0"),
-    ]
-    replace_steps(monkeypatch, steps)
+    add_migration(monkeypatch, tmp_path, "CREATE TABLE extra (a int); SELECT 1 / 0")
 
     with pytest.raises(psycopg.errors.DivisionByZero):
         prepare_store(database.owner_url, APPLICATION)
@@ -527,13 +528,7 @@ def test_a_step_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
     assert tables_of(database) == {}
 
 
-def test_steps_are_numbered_without_gap() -> None:
-    names = [name for name, _ in load_migrations("postgres")]
-
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
-
-
-def test_the_owner_of_the_tables_cannot_be_the_one_who_uses_them(database: Database) -> None:
+def test_owner_of_the_tables_cannot_be_the_application(database: Database) -> None:
     for application in (OWNER_ROLE, "postgres"):
         with pytest.raises(StoreUnsafe):
             prepare_store(database.owner_url, application)
@@ -551,9 +546,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_address_is_one_clear_error_without_the_password(
-    database: Database, what: str
-) -> None:
+def test_wrong_address_is_an_error_without_the_password(database: Database, what: str) -> None:
     role, password, words = WRONG[what]
 
     with pytest.raises(InvalidConfiguration) as refusal:

@@ -1,4 +1,4 @@
-"""The trusted store on PostgreSQL: the suite of all stores, and what a server adds to it."""
+"""The store on PostgreSQL: the contract of every store, and tests of the server."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from truespan.types.scope import OWNER
 
 
 class TestContract(StoreContract):
-    """The suite that every store passes, on PostgreSQL."""
+    """Part 1 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
 
 class TestRecords(RecordsContract):
-    """What a store keeps beside documents, on PostgreSQL."""
+    """Part 2 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
 
 class TestShares(SharesContract):
-    """Jobs that are done in shares, on PostgreSQL."""
+    """Part 3 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 
@@ -68,7 +68,7 @@ def test_transactions_of_many_worlds_see_only_their_own_rows() -> None:
     assert weather.ended.total() >= 3000
 
 
-def test_writers_of_one_world_wait_for_each_other_and_for_nobody_else(here: Place) -> None:
+def test_writers_wait_only_for_writers_of_the_same_world(here: Place) -> None:
     one, two = built(here, "one"), built(here, "two")
     with here.store._db.write(one.world):
         done = []
@@ -110,7 +110,7 @@ def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(here: Place) -> Non
 
 
 def _await_lock(admin: psycopg.Connection) -> None:
-    """Go on once somebody waits for what this transaction holds; give up after a while."""
+    """Return once another transaction waits for a lock of this one, or after a timeout."""
     waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
     for _ in range(2000):
         if admin.execute(waiting).fetchall():
@@ -157,7 +157,9 @@ def test_lost_connection_in_a_write_is_retryable_and_clean(here: Place) -> None:
 
 
 def _cut_while_writing(here: Place, session: psycopg.Connection) -> None:
-    session.execute("INSERT INTO probes (generation, probe, vector) VALUES (1, 'p', '')")
+    session.execute(
+        "INSERT INTO probes (generation, probe, vector, checksum) VALUES (1, 'p', '', '')"
+    )
     with database_of(here.folder).admin() as admin:
         admin.execute("SELECT pg_terminate_backend(%s)", (session.info.backend_pid,))
     session.execute("SELECT 1")
@@ -182,7 +184,7 @@ MAPPED: dict[type[BaseException], type[TruespanError]] = {
 
 
 @pytest.mark.parametrize("error", MAPPED, ids=lambda kind: kind.__name__)
-def test_each_error_of_the_engine_becomes_one_of_ours_without_its_words(
+def test_engine_errors_are_mapped_without_their_text(
     error: type[BaseException],
 ) -> None:
     with pytest.raises(MAPPED[error]) as refusal, map_errors():
@@ -207,7 +209,7 @@ def test_what_is_no_text_here_is_the_callers_mistake(here: Place, reference: str
             call()
 
 
-def test_parts_of_a_text_are_counted_right_whatever_the_engine_can_read(here: Place) -> None:
+def test_parts_of_a_text_are_correct_for_any_bytes(here: Place) -> None:
     scope = built(here)
     text = "é \0 and 🛶 more"
     ref = shown(here, scope, text)
@@ -230,7 +232,7 @@ def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> No
         here.store.usage(OWNER, scope.world, limit=huge)
 
 
-def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> None:
+def test_chunks_are_looked_up_by_id_without_statistics() -> None:
     database = fresh_database()
     with psycopg.connect(database.url.reveal(), autocommit=True) as session:
         world = str(uuid4())
@@ -238,15 +240,17 @@ def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> 
         session.execute("SELECT set_config('truespan.world', %s, false)", (world,))
         session.execute("SET ROLE truespan_shared")
         session.execute(
-            "INSERT INTO directory (world_id, name, created_at) VALUES (%s, 'w', 0)", (world,)
+            """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
+               VALUES (%s, 'w', 0, 'contract', '')""",
+            (world,),
         )
         session.execute("SET ROLE truespan_worlds")
         session.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
-        # As many rows as one book has, before the server has looked at the table.
+        # As many rows as a book has, before the server has statistics.
         session.execute(
             """INSERT INTO states (revision, generation, position, chunk_id, kind, context_start,
-                 start, finish, first_sid, last_sid, reach, tokens, text_hash, state)
-               SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending'
+                 start, finish, first_sid, last_sid, reach, tokens, text_hash, state, checksum)
+               SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending', ''
                FROM generate_series(1, 1000) n"""
         )
         values = {"ids": ["one"], "generation": 1, "world": world}
@@ -255,7 +259,7 @@ def test_chunks_are_looked_up_by_their_ids_before_anybody_has_counted_rows() -> 
     assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
 
 
-def test_the_server_is_told_to_look_once_tables_have_grown_many_times(here: Place) -> None:
+def test_tables_are_analysed_after_they_have_grown(here: Place) -> None:
     scope = built(here)
     drafts = [draft(f"The text of number {number}.", f"doc-{number}") for number in range(450)]
     known = "SELECT relpages FROM pg_class WHERE oid = 'truespan.states'::regclass"
@@ -271,7 +275,7 @@ def test_the_server_is_told_to_look_once_tables_have_grown_many_times(here: Plac
 
 
 def counted(fails: int, error: type[BaseException]) -> tuple[Callable[[], str], list[int]]:
-    """Return a method that is rolled back so many times, and where it counts its calls."""
+    """Return a method that is rolled back `fails` times, and the list of its calls."""
     calls: list[int] = []
 
     @retry_on_conflict

@@ -1,4 +1,4 @@
-"""How collections on a server are made, shared, completed and erased; and approximation."""
+"""Collections on a server: creation, sharing, completion and erasure; approximate search."""
 
 from collections.abc import Iterator
 
@@ -31,11 +31,11 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
     made.close()
 
 
-# Approximation, which is the operator's choice
+# Approximate search
 
 
 @proves("search.non-interference")
-def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
+def test_only_named_worlds_are_searched_approximately(server):
     named, other = new_scope(), new_scope()
     [index] = opened_once(server, approximate=frozenset({named.world}))
     index.prepare(named)
@@ -55,7 +55,7 @@ def test_only_a_world_that_the_operator_named_is_searched_approximately(server):
     assert (index.approximate(named), index.approximate(other)) == (True, False)
 
 
-def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
+def test_reading_is_exact_even_in_approximate_worlds(server):
     scope = new_scope()
     [index] = opened_once(server, approximate=frozenset({scope.world}))
     index.prepare(scope)
@@ -68,7 +68,7 @@ def test_reading_is_exact_even_in_a_world_that_the_operator_named(server):
     assert not index.approximate(reader)
 
 
-def test_a_graph_and_small_numbers_are_added_when_a_world_is_named_later(server):
+def test_graph_is_added_when_a_world_is_named_later(server):
     scope = new_scope()
     [before] = opened_once(server)
     before.prepare(scope)
@@ -156,7 +156,7 @@ def test_a_collection_that_another_process_made_first_is_used(index, server):
     assert index.count(scope) == 0
 
 
-def test_a_collection_whose_replicas_are_being_created_is_waited_for(server):
+def test_prepare_waits_for_replicas_of_a_collection(server):
     clock = HandClock()
     naps: list[float] = []
 
@@ -175,7 +175,7 @@ def test_a_collection_whose_replicas_are_being_created_is_waited_for(server):
     assert index.prepare(new_scope())
     assert len(naps) == 3
 
-    # It is not waited for without end.
+    # The wait is limited.
     server.fault = lambda asked: reply if asked.path.endswith("/points/count") else None
     with pytest.raises(IndexUnavailable, match="no replica of it is ready"):
         index.prepare(new_scope(replace(COSINE, model="other")))
@@ -187,7 +187,7 @@ def test_collections_of_others_are_neither_listed_nor_removed(index, server):
     [other] = opened_once(server, prefix="other_")
     other.prepare(new_scope())
     other.close()
-    # A name that would be a profile's if nobody looked at what it begins with.
+    # The name of a profile with another prefix.
     server.made["0123456789abcdef"] = server.made[f"other_{COSINE.id}"]
 
     assert index.collections() == [COSINE.id]
@@ -196,7 +196,7 @@ def test_collections_of_others_are_neither_listed_nor_removed(index, server):
     assert set(server.made) == {f"other_{COSINE.id}", "0123456789abcdef"}
 
 
-def test_what_was_prepared_is_prepared_anew_after_the_server_failed(index, server):
+def test_collection_is_prepared_again_after_a_failure(index, server):
     scope = prepared(index)
     assert not index.prepare(scope)
     server.fault = lambda _: Answer(503, {})
@@ -216,7 +216,7 @@ def test_a_server_that_failed_at_a_write_is_not_flushed(index, server):
 
     server.status = "red"
 
-    with pytest.raises(IndexUnavailable, match="failed to carry out a write"):
+    with pytest.raises(IndexUnavailable, match="A write failed"):
         index.flush(scope)
 
 
@@ -249,7 +249,7 @@ def test_erasing_goes_on_after_the_server_was_restarted(server):
     begun = len(changed)
 
     def restarted(asked):
-        # It begins to rewrite at the next change of its settings.
+        # The rewrite begins with the next change of settings.
         if asked.method == "PATCH":
             server.status = "green"
 
@@ -282,7 +282,7 @@ def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
 
 @each_row("stuck", ["yellow", "grey"])
 def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
-    """Each deletion of a run asks for it, in whatever process; the server is killed twice."""
+    """Each deletion requests a rewrite, in several processes; the server is killed twice."""
     clock = HandClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     start = clock.time
@@ -313,7 +313,7 @@ def test_erasing_does_not_wait_for_a_collection_that_failed(server) -> None:
     scope = prepared(index)
     server.status = "red"
 
-    with pytest.raises(IndexUnavailable, match="failed to carry out a write"):
+    with pytest.raises(IndexUnavailable, match="A write failed"):
         index.erase(scope.profile)
     index.close()
 

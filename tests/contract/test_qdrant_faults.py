@@ -1,11 +1,10 @@
-"""Whatever a server does wrong becomes an error of ours, which quotes neither it nor the key."""
+"""Faults of a server become our errors, which quote neither replies nor the key."""
 
 import logging
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
 import pytest
 from msgspec.structs import replace
 from qdrant_client.common import client_exceptions
@@ -18,7 +17,7 @@ from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.core.clock import SystemClock
 from truespan.errors import IndexKeyRefused, IndexRefused, IndexUnavailable, TruespanError
 from truespan.index.server import ServerOptions
-from truespan.index.server.failures import CollectionMissing, server_errors
+from truespan.index.server.failures import server_errors
 from truespan.index.server.index import QdrantServerIndex
 from truespan.protocols import Clock
 from truespan.types.ids import ChunkId, hash_text
@@ -43,13 +42,13 @@ def index(server: QdrantLoopback) -> Iterator[QdrantServerIndex]:
 
 
 def index_at(url: str, clock: Clock | None = None, **choices: Any) -> QdrantServerIndex:
-    """Return an index that waits long: a busy machine is no fault of the server."""
+    """Return an index with a long timeout, for a busy machine."""
     options = {"timeout_seconds": 60, "key": Secret(KEY), **choices}
     return QdrantServerIndex(ServerOptions(url, **options), clock or SystemClock())
 
 
 class TickingClock(SystemClock):
-    """A clock on which every look at it takes a second."""
+    """A clock that advances by a second at every call."""
 
     looks = 0
 
@@ -163,7 +162,7 @@ def test_silent_server_is_given_up_after_the_time_limit(index, server, scope, ca
         other.close()
 
 
-def test_a_reply_that_never_ends_is_given_up_after_the_time_that_was_set(server, scope):
+def test_endless_reply_fails_after_the_timeout(server, scope):
     server.fault = lambda asked: for_ever(asked) if "query" in asked.path else None
     hasty = index_at(server.url, TickingClock())
 
@@ -179,13 +178,13 @@ def test_a_server_that_is_gone_cannot_be_reached(index, server, scope):
         search(index, scope)
 
 
-def test_a_connection_that_was_closed_while_it_lay_idle_is_opened_anew(index, server, scope):
+def test_idle_connection_that_was_closed_is_reopened(index, server, scope):
     server.hang_up()
 
     assert search(index, scope) == []
 
 
-def test_a_read_on_a_connection_that_is_just_being_closed_is_sent_again(index, server, scope):
+def test_read_on_a_closing_connection_is_sent_again(index, server, scope):
     closed: list[str] = []
 
     def close_once(asked: Asked) -> Reaction | None:
@@ -197,7 +196,7 @@ def test_a_read_on_a_connection_that_is_just_being_closed_is_sent_again(index, s
     server.fault = close_once
     assert search(index, scope) == []
     closed.clear()
-    # A write might have been done already, so its caller decides.
+    # A write may have been executed, so the caller decides.
     with pytest.raises(IndexUnavailable, match="closed the connection"):
         upsert(index, scope)
 
@@ -218,51 +217,6 @@ def test_a_collection_that_is_gone_is_never_an_empty_one(index, server, scope):
         search(index, scope)
     with pytest.raises(IndexRefused, match="doctor"):
         index.count(scope)
-
-
-# gRPC, whose errors come as codes
-
-
-class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
-    """What a channel raises, as far as anybody looks at it."""
-
-    __abstractmethods__ = frozenset()
-
-    def __init__(self, code: grpc.StatusCode) -> None:
-        self._code = code
-
-    def code(self) -> grpc.StatusCode:
-        return self._code
-
-    def details(self) -> str:
-        return QUOTED
-
-
-@pytest.mark.parametrize("code", list(grpc.StatusCode), ids=str)
-def test_every_code_of_a_channel_is_one_of_our_errors(code):
-    with pytest.raises(TruespanError) as caught, server_errors("search", lambda: None):
-        raise Failed(code)  # type: ignore[abstract]
-
-    expected: dict[grpc.StatusCode, type[TruespanError]] = {
-        grpc.StatusCode.UNAVAILABLE: IndexUnavailable,
-        grpc.StatusCode.DEADLINE_EXCEEDED: IndexUnavailable,
-        grpc.StatusCode.RESOURCE_EXHAUSTED: IndexUnavailable,
-        grpc.StatusCode.UNAUTHENTICATED: IndexKeyRefused,
-        grpc.StatusCode.PERMISSION_DENIED: IndexKeyRefused,
-        grpc.StatusCode.NOT_FOUND: CollectionMissing,
-        grpc.StatusCode.INVALID_ARGUMENT: IndexRefused,
-    }
-    assert isinstance(caught.value, expected.get(code, TruespanError))
-
-
-def test_a_channel_that_leads_nowhere_is_unavailable():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    index = index_at("http://127.0.0.1:6333", grpc=True, grpc_port=port)
-
-    with pytest.raises(IndexUnavailable):
-        index.collections()
-    index.close()
 
 
 # The client library itself

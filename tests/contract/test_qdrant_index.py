@@ -1,4 +1,4 @@
-"""The server's adapter keeps the contract: on the client library's own engine, by REST and by gRPC,
+"""The server's adapter keeps the contract: on the client library's own engine, by REST,
 and on a real server where QDRANT_URL names one."""
 
 import os
@@ -18,7 +18,6 @@ from tests.contract.index_contract import (
     point,
     vector,
 )
-from tests.support.qdrant_grpc_loopback import QdrantGrpcLoopback
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.worlds import HandClock
 from truespan.core.clock import SystemClock
@@ -28,7 +27,7 @@ from truespan.types.token import Secret
 from truespan.types.vectors import numbers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ocal:UserWarning")
-"""The engine says that it has no payload indexes and is always exact."""
+"""The local engine warns that it has no payload indexes and is always exact."""
 
 
 REAL = os.environ.get("QDRANT_URL", "")
@@ -51,19 +50,9 @@ def over_rest() -> Iterator[QdrantServerIndex]:
 
 
 @pytest.fixture(scope="module")
-def over_grpc() -> Iterator[QdrantServerIndex]:
-    with QdrantGrpcLoopback() as server:
-        options = ServerOptions("http://127.0.0.1:1", grpc=True, grpc_port=server.port)
-        index = QdrantServerIndex(options, SystemClock())
-        yield index
-        index.close()
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["rest", "grpc"])
-def on_a_server(request: pytest.FixtureRequest) -> Iterator[QdrantServerIndex]:
+def on_a_server() -> Iterator[QdrantServerIndex]:
     prefix, key = f"test_{uuid4().hex[:8]}_", Secret(os.environ.get("QDRANT_API_KEY", ""))
-    port = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))
-    options = ServerOptions(REAL, key, prefix=prefix, grpc=request.param, grpc_port=port)
+    options = ServerOptions(REAL, key, prefix=prefix)
     index = QdrantServerIndex(options, SystemClock())
     yield index
     for profile in index.collections():
@@ -83,14 +72,14 @@ class TestLocalMode(IndexContract):
         return in_memory
 
     @pytest.mark.parametrize("floor", [0.0, 0.15, 0.6, 0.9, 1.0])
-    def test_a_cosine_at_the_floor_is_kept_and_the_next_below_is_not(self, index, scope, floor):
+    def test_cosine_at_the_floor_is_kept_and_below_is_not(self, index, scope, floor):
         at = point(scope, 0, leaning(floor))
         below = point(scope, 1, leaning(float32_below(floor) if floor else -1e-6))
         index.upsert(scope, [at, below])
 
         assert found(index, scope, vector(*EAST), floor=floor) == [at.chunk_id]
 
-    def test_a_scan_gives_every_point_once_with_its_vector_bit_for_bit(self, index, scope):
+    def test_scan_yields_each_point_once_with_its_exact_vector(self, index, scope):
         points = [point(scope, n, leaning(sin(n))) for n in range(600)]
         index.upsert(scope, points)
 
@@ -106,24 +95,16 @@ class TestLocalMode(IndexContract):
 
 
 class TestRest(IndexContract):
-    """Behind HTTP: whatever is asked travels as a server would get it, and is kept as there."""
+    """The contract, over REST with a loopback server."""
 
     @pytest.fixture
     def index(self, over_rest: QdrantServerIndex) -> QdrantServerIndex:
         return over_rest
 
 
-class TestGrpc(IndexContract):
-    """By gRPC: every request and answer goes through the other of the two languages."""
-
-    @pytest.fixture
-    def index(self, over_grpc: QdrantServerIndex) -> QdrantServerIndex:
-        return over_grpc
-
-
 @pytest.mark.skipif(not REAL, reason="QDRANT_URL names no server")
 class TestServer(IndexContract):
-    """A real server, with nothing put in other terms."""
+    """The contract, on a real server."""
 
     @pytest.fixture
     def index(self, on_a_server: QdrantServerIndex) -> QdrantServerIndex:

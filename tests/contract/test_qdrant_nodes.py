@@ -1,4 +1,4 @@
-"""Several nodes of a Qdrant cluster: a sick node is passed over, and no write is sent twice."""
+"""Several nodes of a Qdrant cluster: failing nodes are skipped, and no write is sent twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLOW_NAME = "http://slow.invalid:6333"
 
 
 class SteeredClock(SystemClock):
-    """A clock that can be put forward."""
+    """A clock that can be advanced."""
 
     ahead = 0.0
 
@@ -37,7 +37,7 @@ class SteeredClock(SystemClock):
 
 
 def filled(*servers: QdrantLoopback) -> Scope:
-    """Fill nodes, as their cluster would have done."""
+    """Write the same points to all nodes, like a cluster."""
     scope = new_scope()
     for server in servers:
         index = QdrantServerIndex(ServerOptions(server.url), SystemClock())
@@ -63,14 +63,14 @@ def found(index: QdrantServerIndex, scope: Scope) -> int:
 
 @contextmanager
 def hanging() -> Iterator[str]:
-    """Yield the URL of a node that takes requests and never answers."""
+    """Yield the URL of a node that accepts requests and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         yield f"http://127.0.0.1:{silent.getsockname()[1]}"
 
 
 @contextmanager
 def not_accepting() -> Iterator[str]:
-    """Yield the URL of a node with a full queue of connections: the next one waits for ever."""
+    """Yield the URL of a node with a full backlog, which accepts no further connection."""
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):
@@ -94,7 +94,7 @@ def answering(reaction: Reaction) -> Iterator[str]:
 
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Resolve one name never, and others as usual."""
+    """Never finish the resolution of one name."""
     real, released = socket.getaddrinfo, threading.Event()
 
     def look_up(host: str, *rest: Any, **more: Any):
@@ -125,10 +125,10 @@ SICK: list[tuple[Callable[[], AbstractContextManager[str]], str]] = [
 def test_requests_leave_a_sick_node(sick, reason: str) -> None:
     with QdrantLoopback() as alive, sick() as url:
         scope = filled(alive)
-        # The healthy node is named often, so that the sick one has a short share of a long time.
+        # The healthy node is listed often, so that the failing one gets a short share of the time.
         with index_at(url, *[alive.url] * 19, seconds=20) as index:
             assert found(index, scope) == 1
-            # Nothing is sent to the sick node any more, so that a write does not fail either.
+            # The failing node is avoided now, so a write succeeds.
             index.upsert(scope, [point(scope, 2, leaning(0.4))])
             assert found(index, scope) == 2
 
@@ -143,7 +143,7 @@ def test_errors_name_each_node_and_its_failure(sick, reason: str) -> None:
     ):
         index.collections()
     assert f"The index server {url.removeprefix('http://')} {reason}" in str(caught.value)
-    # A reply tells more than a node that cannot be reached, so it stands alone.
+    # A reply says more than an unreachable node, so only the reply is reported.
     both = "The index server 127.0.0.1:9 cannot be reached." in str(caught.value)
     assert both is ("status" not in reason)
 
@@ -158,12 +158,12 @@ def test_sick_node_is_avoided_then_asked_again() -> None:
             before = len(first.asked)
             assert found(index, scope) == 1
             assert len(first.asked) == before
-            # It is well again. While it is avoided, it is asked if all others fail.
+            # The node has recovered. While it is avoided, it is tried last.
             first.fault = None
             second.fault = lambda _: Raw()
             index.collections()
             assert len(first.asked) == before + 1
-            # Some time later it comes before a node that has just failed.
+            # Later it is tried before a node that has just failed.
             clock.ahead = 60.0
             asked = len(second.asked)
             index.collections()
@@ -179,7 +179,7 @@ def test_writes_are_not_sent_to_a_second_node() -> None:
             with pytest.raises(IndexUnavailable, match=f"{second.port} closed the connection"):
                 index.upsert(scope, [point(scope, 3, leaning(0.3))])
             assert first.asked == []
-            # The next request leaves the node that failed.
+            # The next request avoids the failed node.
             before = len(second.asked)
             index.collections()
             assert (len(first.asked), len(second.asked)) == (1, before)
@@ -217,7 +217,7 @@ def test_write_that_was_sent_has_the_whole_time_limit() -> None:
         with index_at(*[server.url] * 20, clock=clock) as index:
             assert found(index, scope) == 1
             server.fault = take_long
-            # A read would have a second and a half.
+            # A read would get 1.5 seconds.
             index.upsert(scope, [point(scope, 2, leaning(0.4))])
             server.fault = None
             assert found(index, scope) == 2
@@ -244,6 +244,3 @@ def test_nodes_that_do_not_fit_together_are_refused() -> None:
         server_targets("http://one:6333, https://two:6333")
     with pytest.raises(InvalidConfiguration, match="index_url must be"):
         server_targets("http://one:6333,")
-    several = ServerOptions("http://127.0.0.1:1,http://127.0.0.1:2", grpc=True)
-    with pytest.raises(InvalidConfiguration, match="need REST"):
-        QdrantServerIndex(several, SystemClock()).collections()

@@ -1,4 +1,4 @@
-"""What a server is asked: filter, threshold, payload, exactness, consistency, ordering, key."""
+"""Requests to a server: filter, threshold, payload, exactness, consistency, ordering, key."""
 
 import math
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def searched(server: QdrantLoopback) -> list[dict[str, Any]]:
 
 
 @proves("search.world-in-request", "search.floor-in-request")
-def test_world_documents_and_floor_are_part_of_the_search_request(index, server):
+def test_search_request_has_world_documents_and_floor(index, server):
     scope = prepared(index).narrow(documents=[4, 2], chapter="One", section="STRASSE")
 
     index.search(scope, vector(*EAST), limit=9, floor=0.3)
@@ -152,7 +152,7 @@ def test_a_scope_without_documents_is_not_even_sent(index, server):
 # Writes and reads
 
 
-def test_a_point_is_sent_with_its_place_and_its_hash_and_never_text(index, server):
+def test_point_is_sent_with_place_and_hash_without_text(index, server):
     scope = prepared(index)
     made = point(scope, 7, vector(*EAST), chapters=("STRASSE", "One"), sections=("Straße",))
 
@@ -219,7 +219,7 @@ def test_many_points_go_in_several_requests(index, server):
 
 
 @proves("repair.conditional")
-def test_a_stale_point_is_compared_and_removed_in_one_step_by_the_server(index, server):
+def test_stale_point_is_compared_and_removed_in_one_request(index, server):
     scope = prepared(index)
     stale = point(scope, 1, vector(*EAST))
 
@@ -257,7 +257,7 @@ def test_reads_are_asked_with_the_consistency_that_was_chosen(server):
     assert all("consistency=majority" in path for path in reads)
 
 
-def test_every_request_that_touches_points_names_the_tenant_first(index, server):
+def test_requests_about_points_name_the_tenant_first(index, server):
     scope = prepared(index)
     made = point(scope, 1, vector(*EAST))
     index.upsert(scope, [made])
@@ -282,7 +282,7 @@ def _filters(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("vector_sent", [["a", "b"], None, [[1.0]], {"x": [1.0]}, [None]])
-def test_a_point_that_makes_no_sense_comes_back_without_what_it_lacks(index, server, vector_sent):
+def test_invalid_point_is_read_without_the_invalid_parts(index, server, vector_sent):
     scope = prepared(index)
     odd = {"id": scope.world, "payload": {"text_hash": 5, "document": "1"}, "vector": vector_sent}
     reply = {"result": {"points": [odd], "next_page_offset": None}, "status": "ok", "time": 0}
@@ -304,7 +304,7 @@ def test_no_compressed_reply_is_asked_for(index, server):
 # The key
 
 
-def test_the_key_goes_with_every_request_and_into_no_representation(server):
+def test_key_is_sent_with_each_request_and_never_shown(server):
     [index] = opened_once(server, key=Secret(KEY))
     scope = prepared(index)
     index.search(scope, vector(*EAST), limit=1, floor=None)
@@ -316,7 +316,7 @@ def test_the_key_goes_with_every_request_and_into_no_representation(server):
 
 @proves("errors.no-secrets")
 @pytest.mark.parametrize("mark", ["\n", "\x00", "é", "\u2028"])
-def test_a_key_that_cannot_be_sent_is_a_wrong_setting_and_is_not_repeated(server, mark):
+def test_key_that_cannot_be_sent_is_refused_without_quoting(server, mark):
     [index] = opened_once(server, key=Secret(f"{KEY}{mark}{KEY}"))
 
     with pytest.raises(InvalidConfiguration) as caught:
@@ -343,7 +343,7 @@ def test_threads_may_share_one_index(index, server):
     assert index.count(scope) == 20
 
 
-def test_a_write_that_was_taken_and_not_carried_out_is_not_done(index, server):
+def test_accepted_write_that_is_not_completed_is_an_error(index, server):
     scope = prepared(index)
     reply = {"result": {"operation_id": 1, "status": "acknowledged"}, "status": "ok", "time": 0}
     server.fault = lambda _: Answer(content=reply)

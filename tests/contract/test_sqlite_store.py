@@ -1,8 +1,7 @@
-"""The trusted store: what its file promises by itself."""
+"""The store on SQLite: the contract of every store, and tests of its file."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -11,27 +10,27 @@ from pathlib import Path
 
 import apsw
 import pytest
-from msgspec.structs import asdict
 
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import WORDS, HandClock, place, sqlite_store
+from tests.support.worlds import HandClock, place, sqlite_store
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
+    LibraryTooOld,
     StorageFull,
     StoreBusy,
     StoreDamaged,
+    TruespanError,
 )
-from truespan.store.migrations import load_migrations
+from truespan.store import migrations
+from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.answer import Usage
 from truespan.types.chunk import QueryEntry
 from truespan.types.decision import AnswerMode
-from truespan.types.ids import hash_text
-from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.scope import OWNER
 from truespan.types.vectors import Vector
 
@@ -49,13 +48,50 @@ def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None
     assert here.sql("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_library_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+@proves("store.schema-versions")
+@pytest.mark.parametrize(
+    ("version", "error", "advice"),
+    [(999, LibraryTooNew, "Update Truespan"), (23, LibraryTooOld, "ingest the sources again")],
+)
+def test_library_of_an_unknown_schema_is_refused_unchanged(
+    tmp_path: Path, version: int, error: type[TruespanError], advice: str
+) -> None:
     here = place(tmp_path)
-    here.sql("PRAGMA user_version = 999")
+    here.sql(f"PRAGMA user_version = {version}")
     here.library.close()
+    before = (tmp_path / "store.db").read_bytes()
 
-    with pytest.raises(LibraryTooNew):
+    with pytest.raises(error) as refusal:
         sqlite_store(tmp_path / "store.db", HandClock())
+
+    assert advice in refusal.value.advice
+    assert (tmp_path / "store.db").read_bytes() == before
+
+
+@proves("store.schema-versions")
+def test_migration_is_applied_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = place(tmp_path)
+    text = story(30)
+    here.world(a__txt=text)
+    here.library.close()
+    path = tmp_path / "9999_next.sql"
+    scripts = [*migrations._list_scripts("sqlite"), path]
+    monkeypatch.setattr(migrations, "_list_scripts", lambda _engine: scripts)
+
+    path.write_text("CREATE TABLE extra (x INTEGER) STRICT; SELECT missing FROM extra;")
+    with pytest.raises(apsw.SQLError):
+        place(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (OLDEST_VERSION,)
+        assert not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extra'").fetchall()
+    path.write_text("ALTER TABLE documents ADD COLUMN extra TEXT;")
+    migrated = place(tmp_path)
+
+    assert migrated.sql("PRAGMA user_version") == [(9999,)]
+    assert migrated.sql("SELECT extra FROM documents") == [(None,)]
+    assert migrated.library.world("world").documents.text("1") == text
 
 
 def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
@@ -86,7 +122,7 @@ def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     ]
 
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0, 0]
-    assert place(tmp_path).sql("PRAGMA user_version") == [(len(load_migrations("sqlite")),)]
+    assert place(tmp_path).sql("PRAGMA user_version") == [(newest_version("sqlite"),)]
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
@@ -99,7 +135,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
 
 
 @proves("store.disk-reserve")
-def test_free_space_below_the_reserve_refuses_writes_and_keeps_reading(tmp_path: Path) -> None:
+def test_low_disk_space_refuses_writes_but_not_reads(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The harbour light.")
     here.library.close()
@@ -164,43 +200,6 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     assert here.sql("SELECT count(*) FROM query_cache") == [(1,)]
 
 
-def test_library_of_an_earlier_schema_keeps_its_content(tmp_path: Path) -> None:
-    older = apsw.Connection(str(tmp_path / "store.db"))
-    for number, (_, script) in enumerate(load_migrations("sqlite")[:2], 1):
-        older.execute(script)
-        older.execute(f"PRAGMA user_version = {number}")
-    older.execute(
-        """INSERT INTO worlds VALUES (1, '6f1d3c1e-5b0e-4d0a-9d7c-7a1c54b6e0a1', 'old', 1, 2, 0, 0);
-           INSERT INTO documents VALUES (1, 1, 1, 'book-1', 2, 0, NULL);
-           INSERT INTO readers VALUES (1, 1, 'ann', 1);
-           INSERT INTO positions VALUES (1, 1, 1, 0, 0)"""
-    )
-    older.execute(
-        "INSERT INTO generations VALUES (1, 1, ?, ?, 0)", (WORDS.id, json.dumps(asdict(WORDS)))
-    )
-    text = "Nobody waved. " * 2000
-    older.execute(
-        """INSERT INTO revisions (key, document, number, state, name, path, kind, title, language,
-             language_declared, version, chunking, source_hash, recipe, text, text_hash, characters,
-             sentences, created_at)
-           VALUES (1, 1, 1, 'active', 'a.txt', '/a.txt', 'book', 'A', 'en', 0, '1.0', 'sentences',
-             'h', 'r', ?, ?, ?, 1, 0)""",
-        (text, hash_text(text), len(text)),
-    )
-    older.close()
-
-    here = place(tmp_path)
-    world = here.library.world("old")
-
-    assert here.sql("PRAGMA user_version") == [(len(load_migrations("sqlite")),)]
-    assert world.documents.text("1") == text
-    assert [(one.name, one.title, one.origin) for one in world.documents.list()] == [
-        ("a.txt", "A", "")
-    ]
-    [position] = here.store.positions(here.scope(world), "ann")
-    assert position.chunking == STANDARD_CHUNKING["sentences"]
-
-
 def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
     here = place(tmp_path, store="sqlite")
     world = here.library.create_world("world")
@@ -213,7 +212,7 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
         compiled.append(names[0])
         return apsw.SQLITE_OK
 
-    # SQLite asks for leave while it compiles a statement.
+    # SQLite calls the authorizer while it compiles a statement.
     here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
     for ask in (world, reader):
         ask.retrieve("who lit the lamp?", mode="auto")
@@ -240,9 +239,9 @@ def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
     assert len(here.sql("SELECT * FROM job_documents")) == 4 * len(files)
 
 
-def test_a_row_with_too_few_cells_is_refused_beside_one_with_too_many(tmp_path: Path) -> None:
+def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
     here = place(tmp_path)
-    # Eight rows make one statement, with as many cells as it needs.
+    # Eight rows are one statement, with the expected number of cells.
     rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]
     with (
         pytest.raises(ValueError, match="2 cells"),
@@ -252,18 +251,18 @@ def test_a_row_with_too_few_cells_is_refused_beside_one_with_too_many(tmp_path: 
 
 
 class TestContract(StoreContract):
-    """The suite that every store passes, on SQLite."""
+    """Part 1 of the contract, on SQLite."""
 
     kind = "sqlite"
 
 
 class TestRecords(RecordsContract):
-    """What a store keeps beside documents, on SQLite."""
+    """Part 2 of the contract, on SQLite."""
 
     kind = "sqlite"
 
 
 class TestShares(SharesContract):
-    """Jobs that are done in shares, on SQLite."""
+    """Part 3 of the contract, on SQLite."""
 
     kind = "sqlite"

@@ -1,4 +1,4 @@
-"""Tokens as the store keeps them, and the engine that makes and tells them."""
+"""Access tokens: creation, storage and verification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +26,6 @@ from truespan.errors import (
     Unauthorized,
     WorldNotFound,
 )
-from truespan.store.migrations import load_migrations
 from truespan.store.transfer.snapshot import FileSnapshots, prepare_snapshot
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Verb
@@ -43,7 +41,7 @@ def here(tmp_path: Path) -> Place:
 
 
 def opened_by(here: Place, text: str) -> Library:
-    """Return the library as a door gives it to whoever holds a token."""
+    """Return the library with the rights of a token."""
     return Library(here.library._components, here.library.authenticate(text))
 
 
@@ -64,7 +62,7 @@ def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
     assert (made[2].readers, made[2].verbs) == (frozenset({"ada", "bob"}), {Verb.FOLLOW})
 
 
-def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) -> None:
+def test_token_allows_exactly_its_rights(here: Place) -> None:
     _, secret = here.library.tokens.create("reading", worlds=["one"])
     held = opened_by(here, secret.reveal())
 
@@ -129,7 +127,7 @@ def test_a_library_that_is_narrower_than_its_token_stays_so(here: Place) -> None
 
 
 def wrong(here: Place) -> dict[str, Any]:
-    """Return texts that open nothing, by what is wrong with them."""
+    """Return invalid tokens, by their fault."""
     tokens = here.library.tokens
     _, good = tokens.create("good", worlds=["one"])
     _, other = tokens.create("other", worlds=["one"])
@@ -170,7 +168,7 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(here: Place) -> N
     assert set(answers.values()) == {answers["unknown"]}
 
 
-def test_a_token_is_valid_until_it_expires_and_not_at_that_moment(here: Place) -> None:
+def test_token_is_valid_until_the_moment_it_expires(here: Place) -> None:
     _, secret = here.library.tokens.create("short", worlds=["one"], expires_in=10)
     here.clock.time += 9.99
     here.library.authenticate(secret.reveal())
@@ -295,7 +293,7 @@ def test_a_world_that_is_not_there_makes_no_token(here: Place) -> None:
     assert here.library.tokens.list() == []
 
 
-def test_the_secret_is_in_no_file_no_record_no_log_and_no_error(
+def test_secret_is_in_no_file_record_log_or_error(
     here: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -358,16 +356,3 @@ def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
     assert restored.library.tokens.list() == []
     assert restored.sql("SELECT count(*) FROM token_worlds") == [(0,)]
     assert len(here.library.tokens.list()) == 1
-
-
-def test_a_library_from_before_tokens_gets_them_with_its_next_opening(tmp_path: Path) -> None:
-    connection = apsw.Connection(str(tmp_path / "store.db"))
-    for number, (_, step) in enumerate(load_migrations("sqlite")[:8], start=1):
-        connection.execute(step)
-        connection.execute(f"PRAGMA user_version = {number}")
-    connection.execute("INSERT INTO worlds (id, name, created_at) VALUES ('w', 'one', 0.0)")
-    connection.close()
-
-    here = place(tmp_path)
-    _, secret = here.library.tokens.create("app", worlds=["one"])
-    assert here.library.authenticate(secret.reveal()).may(Verb.READ, WorldId("w"))

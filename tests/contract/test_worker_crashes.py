@@ -1,4 +1,4 @@
-"""Workers that are killed under load, and told to stop: real processes on a real PostgreSQL."""
+"""Workers that are killed or stopped under load: real processes on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT = 90.0
 
 
 class Toiler:
-    """A worker in a process of its own, and what it has said."""
+    """A worker process and its output."""
 
     def __init__(self, chorus: Chorus) -> None:
         self._chorus = chorus
@@ -48,7 +48,7 @@ class Toiler:
                 self._chorus.news.notify_all()
 
     def heard(self, word: str, times: int = 1) -> bool:
-        """Wait until it has said a word so often; False when it ended before."""
+        """Wait until a word was printed `times` times; False if the process ended before."""
         with self._chorus.news:
             self._chorus.news.wait_for(
                 lambda: self.said.count(word) >= times or "end" in self.said, timeout=WAIT
@@ -66,7 +66,7 @@ class Toiler:
 
 
 class Chorus:
-    """All workers of a library, in the order in which they speak."""
+    """All workers of a library, with their output in order."""
 
     def __init__(self, folder: Path, database: Database) -> None:
         self.arguments = (str(folder), database.url.reveal())
@@ -79,20 +79,20 @@ class Chorus:
         return self.started[-1]
 
     def next_at_work(self, since: int, batches: int) -> Toiler:
-        """Return whoever of the living spoke last, once so many batches were begun since then."""
+        """Return the live worker with the latest output, after a number of further batches."""
         with self.news:
             told = self.news.wait_for(lambda: len(self._at_work(since)) >= batches, timeout=WAIT)
             assert told, "nobody works"
             return self._at_work(since)[-1]
 
     def together_at_work(self, workers: int) -> None:
-        """Wait until so many have each embedded something."""
+        """Wait until a number of workers have each embedded a batch."""
         with self.news:
             told = self.news.wait_for(lambda: len(set(self._at_work(0))) >= workers, timeout=WAIT)
         assert told, "nobody works"
 
     def batches(self) -> int:
-        """Return how many batches were begun with, by whoever did."""
+        """Return the number of batches begun by all workers."""
         return sum(one.said.count("batch") for one in self.started)
 
     def _at_work(self, since: int) -> list[Toiler]:
@@ -116,7 +116,7 @@ def database() -> Database:
 @pytest.fixture
 def opened(tmp_path: Path, database: Database) -> Iterator[Library]:
     with library(tmp_path / "library", database.url) as made:
-        # Whoever finds an empty index marks all chunks as pending, also those of the others.
+        # A worker that finds an empty index marks all chunks as pending.
         made.create_world("first").ingest(written(tmp_path, "first.txt", 3))
         yield made
         made._components.index.retire()  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ def written(folder: Path, name: str, sentences: int = 60) -> Path:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Look again and again, for as long as a busy machine may need."""
+    """Poll until a condition holds, with a timeout for a busy machine."""
     pause = threading.Event()
     for _ in range(int(WAIT * 10)):
         if condition():
@@ -146,7 +146,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_every_document_is_embedded_once_whoever_is_killed(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
-    """Documents keep coming, and workers die while they embed, at batches that chance chose."""
+    """Workers are killed at random batches while documents are added."""
     worlds = [opened.create_world(f"world {number}") for number in range(WORLDS)]
     jobs: list[tuple[World, str]] = []
     chance = random.Random(7)
@@ -177,10 +177,10 @@ def test_every_document_is_embedded_once_whoever_is_killed(
     assert orders(database) == 0
 
 
-def test_a_folder_is_spread_over_workers_and_nothing_is_lost_or_done_twice(
+def test_folder_is_shared_by_workers_without_loss_or_repetition(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
-    """One job of many documents, whose workers die while they embed, one after the other."""
+    """One job of many documents, whose workers are killed one after another."""
     world, folder, chance = opened.create_world("world"), tmp_path / "books", random.Random(11)
     for number in range(DOCUMENTS):
         written(folder, f"{number:02}.txt", 80 + number)
@@ -206,7 +206,7 @@ def test_a_folder_is_spread_over_workers_and_nothing_is_lost_or_done_twice(
     assert sorted(one.name for one in world.jobs.documents(job)) == names
     assert all(one.embedded == one.chunks > 0 for one in documents)
     assert points_of(opened, world) == sum(one.chunks for one in documents)
-    # Each batch was paid for once, but for those that were under way when somebody was killed.
+    # Each batch was embedded once, except those in progress at a kill.
     assert chorus.batches() <= sum(-(-one.chunks // 2) for one in documents) + KILLS // 2
     assert list(opened.doctor().all_items()) == []
     assert orders(database) == 0
@@ -232,7 +232,7 @@ def orders(database: Database) -> int:
     return rows[0][0]
 
 
-def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(
+def test_stopped_worker_leaves_its_job_to_the_next(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
@@ -249,13 +249,13 @@ def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(
     after = chorus.start()
     until(lambda: is_done(world, job.id))
     after.end(signal.SIGTERM)
-    # What the first one embedded was kept.
+    # The vectors of the first worker were kept.
     assert 0 < after.said.count("batch") <= batches(world) - before + 1
     assert [one.embedded == one.chunks for one in world.documents.list()] == [True]
 
 
 def batches(world: World) -> int:
-    """Return how many batches of two the world's texts make."""
+    """Return the number of batches of two for the texts of the world."""
     return -(-world.documents.list()[0].chunks // 2)
 
 

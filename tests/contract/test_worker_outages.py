@@ -1,4 +1,4 @@
-"""Workers whose database goes away under them, and a worker that does several jobs at a time."""
+"""Workers during outages of the database, and a worker with several concurrent jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_workers_go_on_when_their_database_comes_back(
             for number in range(3)
         ]
     workers = [chorus.start() for _ in range(2)]
-    # Each is at work at a document when the server ends.
+    # Each worker is busy with a document when the server stops.
     assert all(one.heard("batch", 2) for one in workers)
     crashed(database.server)
 
@@ -73,10 +73,10 @@ def test_worker_waits_for_database_and_can_be_stopped(database: Database, chorus
     assert worker.end(signal.SIGTERM) == 0
 
 
-def test_a_visit_of_the_doctor_whose_worker_is_killed_is_ended_by_the_next(
+def test_doctor_run_of_a_killed_worker_is_ended_by_the_next(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
-    """It has everything to embed again, and is killed while it does."""
+    """The doctor embeds everything again, and is killed meanwhile."""
     with library(tmp_path / "library", database.url) as opened:
         world = opened.create_world("world")
         world.ingest(written(tmp_path / "texts", "long.txt", 800))
@@ -103,13 +103,13 @@ def signs_of_life(database: Database) -> int:
         return rows.fetchall()[0][0]
 
 
-def test_one_worker_does_as_many_jobs_at_a_time_as_it_is_told_to(tmp_path: Path) -> None:
+def test_worker_runs_the_configured_number_of_jobs(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:
         worlds = [opened.create_world(f"world {number}") for number in range(3)]
         jobs = [submitted(world) for world in worlds]
-        # Nobody gets past this unless all three are under way at once.
+        # A barrier for three concurrent jobs.
         together = threading.Barrier(len(jobs), timeout=WAIT)
         first = threading.local()
 
@@ -132,12 +132,12 @@ def test_one_worker_does_as_many_jobs_at_a_time_as_it_is_told_to(tmp_path: Path)
         opened.close()
 
 
-def test_several_jobs_of_one_world_at_a_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_jobs_of_one_world_are_independent(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:
         world = opened.create_world("world")
-        # Whoever finds an empty index marks all chunks as pending, also those of the others.
+        # A worker that finds an empty index marks all chunks as pending.
         submitted(world, "first.txt")
         opened.work(once=True)
         jobs = [submitted(world, f"{number}.txt") for number in range(6)]
@@ -154,7 +154,7 @@ def test_several_jobs_of_one_world_at_a_time_do_not_disturb_each_other(tmp_path:
 
 @contextmanager
 def at_work(opened: Library, concurrency: int = 1) -> Iterator[threading.Thread]:
-    """Have a worker in this process, and see to it that it leaves as it is told to."""
+    """Run a worker in this process, and stop it at the end."""
     stop = threading.Event()
     thread = threading.Thread(
         target=lambda: opened.work(concurrency=concurrency, stopping=stop.is_set), daemon=True
@@ -169,7 +169,7 @@ def at_work(opened: Library, concurrency: int = 1) -> Iterator[threading.Thread]
 
 
 def seconds_alive(database: Database, since: str) -> float:
-    """Return for how long after a moment of the server's a worker gave signs of life."""
+    """Return the seconds from a time of the server to the latest heartbeat."""
     with database.admin() as admin:
         rows = admin.execute(
             """SELECT extract(epoch FROM max(last_heartbeat) - %s::timestamptz)::float8
@@ -185,7 +185,7 @@ def server_time(database: Database) -> str:
 
 
 def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: Database) -> None:
-    """It is within one long step all the time; then it has to do two jobs at once, as before."""
+    """It spends the outage in one long step, and then runs two jobs at once as before."""
     works = Works(tmp_path / "library")
     works.database, works.embedder = database, WordEmbedder(limits=FEW)
     opened = works.open(timeout_seconds=5.0)
@@ -201,13 +201,13 @@ def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: 
         job = submitted(world)
         with at_work(opened, concurrency=2) as thread:
             assert begun.wait(WAIT)
-            # A server that crashes forgets the last moment, in which nobody may have registered.
+            # A crashing server loses its last transactions, which must not be registrations.
             before = server_time(database)
             until(lambda: seconds_alive(database, before) > 1.0)
             crashed(database.server)
             works.database = Database(begun_again(database.server), database.name)
             since = server_time(works.database)
-            # Longer than it takes to be taken for gone; nobody puts back what it is at.
+            # Longer than the stall timeout; its job is not requeued.
             until(lambda: seconds_alive(works.database, since) > 5.0)
             assert [(one, state) for one, state, *_ in works.orders()] == [(job.id, "doing")]
 
@@ -231,10 +231,10 @@ def test_busy_worker_recovers_after_a_database_outage(tmp_path: Path, database: 
             one.close()
 
 
-def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
+def test_worker_taken_for_dead_continues_when_it_returns(
     tmp_path: Path, database: Database, chorus: Chorus
 ) -> None:
-    """It sleeps, as a machine that is closed does, until another has struck it off."""
+    """It sleeps, like a suspended machine, until another worker unregisters it."""
     asleep = chorus.start()
     until(lambda: signs_of_life(database) == 1)
     asleep.process.send_signal(signal.SIGSTOP)
@@ -257,7 +257,7 @@ def test_a_worker_that_others_took_to_be_gone_goes_on_when_it_comes_back(
         opened._components.index.retire()  # type: ignore[attr-defined]
 
 
-def test_a_worker_that_is_struck_off_while_it_works_registers_again(tmp_path: Path) -> None:
+def test_unregistered_worker_registers_again(tmp_path: Path) -> None:
     works = Works(tmp_path / "library")
     opened = works.open()
     try:
@@ -292,7 +292,7 @@ def test_an_outage_is_told_of_once(
         until(lambda: signs_of_life(database) == 1)
         crashed(database.server)
         until(lambda: told() > 0)
-        # It looks about ten times between two tries.
+        # It polls about ten times between two attempts.
         since = len(looks)
         until(lambda: len(looks) > since + 50)
         stop.set()
@@ -302,7 +302,7 @@ def test_an_outage_is_told_of_once(
 
 
 def test_several_at_a_time_leave_no_share_of_a_folder_behind(tmp_path: Path) -> None:
-    """While a folder is being spread there is nothing else to begin with; there is afterwards."""
+    """While shares are added, no other order can start; afterwards one can."""
     works = Works(tmp_path / "library")
     opened = works.open()
     try:

@@ -35,7 +35,6 @@ def options() -> Iterator[ServerOptions]:
     made = ServerOptions(
         address("QDRANT_URL"),
         Secret(os.environ.get("QDRANT_API_KEY", "")),
-        grpc_port=int(os.environ.get("QDRANT_GRPC_PORT", "6334")),
         prefix=f"test_{uuid4().hex[:8]}_",
         timeout_seconds=30,
     )
@@ -46,13 +45,8 @@ def options() -> Iterator[ServerOptions]:
     index.close()
 
 
-def test_rest_and_grpc_answer_like_brute_force(options: ServerOptions, tmp_path: Path) -> None:
-    servers = {
-        "REST": options,
-        "gRPC": replace(options, grpc=True, prefix=options.prefix + "grpc_"),
-    }
-
-    assert agree(tmp_path, queries=QUERIES, servers=servers) == []
+def test_server_answers_like_brute_force(options: ServerOptions, tmp_path: Path) -> None:
+    assert agree(tmp_path, queries=QUERIES, servers={"REST": options}) == []
 
 
 def test_requests_after_idle_connections_succeed(options: ServerOptions) -> None:

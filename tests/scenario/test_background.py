@@ -1,4 +1,4 @@
-"""Uploads and background jobs when processes are killed, race, or what they brought is deleted."""
+"""Uploads and background jobs with killed and concurrent processes, and deletions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from truespan.types.vectors import Vector
 from truespan.wiring import open_library
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
-"""The first ones, in which an upload becomes a job, and some of those that every job has."""
+"""The first steps, in which an upload becomes a job, and some steps of every job."""
 TALE = " ".join(f"Sentence {count} tells of the harbour by night." for count in range(60))
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a library; what is handed over lies beside it."""
+    """A folder for a library, with the files to upload beside it."""
     (tmp_path / "tale.txt").write_text(TALE)
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
@@ -62,7 +62,7 @@ def arguments(folder: Path, world: World, action: str, step: int) -> list[str]:
 
 
 @proves("ingest.durability-order", "ingest.no-duplicates")
-def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Path) -> None:
+def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
     told, ended = 0, False
     with opened(home) as made:
         for step in STEPS:
@@ -77,7 +77,7 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
             assert [job.state for job in jobs] == [JobState.DONE] * len(jobs)
             assert uploads(home) == []
             if not jobs:
-                # It was killed before anybody was told that the upload is there.
+                # The process was killed before it reported the upload.
                 assert world.documents.list() == []
                 continue
             told += 1
@@ -94,7 +94,7 @@ def test_an_upload_killed_at_any_step_is_carried_in_by_the_next_server(home: Pat
 
 
 def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str:
-    """Make the job of an upload whose process went away before it began."""
+    """Create the job of an upload whose process died before it began."""
     parts, scope = made._components, world.access.scope()
     assert parts.uploads is not None
     assert scope is not None
@@ -105,7 +105,7 @@ def left_behind(made: Library, world: World, name: str, text: str = TALE) -> str
 
 
 @proves("store.second-process")
-def test_of_several_servers_that_start_at_once_one_takes_each_job(home: Path) -> None:
+def test_each_job_is_taken_by_one_of_several_servers(home: Path) -> None:
     with opened(home) as made:
         world = made.world("world", create=True)
         world.ingest(home.parent / "tale.txt")
@@ -140,7 +140,7 @@ def vectors(made: Library) -> list[Vector]:
 
 
 def uploaded_twice(made: Library) -> tuple[World, str]:
-    """Upload a document, and once more with a provider that refuses, so that the file is kept."""
+    """Upload a document twice, the second time with a failing provider, which keeps the file."""
     first, second = rare_text("first"), rare_text("second")
     world = made.create_world("world")
     world.submit_uploads([Upload("secret.txt", first.encode())])
@@ -172,7 +172,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         assert (receipt.uploads.files, receipt.erased) == (1, True)
         assert traces(home, text, own) == []
         assert "secret" not in str([path.read_bytes() for path in uploads(home)])
-        # What was handed over with it is not lost.
+        # The upload is not lost.
         job = world.submit_resume(world.jobs.list()[0].id)
         waited(made)
         assert world.jobs.get(job.id).state is JobState.DONE
@@ -182,11 +182,11 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path) -> None:
+def test_erasure_check_finds_an_upload_that_is_left(home: Path) -> None:
     with opened(home) as made:
         world, _ = uploaded_twice(made)
         first = rare_text("first")
-        # The very same text waits under another name, and is not in the store yet.
+        # The same text is waiting under another name, and is not in the store yet.
         left_behind(made, world, "copy.txt", first)
 
         receipt = world.documents.delete("secret.txt")
@@ -197,7 +197,7 @@ def test_a_look_through_the_files_finds_an_upload_that_is_still_kept(home: Path)
 
 
 @proves("upkeep.deletion-complete")
-def test_no_byte_of_what_was_uploaded_to_a_deleted_world_is_left(home: Path) -> None:
+def test_deleted_world_leaves_no_byte_of_its_uploads(home: Path) -> None:
     with opened(home) as made:
         _, text = uploaded_twice(made)
         own = vectors(made)
@@ -211,9 +211,7 @@ def test_no_byte_of_what_was_uploaded_to_a_deleted_world_is_left(home: Path) -> 
 
 
 @proves("upkeep.backup-restores")
-def test_uploads_are_not_in_a_backup_and_their_jobs_are_interrupted_there(
-    home: Path, tmp_path: Path
-) -> None:
+def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: Path) -> None:
     text = rare_text("not in a backup")
     with open_library(home, create=True, embedder=WordEmbedder(), counter=WordCounter()) as made:
         world = made.create_world("world")

@@ -1,4 +1,4 @@
-"""Backups: one file that gives the same library back, or a clear refusal, and nothing between."""
+"""Backups: a restore gives the same library, or is refused as a whole."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_flipped_byte_is_noticed_or_changes_nothing(backup: Path, tmp_path
 
 
 def forged(path: Path, backup: Path, **changes: object) -> Path:
-    """Write a backup with a manifest of one's own, sealed as a real one is."""
+    """Write a backup with a changed manifest and a valid digest."""
     sound = truespan.verify_backup(backup)
     with zipfile.ZipFile(backup) as archive:
         members = {one.name: archive.read(one.name) for one in sound.members}
@@ -138,9 +138,7 @@ def test_an_archive_of_somebody_else_is_refused(backup: Path, tmp_path: Path) ->
 
 
 @proves("upkeep.backup-restores")
-def test_a_member_that_was_exchanged_in_a_sound_archive_is_refused(
-    backup: Path, tmp_path: Path
-) -> None:
+def test_exchanged_member_of_an_archive_is_refused(backup: Path, tmp_path: Path) -> None:
     sound = truespan.verify_backup(backup)
     other = tmp_path / "other"
     other.write_bytes(bytes(sound.members[0].size))
@@ -186,9 +184,7 @@ def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_pa
 
 
 @proves("upkeep.backup-restores")
-def test_a_backup_taken_while_others_write_is_one_state_of_the_library(
-    source: Path, tmp_path: Path
-) -> None:
+def test_backup_during_writes_is_one_state_of_the_library(source: Path, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("A text that is on its way. It is not there yet.")
     with opened(source) as library, opened(source) as other:
         scope = other.world("other").access.scope()

@@ -1,4 +1,4 @@
-"""Backups in both columns: of a library in a folder or in PostgreSQL, and one kind of file."""
+"""Backups of libraries on SQLite and on PostgreSQL, with one file format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from truespan.wiring import open_library
 from truespan.wiring.storage import restore_library
 
 MADE: dict[str, Path] = {}
-"""The library of each column that is backed up; it is only read."""
+"""The library of each store that is backed up; it is only read."""
 STRIDE = {"sqlite": in_test_or_prove(2, 1), "postgres": 3}
-"""Of the steps that processes are killed at; those among rows have a test of their own."""
+"""Some of the steps at which processes are killed; those among rows have their own test."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +47,7 @@ def backup(source: Path, tmp_path: Path) -> Path:
 
 
 def held(folder: Path) -> set[str]:
-    """Return what lies in and beside a place to restore into, but for what it began with."""
+    """Return the new files in and beside a folder to restore into."""
     found = {path.relative_to(folder.parent).as_posix() for path in folder.parent.rglob("*")}
     return found - {"library.backup", "again", "again/url", "again/truespan.toml"}
 
@@ -133,7 +133,7 @@ def test_keys_and_settings_are_in_a_backup_only_if_asked_for(source: Path, tmp_p
     again = home(tmp_path / "again")
     restore_library(tmp_path / "all", again)
     assert (again / "usage.key").read_bytes().startswith(b"a secret")
-    # Settings that name a server, or that are not the first in their place, are laid aside.
+    # Settings that name a server, or that would replace others, are set aside.
     name = "truespan.toml.restored" if on_server() else "truespan.toml"
     assert (again / name).read_text().startswith(FIGURES)
     assert (tmp_path / "all").stat().st_mode & 0o077 == 0

@@ -68,7 +68,7 @@ def named(folder: Path, database: Database, more: str = "") -> Path:
 
 
 def rows_in(database: Database) -> int:
-    """Count all rows of all tables, whoever's they are."""
+    """Count the rows of all tables."""
     with database.admin() as admin:
         tables = admin.execute(
             """SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
@@ -82,7 +82,7 @@ def rows_in(database: Database) -> int:
 
 
 def left_in(folder: Path) -> set[str]:
-    """Return what lies in a folder beside its settings."""
+    """Return the files in a folder, without its settings."""
     return {path.name for path in folder.rglob("*")} - {"url", "truespan.toml"}
 
 
@@ -116,7 +116,7 @@ def test_moving_to_a_server_and_back_keeps_every_answer(
 
 
 class Meanwhile:
-    """Rows of a store that others change as soon as the first of them was read."""
+    """Rows of a store that is changed after the first row was read."""
 
     def __init__(self, rows: StoreRows, change: Callable[[], None]) -> None:
         self._rows = rows
@@ -134,7 +134,7 @@ class Meanwhile:
 
 
 def meanwhile(library: Library, change: Callable[[], None]) -> BackupWriter:
-    """Return who backs a library up while it is changed."""
+    """Return a backup writer during whose work the library is changed."""
     deferred: Any = library._components.backups
     store = cast("ServerSnapshots", deferred.store)
     backups = cast("BackupWriter", deferred._made)
@@ -175,7 +175,7 @@ def test_write_during_a_backup_is_in_the_next_one(backup: Path, many: Path, tmp_
 
 
 @proves("upkeep.backup-restores")
-def test_a_transaction_that_is_not_committed_is_not_in_a_backup(
+def test_uncommitted_transaction_is_not_in_a_backup(
     backup: Path, many: Path, database: Database, tmp_path: Path
 ) -> None:
     restore_library(backup, many)
@@ -214,7 +214,7 @@ def test_killed_restore_leaves_no_rows_and_can_be_repeated(
 
 @contextmanager
 def stopped_at(call: int, name: str, file: str) -> Iterator[None]:
-    """Press Ctrl-C just before the n-th call of a function."""
+    """Interrupt just before the n-th call of a function."""
     left = call
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -245,7 +245,7 @@ STOPS = [
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize(("call", "name", "file"), STOPS)
-def test_a_restore_that_is_interrupted_leaves_neither_rows_nor_files(
+def test_interrupted_restore_leaves_no_rows_and_no_files(
     backup: Path, many: Path, database: Database, call: int, name: str, file: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt), stopped_at(call, name, file):
@@ -257,7 +257,7 @@ def test_a_restore_that_is_interrupted_leaves_neither_rows_nor_files(
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("call", [1, 40])
-def test_a_backup_that_is_interrupted_leaves_nothing_and_the_store_goes_on(
+def test_interrupted_backup_leaves_nothing_behind(
     backup: Path, many: Path, tmp_path: Path, call: int
 ) -> None:
     restore_library(backup, many)
@@ -271,7 +271,7 @@ def test_a_backup_that_is_interrupted_leaves_nothing_and_the_store_goes_on(
 
 
 def changed(backup: Path, path: Path, *statements: str) -> Path:
-    """Write a backup whose store was changed, sealed as a real one is."""
+    """Write a backup with a changed store and valid digests."""
     sound, parts = truespan.verify_backup(backup), {}
     with zipfile.ZipFile(backup) as archive:
         for number, member in enumerate(sound.members):
@@ -293,7 +293,7 @@ def changed(backup: Path, path: Path, *statements: str) -> Path:
 OTHER = "(SELECT max(world_id) FROM worlds)"
 FIRST = f"""(SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
     WHERE d.number = 1 AND d.world_id <> {OTHER})"""
-"""What has a namesake in the other world: its number alone would lead there."""
+"""Rows with the same number in another world."""
 FOREIGN = {
     "states": f"""UPDATE states SET world_id = {OTHER} WHERE revision IN {FIRST}
         AND position > (SELECT max(position) FROM states WHERE world_id = {OTHER})""",
@@ -309,7 +309,7 @@ FOREIGN = {
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("what", FOREIGN)
-def test_rows_of_one_world_are_never_taken_for_those_of_another(
+def test_backup_keeps_rows_of_worlds_apart(
     backup: Path, many: Path, database: Database, tmp_path: Path, what: str
 ) -> None:
     forged = changed(backup, tmp_path / "forged", FOREIGN[what])
@@ -323,7 +323,7 @@ def test_rows_of_one_world_are_never_taken_for_those_of_another(
 
 @proves("upkeep.backup-restores")
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_in_the_way_is_not_replaced_and_nothing_is_taken(
+def test_existing_file_is_not_replaced_by_a_backup(
     source: Path, backup: Path, many: Path, database: Database, kind: str
 ) -> None:
     name = next(name for name in images(source) if "img_" in name)
@@ -360,9 +360,7 @@ def test_settings_naming_a_server_are_set_aside_on_restore(
 
 
 @proves("upkeep.backup-restores")
-def test_a_store_that_is_not_prepared_or_in_use_is_told_and_left_as_it_is(
-    backup: Path, tmp_path: Path
-) -> None:
+def test_restore_refuses_an_unprepared_or_used_store(backup: Path, tmp_path: Path) -> None:
     bare = fresh_database(prepared=False)
     with pytest.raises(StoreOutdated):
         truespan.restore(backup, named(tmp_path / "bare", bare))

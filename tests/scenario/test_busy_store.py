@@ -1,4 +1,4 @@
-"""Requests that read do not wait for other writers only to write a cache, a mark or a log."""
+"""Reading requests do not wait for writers just to write a cache, a mark or a log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def here(tmp_path: Path) -> Place:
 
 @contextmanager
 def writing_elsewhere(here: Place) -> Iterator[None]:
-    """Hold the write lock as another process would."""
+    """Hold the write lock like another process."""
     with closing(apsw.Connection(str(here.folder / "store.db"))) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -33,7 +33,7 @@ def writing_elsewhere(here: Place) -> Iterator[None]:
 
 
 def waits_of(here: Place, request: Callable[[], Any]) -> list[int]:
-    """Return for how many milliseconds each write of a request would have waited for the lock."""
+    """Return the maximum milliseconds that each write of a request waits for the lock."""
     database = here.store._db
     assert isinstance(database, SqliteDatabase)
     connection, waits = database.connection, list[int]()
@@ -63,7 +63,7 @@ def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
         kept = here.sql("SELECT count(*) FROM query_cache")
     world.search("lamp")
 
-    # The vector was used from memory, and written once that was possible.
+    # The vector was used from memory, and written later.
     assert here.embedder.queries == ["lamp"]
     assert (kept, here.sql("SELECT count(*) FROM query_cache")) == ([(0,)], [(1,)])
 

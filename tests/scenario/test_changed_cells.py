@@ -125,7 +125,7 @@ GONE = {
     ("turns", "sid"): "a turn at a later position is hidden",
     ("turns", "asked_at"): "a turn that is too old is hidden",
 }
-"""Rows that are gone or out of reach cannot be told from rows that never were."""
+"""Rows that are missing or unreachable cannot be told from rows that never existed."""
 ORPHANED = {
     ("states", column)
     for column in ("world_id", "revision", "generation", "position", "chunk_id", "row")
@@ -133,12 +133,12 @@ ORPHANED = {
 """Without its state, a chunk's point is an orphan: it is named once, and deleted. The doctor finds
 that the chunk is missing, and cuts it again."""
 ORDER_ONLY = {"words", "word_counts", "tallies", "query_cache"}
-"""Tables that decide how results are ordered or counted, and nothing of what they say."""
+"""Tables that affect the order and counts of results, but not their text."""
 
 
 @dataclass
 class Change:
-    """One change of the store: where, which, and how it is made."""
+    """One change of the store: table, column and statement."""
 
     table: str
     column: str
@@ -150,7 +150,7 @@ class Change:
 
 
 def build(folder: Path, store: str = "sqlite") -> Study:
-    """Make a world with a book, a paper with pages and a note, all asked about, and another one."""
+    """Create a queried world with a book, a paper with pages and a note, and another world."""
     figures = FigureFlags(chunks=True, placeholders=True)
     made = study(
         folder,
@@ -185,7 +185,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
 
 
 def outputs(made: Study) -> dict[str, Callable[[], Any]]:
-    """Return every way in which text of documents is shown."""
+    """Return the functions that show text of documents."""
     library = made.library
 
     def world() -> Any:
@@ -218,13 +218,13 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
 
 
 def label(document: Document) -> dict[str, Any]:
-    """Return what a list of documents says of one, apart from counts."""
+    """Return the entry of a document in a list, without counts."""
     names = "number", "doc_id", "name", "path", "kind", "title", "language", "tags", "damaged"
     return {name: getattr(document, name) for name in names}
 
 
 def listing(info: ConversationInfo) -> dict[str, Any]:
-    """Return what a list of conversations says of one, apart from what a missing turn changes."""
+    """Return the entry of a conversation in a list, without what a missing turn changes."""
     return {name: getattr(info, name) for name in ("id", "reader", "book", "damaged")}
 
 
@@ -238,12 +238,12 @@ VOLATILE = {
     "funnel",
     "current",
 }
-"""What depends on the time, or on what else was found."""
+"""Fields that depend on the time or on other results."""
 CHUNKS = ("results", "retrieved_chunks", "retrieved_chunks_metadata")
 
 
 def content(shown: Any) -> tuple[bool, Any]:
-    """Say whether an output is a list of chunks, and return what it shows."""
+    """Return whether an output is a list of chunks, and its plain content."""
     for name in CHUNKS:
         found = getattr(shown, name, None)
         if found is not None:
@@ -262,7 +262,7 @@ def without_sentence(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(shown: Any) -> bool:
-    """Say whether an output tells that something was left out."""
+    """Return whether an output reports that something was left out."""
     metadata = getattr(shown, "metadata", None)
     skipped = getattr(shown, "skipped", None) or getattr(metadata, "skipped", None)
     return bool(skipped or warnings_of(shown) or getattr(shown, "error", None))
@@ -274,11 +274,11 @@ def warnings_of(shown: Any) -> tuple[Notice, ...]:
 
 
 def difference(before: tuple[bool, Any], shown: Any, *, quiet: bool) -> str | None:
-    """Return what is wrong with an output after a change; None if nothing is."""
+    """Return the fault of an output after a change; None without a fault."""
     chunks, old = before
     also_chunks, new = content(shown)
     if chunks and also_chunks:
-        # The place of the best sentence is left out where it is damaged, with a warning of its own.
+        # A damaged place of the best sentence is left out, with a warning.
         known = [*old, *map(without_sentence, old)] if DAMAGED in warnings_of(shown) else old
         altered = [part for part in new if part not in known]
         if altered:
@@ -304,7 +304,7 @@ def tables(connection: apsw.Connection, hidden: str = "sqlite!_%") -> list[str]:
 
 
 def changes(connection: apsw.Connection) -> Iterator[Change]:
-    """Give every change: of each column of each table, and of whole rows."""
+    """Yield all changes: of each column of each table, and of whole rows."""
     for table in tables(connection):
         columns = [
             (row[0], row[1])
@@ -369,7 +369,7 @@ def setting(table: str, column: str, value: str) -> Callable[[apsw.Connection], 
 
 
 def chosen(connection: apsw.Connection, table: str) -> str:
-    """Return a condition for one row, amid those of the first world."""
+    """Return a condition for one row in the middle of the first world."""
     names = ", ".join(keys(connection, table))
     return f"""({names}) = (SELECT {names} FROM {table} ORDER BY {names}
         LIMIT 1 OFFSET (SELECT count(*) / 4 FROM {table}))"""
@@ -381,7 +381,7 @@ def keys(connection: apsw.Connection, table: str) -> list[str]:
 
 
 def swapping(table: str, column: str) -> Callable[[apsw.Connection], None]:
-    """Give every row the value that the next one has, over all worlds."""
+    """Replace the value of every row with that of the next one, over all worlds."""
 
     def make(connection: apsw.Connection) -> None:
         key = keys(connection, table)
@@ -414,7 +414,7 @@ def doubling(table: str, columns: list[str]) -> Callable[[apsw.Connection], None
 
 
 def same(connection: apsw.Connection, table: str) -> bool:
-    """Say whether a table is as it was when `keep` was called."""
+    """Return whether a table is unchanged since `keep` was called."""
     now, before = f"SELECT * FROM main.{table}", f"SELECT * FROM whole.kept_{table}"
     counted = [connection.execute(f"SELECT count(*) FROM ({part})").get for part in (now, before)]
     missing = connection.execute(f"SELECT 1 FROM ({before} EXCEPT {now})").fetchall()
@@ -463,7 +463,7 @@ def examine(
     shown: dict[str, Callable[[], Any]],
     before: dict[str, tuple[bool, Any]],
 ) -> Iterator[str]:
-    """Give what is wrong with the outputs and the doctor after a change, and after a repair."""
+    """Yield the faults of outputs and doctor after a change, and after a repair."""
     place = change.table, change.column
     quiet = change.table in ORDER_ONLY or place in {*GONE, *ORPHANED} or (change.table, "*") in GONE
     yield from (f"{name} {found}" for name, found in ask_all(made, shown, before, quiet=quiet))
@@ -497,7 +497,7 @@ def examine(
 
 @contextmanager
 def held_repairs(made: Study) -> Iterator[None]:
-    """Hold back the repairs that a question starts: they change what the next one finds."""
+    """Delay the repairs that a request starts, because they affect the next request."""
     repairs, may_run = made.library._repairs, threading.Event()
     repair = repairs._repair
 
@@ -520,7 +520,7 @@ def ask_all(
     *,
     quiet: bool,
 ) -> list[tuple[str, str]]:
-    """Return what is wrong with each output, before anything is repaired."""
+    """Return the faults of each output before any repair."""
     with held_repairs(made):
         return list(ask_each(shown, before, quiet=quiet))
 
@@ -532,7 +532,7 @@ def ask_each(
         try:
             now = ask()
         except TruespanError:
-            # Whatever it is, it says so, and shows nothing.
+            # An error shows nothing.
             continue
         except Exception as error:
             yield name, f"raises {type(error).__name__}: {error}"
@@ -565,7 +565,7 @@ WRITTEN = (
     *("states", "tallies", "vectors", "positions", "tails", "tail_marks", "repairs"),
     *("conversations", "turns"),
 )
-"""Those of them that questions and repairs write."""
+"""Tables that requests and repairs write."""
 OTHER_VALUES = {
     "text": "'zq' || {0}",
     "bytea": "'zq'::bytea || {0}",
@@ -597,7 +597,7 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
                ORDER BY 1, ordinal_position""",
             ([*OTHER_VALUES], [*CONTENT]),
         ).fetchall()
-        # Every column is changed above; here the other engine's reading of it is tried.
+        # The other engine must read each changed column alike.
         for table, name, kind in columns[:: in_test_or_prove(2, 1)]:
             value = OTHER_VALUES[kind].format(name)
             row = f"""ctid = (SELECT ctid FROM {table} WHERE {name} IS NOT NULL ORDER BY ctid

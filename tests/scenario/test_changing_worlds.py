@@ -1,4 +1,4 @@
-"""Requests during which the world changes: they answer from one state, and never fail for it."""
+"""Requests during changes of the world answer from one state and do not fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAMP = "The lamp burns all night. The keeper counts it twice."
 
 
 class Changing(MemoryIndex):
-    """An index during whose first search something happens."""
+    """An index that runs a function during its first search."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def opened(folder: Path) -> tuple[Place, Changing, Any]:
 
 
 @proves("search.one-state")
-def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path: Path) -> None:
+def test_concurrent_document_changes_fail_no_request(tmp_path: Path) -> None:
     failures: list[str] = []
     requests: dict[str, Callable[[Any], Any]] = {
         "search": lambda world: world.search("keeper counts", floor=0).context,
@@ -84,7 +84,7 @@ def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path
 
 
 @proves("search.one-state")
-def test_only_an_error_of_a_world_that_did_not_change_is_reported(
+def test_error_is_reported_only_for_an_unchanged_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, _, world = opened(tmp_path)

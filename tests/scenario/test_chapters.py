@@ -197,23 +197,23 @@ def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
 
 
 @proves("request.inside-the-chapter")
-def test_a_point_of_an_earlier_version_is_reported_and_written_again(tmp_path: Path) -> None:
-    class Earlier(MemoryIndex):
+def test_point_with_missing_chapters_is_reported_and_rewritten(tmp_path: Path) -> None:
+    class ForgetfulIndex(MemoryIndex):
         """An index whose points name only the chapter and section that they begin in."""
 
-        earlier = True
+        forgets = True
 
         def upsert(self, scope: Any, points: Any) -> None:
-            if self.earlier:
+            if self.forgets:
                 for point in points:
                     point.chapters, point.sections = point.chapters[:1], point.sections[:1]
             super().upsert(scope, points)
 
-    index = Earlier()
+    index = ForgetfulIndex()
     here = place(tmp_path, index=index)
     world = here.library.create_world("world")
     world.ingest(here.write("handbook.md", HANDBOOK))
-    index.earlier = False
+    index.forgets = False
     begins = world.retrieve("the lamp rule", **ANY, chapter="handbook")
     later = world.retrieve("the lamp rule", **ANY, chapter="keys")
     embedded = len(here.embedder.documents)
@@ -255,6 +255,5 @@ def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
 
     assert [compare("keys"), compare(["keys"])] == [None, None]
     assert compare(["keys", "more"]) is Finding.MISPLACED_POINT
-    # Text may say what it is, as it did in earlier versions.
     assert compare("keys", kind="text") is None
     assert compare("keys", kind="figure") is Finding.MISPLACED_POINT

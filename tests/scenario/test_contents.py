@@ -90,13 +90,13 @@ def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
 
 
 @proves("reading.re-anchored")
-def test_a_book_of_an_earlier_version_is_read_on_from_the_same_sentence(
+def test_position_survives_a_new_loader_that_drops_the_contents(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as earlier:
-        # There the list was part of the text, before the first chapter.
-        earlier.setattr("truespan.ingest.canonical.order_blocks", without_marks)
-        earlier.setattr("truespan.ingest.draft.LOADER_VERSION", 2)
+    with monkeypatch.context() as previous:
+        # The previous loader kept the list in the text, before the first chapter.
+        previous.setattr("truespan.ingest.canonical.order_blocks", without_marks)
+        previous.setattr("truespan.ingest.draft.LOADER_VERSION", 2)
         world = read_in(here)
         reader = world.reader("ann")
         before = reader.set("book.txt", passage="Number 2.")

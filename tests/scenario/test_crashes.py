@@ -1,4 +1,4 @@
-"""Killed before every durable step of every command, on the real store and the real index."""
+"""Commands killed before every durable step, on the real store and the real index."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def killed_at(opened: Library, world: World, action: str, step: int, path: Path) -> bool:
-    """Run one command in a process of its own; say whether it was killed at the step."""
+    """Run one command in another process; return whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
     done = forked("tests.support.crash_process", folder, world.id, action, str(step), str(path))
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -90,9 +90,7 @@ def test_killed_replacement_shows_old_or_new_and_can_finish(
 
 
 @proves("ingest.delete-order")
-def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
-    opened: Library, tmp_path: Path
-) -> None:
+def test_deletion_killed_at_any_step_stays_a_deletion(opened: Library, tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
         world, path = prepared(opened, f"delete-{step}", tmp_path)
@@ -111,7 +109,7 @@ def test_a_deletion_killed_at_any_step_never_brings_the_document_back(
 
 @proves("repair.pending-resumes", "repair.conditional", "repair.idempotent")
 @pytest.mark.parametrize("action", ["search", "repair", "doctor"])
-def test_mending_killed_at_any_step_is_finished_by_the_next_one(
+def test_repair_killed_at_any_step_is_finished_by_the_next(
     opened: Library, tmp_path: Path, action: str
 ) -> None:
     step = 0
@@ -132,7 +130,7 @@ def test_mending_killed_at_any_step_is_finished_by_the_next_one(
 
 
 def break_it(opened: Library, world: World) -> None:
-    """Put an old point back under a current id, and flip a byte of a stored text."""
+    """Write an old point under a current id, and change a byte of a stored text."""
     scope = world.access.scope()
     assert scope is not None
     first, second = (passage.chunk_id for passage in by_position(world)[:2])

@@ -1,4 +1,4 @@
-"""Damaged records of jobs: the job says so, and the others are as before."""
+"""Damaged records of jobs: the job reports it, and other jobs are unaffected."""
 
 from __future__ import annotations
 

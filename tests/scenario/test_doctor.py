@@ -1,4 +1,4 @@
-"""The doctor finds every difference between store and index, and mends it from the store."""
+"""The doctor finds every difference between store and index, and repairs it from the store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flipped(vector: Vector, bit: int) -> Vector:
 
 
 def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None:
-    """Do one thing to the index that should not be."""
+    """Damage the index in one way."""
     points = here.index._of(here.scope(world))
     chunk: ChunkId = rng.choice(sorted(points))
     point: Point = points[chunk]
@@ -43,7 +43,7 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
         case Finding.STALE_POINT:
             point.text_hash = TextHash("f" * 64)
         case Finding.CHANGED_VECTOR:
-            # One of the larger numbers of a unit vector: its length tells which side is wrong.
+            # One of the larger components, so that the norm reveals which side is wrong.
             values = array("f", point.vector)
             largest = max(range(len(values)), key=values.__getitem__)
             point.vector = flipped(point.vector, largest * 32 + rng.randrange(20, 31))
@@ -66,7 +66,7 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
     ],
 )
 @pytest.mark.parametrize("seed", range(12))
-def test_each_kind_of_damage_is_found_and_mended_without_a_provider(
+def test_each_damage_is_repaired_without_a_provider(
     tmp_path: Path, kind: Finding, seed: int
 ) -> None:
     here = place(tmp_path)
@@ -136,7 +136,7 @@ def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) ->
 
 
 @proves("index.scrub")
-def test_a_vector_that_was_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
+def test_vector_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The harbour light.")
     here.sql("DELETE FROM vectors")
@@ -184,7 +184,7 @@ def test_destroyed_index_files_are_rebuilt_for_every_world(
 
 
 def end_index(real: Library) -> None:
-    """End the index process and wait until it has let go of its files."""
+    """End the index process and wait until it has released its files."""
     index: Any = real._components.index
     index.retire()
     wait_for_end(index._link._folder)
@@ -205,9 +205,7 @@ def destroy(index: Path, how: str) -> None:
 
 
 @proves("search.text-from-store", "search.non-interference")
-def test_searching_the_rebuilt_index_gives_the_same_bytes_as_before(
-    real: Library, tmp_path: Path
-) -> None:
+def test_search_in_a_rebuilt_index_returns_the_same_bytes(real: Library, tmp_path: Path) -> None:
     [world, other] = filled(real, tmp_path)
 
     def bytes_of() -> list[object]:

@@ -1,4 +1,4 @@
-"""Planted damage of every kind: found without exception, and mended unless truly lost."""
+"""Damage of every kind is found, and repaired unless the data is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUERIES = ("harbour by night", "the garden", "lamp")
 
 
 def answers(world: World) -> list[object]:
-    """Return everything that searching shows, its time excepted."""
+    """Return all search results without their times."""
     found = [world.search(query, top_k=50, floor=0.0) for query in QUERIES]
     return [replace(result, processing_time_ms=0) for result in found]
 
@@ -54,7 +54,7 @@ def built(prepared: PreparedPlace) -> Iterator[Built]:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """Return what is shown by a library that was never damaged."""
+    """Return the search results of an undamaged library."""
     return shown(place(tmp_path_factory.mktemp("fresh")).world(**FILES))
 
 
@@ -63,7 +63,7 @@ _BEFORE: list[list[object]] = []
 
 @pytest.fixture
 def before(prepared: PreparedPlace, built: Built) -> list[list[object]]:
-    """Return what both worlds answer before there is any damage."""
+    """Return the search results of both worlds before any damage."""
     if not _BEFORE or not prepared.has_same_ids:
         _BEFORE[:] = [answers(world) for world in built[1:]]
     return _BEFORE
@@ -96,9 +96,7 @@ def test_damage_is_found_and_mended_or_stays_told(
 
 @proves("index.scrub")
 @pytest.mark.parametrize("kind", [name for name, damage in KINDS.items() if not damage.lost])
-def test_a_single_damage_is_found_as_what_it_is_and_as_nothing_else(
-    built: Built, kind: str
-) -> None:
+def test_single_damage_has_exactly_its_own_finding(built: Built, kind: str) -> None:
     here, world, _ = built
     damage = KINDS[kind]
     damage.plant(here, world, random.Random(kind))
@@ -118,7 +116,7 @@ def test_mixed_damage_is_found_and_repaired_to_fresh_results(
     for kind in chosen:
         KINDS[kind].plant(here, world, rng)
 
-    # Where a kept vector and its point are both wrong, only the model can tell.
+    # If both a stored vector and its point are wrong, only the model can tell.
     plan = here.library.doctor(embed_sample=1000)
     treatment = here.library.apply_plan(plan)
 
@@ -128,7 +126,7 @@ def test_mixed_damage_is_found_and_repaired_to_fresh_results(
 
 
 def shown(world: World) -> list[object]:
-    """Return what two libraries of the same sources must agree in: all but their own ids."""
+    """Return the rows that two libraries of the same sources share: all but ids."""
     return [
         [(one.text, one.score, one.source, one.index, one.first_sid) for one in result.results]
         for result in (world.search(query, top_k=50, floor=0.0) for query in QUERIES)

@@ -1,4 +1,4 @@
-"""The doctor on the real store and the real index: damage there, kills, and the self-test."""
+"""The doctor on the real store and the real index: damage, kills and the self-test."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def gone(real: Library, world: World, rng: random.Random) -> None:
 
 
 def moved(real: Library, world: World, rng: random.Random) -> None:
-    """Give a point of this world to another one: it is missed here, and a stranger there."""
+    """Move a point of this world to another: missing here, and unknown there."""
     scope = scope_of(world)
     points = [point for page in real._components.index.scan(scope) for point in page]
     other = replace(scope, world=WorldId(real.world("two").id))
@@ -156,7 +156,7 @@ def shown(world: World) -> list[object]:
 @proves("index.scrub")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_in_the_real_index_is_found_as_what_it_is_and_mended(
+def test_damage_in_the_real_index_is_found_and_repaired(
     real: Library, kind: str, seed: int
 ) -> None:
     world = real.world("one")
@@ -187,7 +187,7 @@ def test_world_boundaries_hold_in_the_real_index(
 
 
 def break_much(real: Library, world: World, seed: int) -> None:
-    """Damage of many kinds at once, in store and index."""
+    """Several kinds of damage at once, in store and index."""
     rng = random.Random(seed)
     for kind in ("gone", "stale", "orphan", "document", "unknown world", "unused collection"):
         DAMAGE[kind][0](real, world, rng)
@@ -206,7 +206,7 @@ def break_much(real: Library, world: World, seed: int) -> None:
     )
     query(
         real._components.store,
-        f"INSERT INTO vectors SELECT {own}, '{seed:016x}', 'ab', x'00', NULL",
+        f"INSERT INTO vectors SELECT {own}, '{seed:016x}', 'ab', x'00', x'00'",
         (world.id,),
     )
 
@@ -226,7 +226,7 @@ def test_killed_plan_is_finished_by_the_same_or_a_new_plan(real: Library, tmp_pa
         between = {one.text for result in shown(world) for one in result.results}  # type: ignore[attr-defined]
         again = real.apply_plan(real.doctor())
         if not again.left.healthy:
-            # Repairs that the reading set off may have come in between: what changed was skipped.
+            # Repairs that reading started may have changed items, which are then skipped.
             again = real.apply_plan(real.doctor())
 
         assert between <= right

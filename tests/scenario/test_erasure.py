@@ -1,4 +1,4 @@
-"""Deleted for good: no text and no vector of it in any file, whenever the work was stopped."""
+"""Erasure: no text and no vector is left in any file, even after kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_STEPS = 60
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A folder for a library and, beside it, one for sources: only the first is looked through."""
+    """A folder for a library, which is searched, and one for sources beside it."""
     (tmp_path / "files").mkdir()
     yield tmp_path / "library"
     with opened(tmp_path / "library") as left:
@@ -56,13 +56,13 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def vectors(world: World) -> list[Vector]:
-    """Return every vector that is kept for the library, as it was given."""
+    """Return all stored vectors of the library."""
     rows = query(world.access.components.store, "SELECT vector FROM vectors")
     return [Vector(row[0]) for row in rows]
 
 
 def two_documents(folder: Path, opened: Library, seed: str = "") -> tuple[World, str, list[Vector]]:
-    """Make a world with one document that is to go, and another that stays."""
+    """Create a world with one document to delete and one to keep."""
     text, stays = rare_text(f"gone {seed}"), rare_text(f"stays {seed}")
     world = opened.world("world", create=True)
     world.ingest(written(folder, "gone.txt", text))
@@ -95,7 +95,7 @@ def to_compare(world: World) -> list[tuple[str, str, str]]:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deletion_killed_at_any_step_is_erased_by_the_next_repair(home: Path) -> None:
+def test_deletion_killed_at_any_step_is_erased_by_repair(home: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:
@@ -122,7 +122,7 @@ def killed_at(folder: Path, action: str, step: int) -> bool:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path) -> None:
+def test_deleted_world_leaves_no_row_point_image_or_byte(home: Path) -> None:
     with opened(home, preparation=Preparation(figures=ALL)) as made:
         world, text, own = two_documents(home, made)
         report = home.parent / "files" / "report.docx"
@@ -149,7 +149,7 @@ def test_a_deleted_world_leaves_no_row_no_point_no_image_and_no_byte(home: Path)
 
 
 def rows_of(made: Library, world: str) -> dict[str, int]:
-    """Return how many rows of each table, by the catalogue, belong to no world that is left."""
+    """Return the number of rows of each table that belong to no remaining world."""
     store = made._components.store
     tables = [
         name
@@ -177,7 +177,7 @@ STAYING = {
     "alias_moves", "calibrations", "probes", "usage", "cooldowns", "erasures",
     "tokens", "token_worlds",
 }  # fmt: skip
-"""Tables that may have rows when a world has no document. Whoever adds a table decides."""
+"""Tables that may have rows in a world without documents. Decide this for each new table."""
 
 
 @proves("upkeep.deletion-complete")
@@ -204,7 +204,7 @@ def test_every_table_is_free_of_the_only_document_once_deleted(
         receipt = world.documents.delete("1")
 
         left = {name: query(store, f"SELECT count(*) FROM {name}")[0][0] for name in tables}
-        # One row without a vector tells when the others were erased.
+        # One row without a vector records the time of the erasure.
         left["query_cache"] -= len(query(store, "SELECT 1 FROM query_cache WHERE vector = x''"))
         assert {name for name, count in left.items() if count} <= STAYING
         emptied = {name: count for name, count in counted.items() if count and not left[name]}
@@ -241,7 +241,7 @@ def test_erasure_waits_for_readers_and_is_caught_up(
 
 
 @proves("upkeep.deletion-complete")
-def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> None:
+def test_replaced_revision_is_erased_only_by_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         world.ingest(written(home, "gone.txt", rare_text("another")))
@@ -256,7 +256,7 @@ def test_what_was_replaced_is_erased_by_a_repair_and_not_before(home: Path) -> N
 
 
 @proves("upkeep.deletion-complete")
-def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: Path) -> None:
+def test_deletion_without_erasure_leaves_it_to_repair(home: Path) -> None:
     with opened(home) as made:
         world, text, own = two_documents(home, made)
         receipt = world.documents.delete("gone.txt", erase=False)
@@ -266,7 +266,7 @@ def test_a_deletion_that_is_not_to_erase_says_so_and_leaves_it_to_repair(home: P
 
 
 @proves("upkeep.deletion-complete")
-def test_a_receipt_says_what_went_and_holds_nothing_of_the_text(home: Path) -> None:
+def test_receipt_lists_deletions_without_any_text(home: Path) -> None:
     with opened(home) as made:
         world, text, _ = two_documents(home, made)
         number = world.documents.get("gone.txt").number
@@ -305,7 +305,7 @@ def test_a_world_whose_job_runs_is_not_deleted(home: Path) -> None:
 
 
 @proves("upkeep.deletion-complete")
-def test_a_world_deleted_by_a_process_that_was_killed_is_erased_without_it(home: Path) -> None:
+def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS, in_test_or_prove(2, 1)):
         with opened(home) as made:

@@ -1,4 +1,4 @@
-"""What goes wrong around generations: removed, unconfigured, out of room, and pictures moved."""
+"""Failures of generations: removed, not configured, disk full, moved images."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
 
 
 class Picky(WordEmbedder):
-    """A provider that gives no usable vector for some texts."""
+    """A provider without usable vectors for some texts."""
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         made = super().embed_documents(texts)

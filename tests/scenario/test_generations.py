@@ -1,4 +1,4 @@
-"""Generations: built beside each other, put into use in one commit, and taken back."""
+"""Generations: building, promotion in one commit, and rollback."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_golden_query_about_a_new_document_is_judged_after_it(here: Place) -> No
     report = world.ingest(here.write("world/tower.md", TOWER), update_alias=True, golden=str(asked))
 
     assert report.generation == here.scope(world).generation.number == 2
-    # The new query does not make up for an old one that finds nothing any more.
+    # A new query does not compensate for an old query without results.
     here.write("world/ferry.md", "Nothing of that is left here.")
     rows.append({"query": "Where is the quay?", "expected": ["quay.md"]})
     asked.write_text("".join(f"{json.dumps(row)}\n" for row in rows))

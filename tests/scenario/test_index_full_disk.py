@@ -1,4 +1,4 @@
-"""A disk without room refuses writes in time, and when it is too late loses nothing."""
+"""Low disk space refuses writes in time, and a full disk loses nothing."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 96 MiB, which only the super-user can make."""
+    """A disk of 96 MiB, which only the superuser can create."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=96m,mode=700", "tmpfs", str(disk)]
@@ -39,7 +39,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, *, leave: int) -> Path:
-    """Write a file that leaves so many bytes free."""
+    """Fill the disk up to a number of free bytes."""
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         while (free := shutil.disk_usage(disk).free) > leave:
@@ -49,7 +49,7 @@ def fill(disk: Path, *, leave: int) -> Path:
 
 
 @proves("store.disk-reserve")
-def test_below_the_reserve_nothing_is_written_and_reading_goes_on(small_disk: Path):
+def test_low_disk_space_stops_writes_but_not_searches(small_disk: Path):
     folder = small_disk / "index"
     index = EdgeIndex(folder, reserve=32 * MIB, idle_seconds=60)
     index.prepare(SCOPE)
@@ -68,7 +68,7 @@ def test_below_the_reserve_nothing_is_written_and_reading_goes_on(small_disk: Pa
 
 
 @proves("errors.provider-or-index")
-def test_a_disk_that_is_really_full_loses_nothing_that_was_flushed(small_disk: Path):
+def test_full_disk_loses_nothing_that_was_flushed(small_disk: Path):
     folder = small_disk / "index"
     index = opened(folder, points=500)
     ballast = fill(small_disk, leave=MIB)
@@ -83,7 +83,7 @@ def test_a_disk_that_is_really_full_loses_nothing_that_was_flushed(small_disk: P
 
 
 def write_without_looking(folder: Path, *, batches: int) -> None:
-    """Write as a client would that demands no free space, until the index cannot."""
+    """Write without requiring free space until the index fails."""
     link = EdgeLink(folder, idle_seconds=60, start_timeout=30, request_timeout=30)
     collection = Collection(COSINE.id, 4, "cosine")
     for batch in range(batches):

@@ -1,4 +1,4 @@
-"""One index process serves every program that opens a library, and nobody else."""
+"""One index process serves all programs that open a library, and no others."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ print(channel.published(folder).pid, flush=True)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An index folder whose process, if one is left, is ended after the test."""
+    """An index folder; its process is ended after the test."""
     folder = tmp_path / "index"
     yield folder
     end_process(folder)
@@ -66,7 +66,7 @@ def start_client(folder: Path, scope: Scope, number: int) -> subprocess.Popen[st
 
 
 @proves("store.second-process")
-def test_five_programs_that_start_at_once_share_one_index_process(folder: Path):
+def test_five_concurrent_programs_share_one_index_process(folder: Path):
     clients = [start_client(folder, SCOPE, number) for number in range(5)]
 
     answers = [client.communicate("go\n") for client in reversed(clients)]
@@ -78,7 +78,7 @@ def test_five_programs_that_start_at_once_share_one_index_process(folder: Path):
 
 
 @proves("store.second-process")
-def test_the_process_outlives_its_starter_and_keeps_none_of_its_streams(folder: Path):
+def test_index_process_outlives_its_starter(folder: Path):
     client = start_client(folder, SCOPE, 0)
 
     output, errors = client.communicate("go\n")  # returns only when nobody holds the pipes
@@ -105,7 +105,7 @@ def test_threads_that_search_at_once_each_get_their_own_answer(folder: Path):
 
 
 @proves("store.second-process")
-def test_a_forked_child_does_not_read_the_replies_of_its_parent(folder: Path):
+def test_forked_child_does_not_read_replies_of_its_parent(folder: Path):
     index = opened(folder, points=50)
     before = index.search(SCOPE, leaning(0.5), limit=3, floor=None)
 
@@ -120,7 +120,7 @@ def test_a_forked_child_does_not_read_the_replies_of_its_parent(folder: Path):
 
 
 @proves("store.second-process")
-def test_programs_with_another_runtime_directory_find_the_same_process(
+def test_index_process_is_found_from_other_runtime_folders(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     opened(folder, points=3)
@@ -133,7 +133,7 @@ def test_programs_with_another_runtime_directory_find_the_same_process(
 
 
 @proves("store.second-process")
-def test_a_copied_folder_is_not_served_by_the_process_of_the_original(folder: Path):
+def test_copied_folder_gets_its_own_index_process(folder: Path):
     index = opened(folder, points=3)
     copy = folder.with_name("copy")
     shutil.copytree(folder, copy)
@@ -169,11 +169,11 @@ def test_a_runtime_directory_that_others_can_enter_is_not_used(
     assert list(shared.iterdir()) == []
 
 
-# Who is let in
+# Authentication
 
 
 @proves("store.second-process")
-def test_a_client_with_another_key_is_refused_and_others_are_served_on(folder: Path):
+def test_client_with_another_key_is_refused(folder: Path):
     index = opened(folder, points=3)
     address = channel.published(folder)
     assert address is not None
@@ -204,7 +204,7 @@ def test_client_that_ignores_its_refusal_gets_no_reply(folder: Path):
 
 
 @proves("store.second-process")
-def test_a_key_that_was_replaced_under_a_running_process_is_a_clear_error(folder: Path):
+def test_key_replaced_while_the_process_runs_is_an_error(folder: Path):
     opened(folder)
     (folder / "key").write_bytes(b"x" * 32)
 
@@ -251,7 +251,7 @@ def test_start_that_is_held_up_ends_with_a_reason(folder: Path):
             ) as found:
                 index.collections()
             assert found.value.retryable
-    # The same process goes on, and is waited for.
+    # The same process continues.
     index.collections()
     index.close()
     assert (folder / channel.LOG).read_text().count(" start\n") == 1

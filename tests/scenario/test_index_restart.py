@@ -1,4 +1,4 @@
-"""An index process may end at any moment; what was written is there when the next one answers."""
+"""Restarts of the index process lose nothing that was written."""
 
 import os
 import signal
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An index folder whose process, if one is left, is ended after the test."""
+    """An index folder; its process is ended after the test."""
     folder = tmp_path / "index"
     yield folder
     end_process(folder)
 
 
 @proves("store.second-process")
-def test_a_process_killed_between_requests_is_replaced_unnoticed(folder: Path):
+def test_process_killed_between_requests_is_replaced(folder: Path):
     index = opened(folder, points=20)
     killed = process_of(folder)
 
@@ -68,7 +68,7 @@ def test_process_killed_in_a_search_fails_once_and_recovers(folder: Path):
 
 
 def somebody_waits_for_a_reply() -> bool:
-    """Say whether a thread has sent its request and is reading."""
+    """Return whether a thread has sent its request and is reading."""
     frames = [frame for frame in sys._current_frames().values() if frame]
     return any(frame.f_code.co_name == "_read" for frame in frames)
 
@@ -138,13 +138,13 @@ def test_requests_that_meet_an_ending_process_are_not_lost(folder: Path):
 
 
 def serves_anew(folder: Path, ended: int) -> bool:
-    """Say whether another process than the one that was ended serves the folder."""
+    """Return whether another process serves the folder now."""
     address = channel.published(folder)
     return address is not None and address.pid != ended
 
 
 @proves("store.second-process")
-def test_a_process_told_to_end_leaves_everything_flushed_and_closed(folder: Path):
+def test_retired_process_has_flushed_and_closed_everything(folder: Path):
     index = opened(folder, points=20)
     index.upsert(SCOPE, [point(SCOPE, 20, vector(*EAST))])
 
@@ -169,9 +169,7 @@ def test_what_a_killed_process_left_behind_is_no_obstacle(folder: Path):
 
 
 @proves("errors.provider-or-index")
-def test_a_process_that_cannot_start_is_an_error_that_says_where_to_look(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_process_that_cannot_start_names_its_log(folder: Path, monkeypatch: pytest.MonkeyPatch):
     folder.mkdir()
     (folder / channel.LOCK).mkdir()  # cannot be opened as a file
 
@@ -181,7 +179,7 @@ def test_a_process_that_cannot_start_is_an_error_that_says_where_to_look(
 
 
 @proves("errors.no-secrets")
-def test_the_log_names_no_point_and_no_world_and_does_not_grow_forever(folder: Path):
+def test_log_names_no_point_or_world_and_is_limited(folder: Path):
     folder.mkdir()
     (folder / channel.LOG).write_bytes(b"old\n" * 300_000)
     index = opened(folder, points=20)

@@ -1,4 +1,4 @@
-"""A library whose index is on a Qdrant server gives the same answers, or says why not."""
+"""A library with its index on a Qdrant server has the same results, or clear errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server() -> Iterator[QdrantLoopback]:
 
 @pytest.fixture
 def settled(server: QdrantLoopback, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The environment of an operator who has named the server."""
+    """The environment with a configured server."""
     monkeypatch.setenv("TRUESPAN_INDEX_URL", server.url)
     monkeypatch.setenv("TRUESPAN_QDRANT_TIMEOUT_SECONDS", "5")
     return monkeypatch
@@ -61,7 +61,7 @@ def codes(warnings: tuple[Notice, ...]) -> list[str]:
 
 
 @proves("index.collection-per-model")
-def test_a_world_is_ingested_searched_read_and_deleted_on_a_server(
+def test_index_server_serves_a_world_until_its_deletion(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -123,7 +123,7 @@ def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
 
 
 @proves("search.non-interference")
-def test_each_response_of_a_world_that_is_searched_approximately_says_so(
+def test_response_of_an_approximate_world_says_so(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -141,7 +141,7 @@ def test_each_response_of_a_world_that_is_searched_approximately_says_so(
 
 
 @proves("search.non-interference")
-def test_an_embedded_world_is_searched_approximately_once_it_is_converted(
+def test_embedded_world_is_approximate_after_conversion(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:
@@ -166,7 +166,7 @@ def test_an_embedded_world_is_searched_approximately_once_it_is_converted(
 
 
 class Approximate(MemoryIndex):
-    """An index that is approximate wherever nobody reads."""
+    """An index that is approximate except for readers."""
 
     def approximate(self, scope: Scope) -> bool:
         return scope.position is None
@@ -227,7 +227,7 @@ def test_document_deleted_during_outage_loses_points_later(
 
 
 @proves("errors.provider-or-index")
-def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
+def test_failing_index_server_is_a_failed_bundle(
     server: QdrantLoopback, settled: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with opened(tmp_path) as library:

@@ -1,4 +1,4 @@
-"""A background job that ends its process each time is given up after the set number of times."""
+"""A background job that crashes its process is given up after the configured number of crashes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.worlds import place
 from truespan.types.source import Upload
 
 here = place(Path(sys.argv[1]), store="sqlite")
-# As if the operating system ended it while the document is embedded.
+# As if the operating system killed the process while it embeds the document.
 here.embedder.before = lambda: os._exit(9)
 if sys.argv[2] == "submit":
     here.library.create_world("world").submit_uploads([Upload("a.txt", b"The tide comes in.")])

@@ -1,4 +1,4 @@
-"""An index that lost points is noticed by questions, and filled again from the store."""
+"""Requests notice an index with lost points, which is filled again from the store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def two_documents(here: Place, *, kind: DocumentKind = DocumentKind.DOCUMENT) ->
 
 
 def lose(here: Place, world: World, document: int | None = None) -> None:
-    """Delete the points of a document, or all of a world, behind everybody's back."""
+    """Delete the points of a document or a world directly in the index."""
     points = here.points(world).values()
     lost = [one.chunk_id for one in points if document in (None, one.place and one.place.document)]
     assert lost
@@ -51,7 +51,7 @@ def lose(here: Place, world: World, document: int | None = None) -> None:
 
 
 class Held:
-    """Repairs in the background that wait until they are released."""
+    """Background repairs that wait until they are released."""
 
     def __init__(self, here: Place) -> None:
         self._released = threading.Event()
@@ -76,7 +76,7 @@ def settle(here: Place) -> None:
 
 
 def code_of(ask: Callable[[], Any]) -> str | None:
-    """Return the code of the error that a question ends with, raised or in a bundle."""
+    """Return the code of the error of a request, raised or in a bundle."""
     try:
         reply = ask()
     except TruespanError as error:
@@ -118,7 +118,7 @@ def test_questions_to_an_empty_index_are_errors(here: Place) -> None:
             lose(here, world)
             assert code_of(ask) == CODE, (mode, name)
             settle(here)
-            # The vectors are in the store, so that no provider was needed.
+            # The vectors are in the store, so no provider was needed.
             assert code_of(ask) is None, (mode, name)
     assert len(here.embedder.documents) == len(here.points(world))
 
@@ -232,7 +232,7 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
 
 
 @proves("index.lost-points")
-def test_complete_index_is_counted_only_where_too_little_is_found(here: Place) -> None:
+def test_complete_index_is_counted_only_after_few_results(here: Place) -> None:
     world = two_documents(here)
 
     def counts(floor: float) -> int:
@@ -241,11 +241,11 @@ def test_complete_index_is_counted_only_where_too_little_is_found(here: Place) -
         return here.index.calls.count("count_within")
 
     assert counts(0.0) == 0
-    # One of two is below this floor: counted once, then trusted for a while.
+    # One of two results is below the floor: the index is counted once, then trusted for a while.
     assert [counts(0.3), counts(0.3)] == [1, 0]
     here.clock.time += 60
     assert counts(0.3) == 1
-    # Nothing is found: that is never trusted.
+    # An empty result is never trusted.
     assert [counts(0.99), counts(0.99)] == [1, 1]
 
 

@@ -1,4 +1,4 @@
-"""Counted words that are gone from the store: noticed and counted again, never an empty result."""
+"""Lost word counts are noticed and counted again instead of an empty result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed before every durable step, with the store in PostgreSQL.
+"""Commands killed before every durable step, with the store in PostgreSQL.
 
 The tests are those of `test_crashes`, which make all assertions; only the fixture `opened` differs.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.scenario.test_crashes import (
-    test_a_deletion_killed_at_any_step_never_brings_the_document_back,
+    test_deletion_killed_at_any_step_stays_a_deletion,
     test_killed_replacement_shows_old_or_new_and_can_finish,
 )
 from tests.support.crash_process import STORE_URL, library
@@ -18,7 +18,7 @@ from tests.support.postgres import fresh_database
 from truespan.engine.library import Library
 
 __all__ = [
-    "test_a_deletion_killed_at_any_step_never_brings_the_document_back",
+    "test_deletion_killed_at_any_step_stays_a_deletion",
     "test_killed_replacement_shows_old_or_new_and_can_finish",
 ]
 

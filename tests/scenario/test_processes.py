@@ -1,4 +1,4 @@
-"""Several processes on one library at once: all are served, none corrupts the others."""
+"""Several concurrent processes on one library."""
 
 from __future__ import annotations
 

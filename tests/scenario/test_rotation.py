@@ -36,7 +36,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def killed_at(opened: Library, world: World, action: str, step: int, *rest: str) -> bool:
-    """Run one command in a process of its own; say whether it was killed at the step."""
+    """Run one command in another process; return whether it was killed at the step."""
     folder = str(opened.folder)  # type: ignore[attr-defined]
     done = forked("tests.support.crash_process", folder, world.id, action, str(step), *rest)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

@@ -1,4 +1,4 @@
-"""What cannot be trusted is skipped, reported and mended; the rest is shown all the same."""
+"""Untrusted text is skipped, reported and repaired; other text is shown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def state_of(here: Place, chunk: ChunkId) -> tuple[str, str | None, str]:
 
 
 def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> None:
-    """Write a point of other text under a current id, as a lost deletion would leave it."""
+    """Write a point of other text under a current id, like a lost deletion."""
     point = here.index._of(here.scope(world))[chunk]
     old = Point(
         chunk, vector_of(text), hash_text(text), point.document, point.pos_start, point.pos_end,
@@ -54,7 +54,7 @@ def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> 
 
 
 def settle(here: Place) -> None:
-    """Wait for repairs in the background, as closing does."""
+    """Wait for background repairs, like closing."""
     here.library._repairs.close()
 
 
@@ -100,7 +100,7 @@ def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> No
 
 
 @proves("repair.missing-chunk", "verify.missing-spares-others", "verify.stale-never-shown")
-def test_a_point_whose_chunk_row_is_gone_spares_the_others_and_comes_back(tmp_path: Path) -> None:
+def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
     here, world = build(tmp_path)
     chunk = chunk_of(here, 2)
     whole = here.sql("SELECT * FROM chunks ORDER BY revision")
@@ -119,9 +119,7 @@ def test_a_point_whose_chunk_row_is_gone_spares_the_others_and_comes_back(tmp_pa
 
 @proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("byte", [0, 5, -1])
-def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
-    tmp_path: Path, byte: int
-) -> None:
+def test_damaged_text_is_hidden_and_restored(tmp_path: Path, byte: int) -> None:
     here, world = build(tmp_path)
     damaged = bytearray(TEXTS["c__txt"].encode())
     damaged[byte] ^= 0xFF  # not even UTF-8 any more
@@ -140,7 +138,7 @@ def test_damaged_text_is_never_shown_and_is_restored_from_canonical_text(
 
 
 @proves("repair.conditional", "repair.text-unchanged")
-def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path: Path) -> None:
+def test_unrestorable_text_is_quarantined(tmp_path: Path) -> None:
     here, world = build(tmp_path)
     here.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
     here.sql("UPDATE texts SET text = 'forged too' WHERE text LIKE '%boats%'")
@@ -163,7 +161,7 @@ def test_text_that_cannot_be_restored_is_quarantined_and_never_embedded(tmp_path
 
 
 def forge(here: Place) -> None:
-    """Change the text of a chunk row and the hash beside it, so that the row agrees with itself."""
+    """Change the text of a chunk row and its hash, so that the row is consistent."""
     here.sql(
         "UPDATE chunks SET text = ?, text_hash = ? WHERE text LIKE '%boats%'",
         FORGED,
@@ -240,7 +238,7 @@ def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str)
     assert FORGED not in result.context
     assert FORGED not in here.embedder.documents
     if way == "search":
-        # The record of the document is damaged as well, and none of its chunks is believed.
+        # The record of the document is damaged as well, so none of its chunks is trusted.
         assert result.skipped == (Skipped("damaged_document", 1),)
         return
     assert state_of(here, chunk) == ("quarantined", "damaged_text", hash_text(TEXTS["c__txt"]))
@@ -269,7 +267,7 @@ def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
 @proves("repair.idempotent")
 def test_the_same_retrieval_twice_changes_state_at_most_once(tmp_path: Path) -> None:
     class Immortal(MemoryIndex):
-        """An index that does not get round to deleting."""
+        """An index that does not delete."""
 
         def delete_stale(self, scope: Scope, stale: object) -> None:
             raise _unavailable()
@@ -297,9 +295,9 @@ def _unavailable() -> Exception:
 
 
 @proves("repair.conditional")
-def test_a_point_embedded_anew_after_the_hash_was_read_is_not_deleted(tmp_path: Path) -> None:
+def test_point_embedded_again_meanwhile_is_not_deleted(tmp_path: Path) -> None:
     class Late(MemoryIndex):
-        """The right point arrives just before the deletion of the stale one."""
+        """The correct point arrives just before the deletion of the stale one."""
 
         def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
             for chunk, _ in stale:
@@ -320,9 +318,7 @@ def test_a_point_embedded_anew_after_the_hash_was_read_is_not_deleted(tmp_path: 
 
 @proves("verify.every-point", "verify.stale-never-shown")
 @pytest.mark.parametrize("lie", ["wrong hash", "empty hash", "unknown id", "swapped hashes"])
-def test_an_index_that_lies_about_hashes_cannot_show_anything_wrong(
-    tmp_path: Path, lie: str
-) -> None:
+def test_index_with_wrong_hashes_shows_nothing_wrong(tmp_path: Path, lie: str) -> None:
     def lies(hits: list[Hit], scope: Scope) -> list[Hit]:
         if lie == "unknown id":
             return [Hit(ChunkId(f"x{hit.chunk_id}"), hit.score, hit.text_hash) for hit in hits]
@@ -343,7 +339,7 @@ def test_an_index_that_lies_about_hashes_cannot_show_anything_wrong(
 
 
 @proves("errors.failure-changes-nothing")
-def test_a_search_that_cannot_record_its_findings_still_answers(tmp_path: Path) -> None:
+def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     from truespan.errors import StoreBusy
 
     here, world = build(tmp_path)

@@ -133,7 +133,7 @@ def unused_collection(here: Place, world: World, rng: random.Random) -> None:
 
 def foreign_vectors(here: Place, world: World, rng: random.Random) -> None:
     here.sql(
-        "INSERT INTO vectors SELECT world_id, ?, 'ab', x'00', NULL FROM worlds WHERE id = ?",
+        "INSERT INTO vectors SELECT world_id, ?, 'ab', x'00', x'00' FROM worlds WHERE id = ?",
         f"{rng.getrandbits(64):016x}",
         world.id,
     )

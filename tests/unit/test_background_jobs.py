@@ -248,7 +248,7 @@ def test_a_failed_upload_goes_on_with_what_was_kept(here: Place) -> None:
     assert files(here) == []
 
 
-def test_a_failed_upload_can_be_gone_on_with_in_the_foreground_too(here: Place) -> None:
+def test_failed_upload_can_be_resumed_in_the_foreground(here: Place) -> None:
     world = here.library.create_world("world")
     here.embedder.before = refuse
     job = world.submit_uploads([Upload("a.txt", STORY.encode())])
@@ -363,9 +363,7 @@ def left_by(here: Place, world: World, process: str = "gone", **columns: Any) ->
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_what_a_process_left_that_is_gone_is_interrupted_and_taken_up(
-    here: Place, state: str
-) -> None:
+def test_job_of_a_dead_process_is_interrupted_and_resumed(here: Place, state: str) -> None:
     world = here.world(a__txt=STORY)
     job = left_by(here, world, state=state)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
@@ -394,7 +392,7 @@ def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
     assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED, JobState.CANCELLED}
 
 
-def test_one_that_takes_its_process_with_it_is_not_taken_up_for_ever(here: Place) -> None:
+def test_crashing_job_is_not_resumed_forever(here: Place) -> None:
     world = here.world(a__txt=STORY)
     job = left_by(here, world, state="running", crashes=MAX_CRASHES - 2)
 

@@ -151,7 +151,7 @@ def test_an_honest_index_passes_and_is_left_as_it_was(tmp_path: Path) -> None:
     assert tenants(here) == before
 
 
-def test_what_the_canary_wrote_is_removed_when_the_index_fails_meanwhile(tmp_path: Path) -> None:
+def test_canary_is_removed_when_the_index_fails(tmp_path: Path) -> None:
     class Failing(MemoryIndex):
         failing = False
 
@@ -174,7 +174,7 @@ def test_what_the_canary_wrote_is_removed_when_the_index_fails_meanwhile(tmp_pat
     assert tenants(here) == before
 
 
-def test_a_canary_whose_process_died_is_found_and_removed_by_the_next_run(tmp_path: Path) -> None:
+def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None:
     class Dying(MemoryIndex):
         dying = False
 

@@ -34,7 +34,7 @@ def test_a_library_as_it_is_made_passes_every_check(folder: Path) -> None:
 
 
 @posix
-def test_a_library_that_others_can_read_is_a_warning_with_a_remedy(folder: Path) -> None:
+def test_library_readable_by_others_is_a_warning(folder: Path) -> None:
     folder.chmod(0o755)
     assert checked(folder)["privacy"].verdict is Verdict.OK
 
@@ -81,7 +81,7 @@ def test_a_database_with_broken_references_is_a_problem(tmp_path: Path) -> None:
     assert found["references"] is Verdict.PROBLEM
 
 
-def test_a_database_with_broken_pages_is_a_problem_and_no_traceback(tmp_path: Path) -> None:
+def test_database_with_broken_pages_is_a_problem(tmp_path: Path) -> None:
     here = place(tmp_path)
     here.world(a__txt="The harbour light. " * 400)
     here.sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -108,7 +108,7 @@ def environment(tmp_path: Path, settings: str) -> dict[str, Check]:
     return found
 
 
-def test_a_provider_without_a_key_is_a_problem_that_says_where_to_put_one(
+def test_provider_without_a_key_is_a_problem_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

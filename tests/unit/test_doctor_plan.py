@@ -42,9 +42,7 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[Place, World]:
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
-def test_a_plan_that_was_written_to_a_file_does_what_it_would_have_done(
-    tmp_path: Path, kind: str
-) -> None:
+def test_plan_from_a_file_has_the_same_effect(tmp_path: Path, kind: str) -> None:
     here, _ = damaged(tmp_path, kind)
     plan = here.library.doctor()
 
@@ -57,9 +55,7 @@ def test_a_plan_that_was_written_to_a_file_does_what_it_would_have_done(
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
-def test_a_plan_that_was_carried_out_already_does_nothing_the_second_time(
-    tmp_path: Path, kind: str
-) -> None:
+def test_applying_a_plan_twice_does_nothing(tmp_path: Path, kind: str) -> None:
     here, world = damaged(tmp_path, kind)
     plan = here.library.doctor()
     here.library.apply_plan(plan)
@@ -71,7 +67,7 @@ def test_a_plan_that_was_carried_out_already_does_nothing_the_second_time(
     assert here.library.doctor().healthy
 
 
-def test_a_plan_of_another_library_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
+def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
     here, _ = damaged(tmp_path / "one", "missing")
     other, world = damaged(tmp_path / "two", "missing")
     before = other.points(world)
@@ -111,16 +107,14 @@ def planned(finding: str, action: str, subject: str) -> str:
         ("duplicate_point", "delete_point", UUID),
     ],
 )
-def test_a_plan_with_an_item_that_nobody_could_have_planned_is_refused(
-    finding: str, action: str, subject: str
-) -> None:
+def test_plan_with_an_impossible_item_is_refused(finding: str, action: str, subject: str) -> None:
     assert plan_from_json(planned("orphan_point", "delete_point", UUID)).actionable
 
     with pytest.raises(InvalidArgument, match="does not contain a valid plan"):
         plan_from_json(planned(finding, action, subject))
 
 
-def test_a_generation_in_use_whose_model_nobody_has_is_a_problem(tmp_path: Path) -> None:
+def test_generation_without_its_model_is_a_problem(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     second_generation(here, world)
     # The second one is named by nobody, so nobody is sent to it.
@@ -134,7 +128,7 @@ def test_a_generation_in_use_whose_model_nobody_has_is_a_problem(tmp_path: Path)
     assert here.embedder.profile.revision not in plan.problems[0].says
 
 
-def test_what_changed_since_the_plan_was_made_is_left_alone_and_told(tmp_path: Path) -> None:
+def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     points, point = any_point(here, world, random.Random(1))
     whole = points[point.chunk_id]
@@ -160,8 +154,8 @@ def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -
     [item] = plan.leftovers
     number = int(item.subject.rpartition(".")[2])
     here.sql(
-        """INSERT INTO generations (world_id, number, profile_id, profile, created_at)
-           SELECT world_id, ?, profile_id, profile, 0 FROM generations""",
+        """INSERT INTO generations (world_id, number, profile_id, profile, created_at, checksum)
+           SELECT world_id, ?, profile_id, profile, 0, checksum FROM generations""",
         number,
     )
 
@@ -228,7 +222,7 @@ def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> N
     assert gone in here.index._of(own)
 
 
-def test_without_its_model_a_generation_gets_all_that_needs_no_new_vector(tmp_path: Path) -> None:
+def test_generation_without_model_is_repaired_except_vectors(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     own = second_generation(here, world)
     here.index.drop(own)
@@ -249,7 +243,7 @@ def test_without_its_model_a_generation_gets_all_that_needs_no_new_vector(tmp_pa
     assert here.index.count(own) > 0
 
 
-def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path) -> None:
+def test_sample_reveals_vectors_of_another_model(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     scope = here.scope(world)
     for text_hash, vector in kept_vectors(here, world):
@@ -268,7 +262,7 @@ def test_vectors_of_another_model_are_found_by_embedding_a_sample(tmp_path: Path
     assert here.library.doctor(embed_sample=1000).healthy
 
 
-def test_a_sample_is_not_embedded_by_a_model_of_another_profile(tmp_path: Path) -> None:
+def test_sample_is_not_embedded_by_another_model(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
     here.embedder.profile = other_profile(revision="9")
     asked = len(here.embedder.documents)
@@ -294,7 +288,7 @@ def test_a_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
     assert [check.verdict.value for check in plan.self_test] == ["warning"]
 
 
-def test_a_large_generation_is_compared_in_passes_with_the_same_outcome(
+def test_large_generation_is_compared_in_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ("missing", "stale", "orphan", "misplaced chapter", "zero")
@@ -309,7 +303,7 @@ def test_a_large_generation_is_compared_in_passes_with_the_same_outcome(
     assert parts["world"].checked_chunks == whole["world"].checked_chunks
 
 
-def test_points_that_no_filter_can_reach_make_the_index_be_rebuilt(tmp_path: Path) -> None:
+def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
     class Littered(MemoryIndex):
         litter = 0
 
@@ -334,7 +328,7 @@ def test_points_that_no_filter_can_reach_make_the_index_be_rebuilt(tmp_path: Pat
     assert index.count(here.scope(world)) == count
 
 
-def test_whoever_does_not_see_every_world_does_not_judge_what_is_unclaimed(
+def test_partial_authority_reports_no_unclaimed_points(
     tmp_path: Path,
 ) -> None:
     here, world = damaged(tmp_path, "unknown world")

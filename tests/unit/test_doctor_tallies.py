@@ -64,7 +64,7 @@ def test_generation_with_wrong_tally_is_promoted_once_fixed(
     assert the_world(here).generations.promote(2).generation == 2
 
 
-def test_pending_chunks_are_counted_whatever_the_tally_says_and_written(here: Place) -> None:
+def test_pending_chunks_are_found_despite_a_wrong_tally(here: Place) -> None:
     right = here.sql(TALLIES)
     lost = here.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
 

@@ -35,7 +35,7 @@ def test_being_told_to_end_is_told_apart_from_being_idle():
         assert (retired.wait(), idle.wait()) == ("retired", "idle")
 
 
-def test_an_idle_process_admits_nobody_once_it_has_decided_to_end():
+def test_ending_process_admits_no_request():
     with closing(Activity(idle_seconds=0)) as activity:
         with activity.request():
             pass
@@ -71,7 +71,7 @@ def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(channel.WINDOWS, reason="messages of a pipe have no length in front")
-def test_a_message_that_ends_early_or_announces_too_much_is_an_error():
+def test_truncated_or_oversized_message_is_an_error():
     for sent, error in (
         (b"\0\0", EOFError),
         (b"\0\0\0\5abc", EOFError),

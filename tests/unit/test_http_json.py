@@ -55,7 +55,7 @@ class Numbers(msgspec.Struct):
 
 
 class TickingClock(HandClock):
-    """A clock on which every look at it takes a second."""
+    """A clock that advances by a second at every call."""
 
     def monotonic(self) -> float:
         self.time += 1.0
@@ -633,7 +633,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(encrypted: Echo) -> None:
     assert encrypted.asked == []
 
 
-def test_a_server_that_does_not_encrypt_gets_nothing_over_https(server: Echo) -> None:
+def test_server_without_tls_gets_nothing_over_https(server: Echo) -> None:
     client = JsonClient(server.url.replace("http:", "https:"), label="Echo", clock=HandClock())
 
     refused(client, ProviderUnavailable)

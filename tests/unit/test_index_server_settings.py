@@ -48,7 +48,7 @@ def test_the_index_is_embedded_unless_a_server_is_named(
     assert not (tmp_path / "other" / "index").exists()
 
 
-def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path) -> None:
+def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
     code = (
         "import sys, truespan.wiring.storage as one;"
         "from truespan.settings import read_settings; from pathlib import Path;"
@@ -56,7 +56,7 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
         "from truespan.index.server.index import QdrantServerIndex;"
         f"options = one.server_options(Path('.'), read_settings(Path('.'), {URL!r}));"
         "QdrantServerIndex(options, SystemClock());"
-        "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx', 'grpc')))"
+        "sys.exit(any(name in sys.modules for name in ('qdrant_client', 'httpx')))"
     )
 
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
@@ -65,8 +65,6 @@ def test_naming_a_server_imports_its_client_only_when_it_is_asked(tmp_path: Path
 def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> None:
     chosen = options(
         tmp_path,
-        qdrant_grpc="1",
-        qdrant_grpc_port="7000",
         qdrant_timeout_seconds="3",
         qdrant_ca_file="ca.pem",
         qdrant_prefix="mine-",
@@ -78,7 +76,7 @@ def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> Non
         index_approximate_worlds=f" {WORLD.upper()},",
     )
 
-    assert (chosen.url, chosen.grpc, chosen.grpc_port) == ("http://127.0.0.1:1", True, 7000)
+    assert chosen.url == "http://127.0.0.1:1"
     assert (chosen.timeout_seconds, chosen.ca_file) == (3, tmp_path / "ca.pem")
     assert (chosen.prefix, chosen.shards, chosen.replicas) == ("mine-", 6, 3)
     assert (chosen.write_factor, chosen.read_consistency) == (2, "quorum")
@@ -95,14 +93,12 @@ def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> Non
         {"index_approximate_worlds": "my world"},
     ],
 )
-def test_settings_that_make_no_sense_fail_when_the_library_is_opened(
-    tmp_path: Path, wrong: dict[str, str]
-) -> None:
+def test_invalid_index_settings_fail_when_opening(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidConfiguration):
         options(tmp_path, **wrong)
 
 
-def test_the_key_comes_from_the_environment_or_a_file_and_is_never_shown(tmp_path: Path) -> None:
+def test_key_is_read_from_environment_or_file_and_hidden(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}-2\n")
     entry = '[[keys]]\nprovider = "qdrant"\nfile = "key"\n'
     usual = server_options(tmp_path, read_settings(tmp_path, URL | {"QDRANT_API_KEY": KEY}))
@@ -125,7 +121,5 @@ def test_the_key_comes_from_the_environment_or_a_file_and_is_never_shown(tmp_pat
         ("http://[::1]:7000", "http://[::1]:7000"),
     ],
 )
-def test_an_address_without_a_port_means_the_one_that_qdrant_listens_on(
-    url: str, meant: str
-) -> None:
+def test_address_without_a_port_uses_the_port_of_qdrant(url: str, meant: str) -> None:
     assert server_target(url).url == meant

@@ -67,7 +67,7 @@ def test_a_run_is_a_job_with_its_documents_and_numbers(here: Place) -> None:
     assert any("source_empty" in line.line for line in world.jobs.lines(job.id))
 
 
-def test_the_latest_job_comes_first_and_says_what_was_unchanged(here: Place) -> None:
+def test_latest_job_comes_first_with_unchanged_documents(here: Place) -> None:
     world = new_world(here)
     paths = files(here, 2)
     first, second = world.ingest(paths).job, world.ingest(paths).job
@@ -172,7 +172,7 @@ def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
     world.ingest(here.write("more.txt", STORY), on_progress=resume)
 
 
-def test_a_job_whose_process_is_gone_is_interrupted_and_can_be_resumed(here: Place) -> None:
+def test_job_of_a_dead_process_can_be_resumed(here: Place) -> None:
     world = new_world(here)
     job = world.ingest(files(here, 2)).job
     ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -201,8 +201,8 @@ def test_reused_process_id_is_not_the_old_process(here: Place) -> None:
 def test_only_the_last_lines_and_jobs_are_kept(
     here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_JOBS", 3)
-    monkeypatch.setattr("truespan.store.tables.jobs.KEPT_LINES", 4)
+    monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 3)
+    monkeypatch.setattr("truespan.store.tables.jobs.MAX_LINES", 4)
     world = new_world(here)
     empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
     for _ in range(5):

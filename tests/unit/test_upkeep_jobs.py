@@ -148,7 +148,7 @@ def test_a_search_is_answered_though_no_order_can_be_given(
     assert world.status().repairs == 0
 
 
-def test_repairs_that_nobody_wrote_down_as_a_job_are_found_by_a_worker(works: Works) -> None:
+def test_worker_finds_repairs_without_a_job(works: Works) -> None:
     full = works.open(waiting=1)
     world = filled(works, full)
     late = submitted(world, "late.txt")
@@ -164,7 +164,7 @@ def test_repairs_that_nobody_wrote_down_as_a_job_are_found_by_a_worker(works: Wo
     assert world.status().repairs == 0
 
 
-def test_a_repair_that_fails_for_good_is_not_begun_with_again_and_again(works: Works) -> None:
+def test_permanently_failing_repair_is_not_repeated(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     searched(works, world)
@@ -186,7 +186,7 @@ def test_a_repair_that_fails_for_good_is_not_begun_with_again_and_again(works: W
     assert world.status().repairs == 0
 
 
-def test_in_a_file_who_searched_repairs_at_once_and_there_is_no_job(tmp_path: Path) -> None:
+def test_search_on_sqlite_repairs_at_once_without_a_job(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(tale__txt="The harbour light burned all night.")
     points = here.index._of(here.scope(world))
@@ -277,7 +277,7 @@ KINDS: list[Submit] = [World.submit_repair, lambda world: world.submit_doctor(ap
 
 
 @pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
-def test_upkeep_that_fails_for_a_reason_that_may_pass_is_tried_again(
+def test_maintenance_job_is_retried_after_temporary_errors(
     works: Works, monkeypatch: pytest.MonkeyPatch, submit: Submit
 ) -> None:
     opened = works.open(tries=2)
@@ -322,9 +322,7 @@ def test_upkeep_whose_worker_died_is_taken_up_by_another(works: Works, submit: S
 
 
 @pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
-def test_upkeep_that_is_cancelled_is_not_done_and_can_be_resumed(
-    works: Works, submit: Submit
-) -> None:
+def test_cancelled_maintenance_job_can_be_resumed(works: Works, submit: Submit) -> None:
     opened = works.open()
     world = filled(works, opened)
     works.index.calls.clear()
@@ -363,7 +361,7 @@ def test_stopping_worker_leaves_the_doctor_to_the_next(
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
-def test_only_who_may_read_and_write_a_world_has_it_looked_after(works: Works) -> None:
+def test_maintenance_needs_read_and_write_rights(works: Works) -> None:
     opened = works.open(waiting=1)
     world = filled(works, opened)
     for verbs in ((Verb.READ,), (Verb.WRITE,)):
@@ -390,7 +388,7 @@ def checks(opened: Library) -> dict[str, tuple[Verdict, str]]:
     return {one.name: (one.verdict, one.says) for one in of_queue}
 
 
-def test_the_doctor_looks_at_the_queue_of_a_library_with_workers(works: Works) -> None:
+def test_doctor_checks_the_job_queue(works: Works) -> None:
     opened = works.open(waiting=4)
     world = filled(works, opened)
     works.die()
@@ -433,7 +431,7 @@ def test_a_queue_that_cannot_be_looked_at_is_a_problem(works: Works) -> None:
     assert checks(works.open())["job queue"][0] is Verdict.PROBLEM
 
 
-def test_whoever_has_not_the_whole_library_is_told_nothing_of_the_queue(works: Works) -> None:
+def test_partial_authority_sees_nothing_of_the_queue(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
 
@@ -468,7 +466,7 @@ def test_workers_have_the_doctor_look_when_it_is_time_and_once(works: Works) -> 
     assert len(of_kind(world, DOCTOR)) == 2
 
 
-def test_a_provider_that_is_away_keeps_the_doctor_from_nothing_it_can_do(works: Works) -> None:
+def test_doctor_works_without_the_provider_where_possible(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)

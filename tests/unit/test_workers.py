@@ -135,7 +135,7 @@ def test_an_order_that_is_given_twice_is_carried_out_once(works: Works) -> None:
     assert opened.work(once=True) == 1
 
 
-def test_a_job_whose_order_was_never_given_is_found_by_the_next_worker(works: Works) -> None:
+def test_next_worker_finds_a_job_without_an_order(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -147,7 +147,7 @@ def test_a_job_whose_order_was_never_given_is_found_by_the_next_worker(works: Wo
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
-def test_more_jobs_than_may_wait_are_refused_and_leave_nothing_behind(works: Works) -> None:
+def test_full_queue_refuses_jobs_without_a_trace(works: Works) -> None:
     opened = works.open(waiting=2)
     world = opened.create_world("world")
     jobs = [submitted(world, f"{number}.txt") for number in range(2)]
@@ -223,7 +223,7 @@ def test_what_will_not_pass_is_told_at_once(works: Works) -> None:
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.FAILED, [])
 
 
-def test_a_worker_that_is_told_to_stop_puts_back_what_it_has_begun(works: Works) -> None:
+def test_stopped_worker_requeues_its_jobs(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     jobs = [submitted(world, f"{number}.txt") for number in range(2)]
@@ -252,7 +252,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_never_begun(works: Works) -> 
     assert (world.documents.list(), works.embedder.documents, works.orders()) == ([], [], [])
 
 
-def test_a_job_that_is_cancelled_while_it_runs_stops_and_is_not_put_back(works: Works) -> None:
+def test_cancelled_running_job_stops_and_is_not_requeued(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -315,7 +315,7 @@ def test_lines_of_workers_keep_their_numbers_and_codes(works: Works) -> None:
     assert "%" not in stream.getvalue()
 
 
-def test_a_job_that_takes_its_workers_with_it_is_left_in_the_end(works: Works) -> None:
+def test_job_that_crashes_workers_is_given_up(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -334,7 +334,7 @@ def test_a_job_that_takes_its_workers_with_it_is_left_in_the_end(works: Works) -
     assert world.jobs.get(job.id).state is JobState.DONE
 
 
-def test_a_job_that_was_to_stop_when_its_worker_died_is_cancelled(works: Works) -> None:
+def test_stopping_job_of_a_dead_worker_is_cancelled(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
     job = submitted(world)
@@ -347,7 +347,7 @@ def test_a_job_that_was_to_stop_when_its_worker_died_is_cancelled(works: Works) 
     assert world.documents.list() == []
 
 
-def test_whoever_lost_a_job_to_another_stops_and_changes_nothing(works: Works) -> None:
+def test_worker_that_lost_a_job_changes_nothing(works: Works) -> None:
     """A worker that was only slow comes back after another has taken its job up and done it."""
     slow, other = works.open(), works.open()
     world = slow.create_world("world")
@@ -384,7 +384,7 @@ class Elsewhere:
         return True
 
 
-def test_two_libraries_on_one_server_do_not_do_each_others_jobs(tmp_path: Path) -> None:
+def test_libraries_on_one_server_do_not_share_jobs(tmp_path: Path) -> None:
     one, two = Works(tmp_path / "one"), Works(tmp_path / "two")
     first, second = one.open(), two.open()
     try:
@@ -400,9 +400,7 @@ def test_two_libraries_on_one_server_do_not_do_each_others_jobs(tmp_path: Path) 
         second.close()
 
 
-def test_only_the_owner_does_jobs_and_only_where_there_are_workers(
-    works: Works, tmp_path: Path
-) -> None:
+def test_only_the_owner_runs_a_worker_on_postgresql(works: Works, tmp_path: Path) -> None:
     import truespan
 
     opened = works.open()

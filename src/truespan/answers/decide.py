@@ -182,7 +182,7 @@ class Replay(Struct, frozen=True):
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON values, with everything that `replay` needs."""
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
-    # Earlier records do not have these.
+    # Fields that do not apply to the request are left out.
     parts = [(plain, name) for name in ("search_mode", "defaults", "conversation")]
     parts.append((plain["settings"], "min_coverage"))
     parts += [(candidate, "coverage") for candidate in plain["candidates"]]

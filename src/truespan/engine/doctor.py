@@ -55,7 +55,7 @@ from truespan.protocols import Embedder
 from truespan.retrieval.query_vector import calibration_of
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
-from truespan.types.maintenance import MAX_SAMPLE, Check, Ownership, Verdict
+from truespan.types.maintenance import MAX_SAMPLE, Check, Verdict
 from truespan.types.request import check_whole
 from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
@@ -154,8 +154,6 @@ class Doctor(Struct, frozen=True):
                     self._apply_to_world(world, records[world.world], result)
             self._delete_leftovers(plan, result)
             everything = bool(plan.leftovers) or len(plan) == len(self._find_worlds(None))
-            if everything and isinstance(self.authority.worlds, Unlimited):
-                self._claim_known()
         except KeyboardInterrupt:
             raise Interrupted from None
         result.left = self.examine(None if everything else list(plan))
@@ -215,18 +213,6 @@ class Doctor(Struct, frozen=True):
         for profile in profiles:
             index.claim(profile)
         return profiles
-
-    def _claim_known(self) -> None:
-        """Become the owner of collections that have none, if all their points are this library's.
-
-        Earlier versions recorded no owner.
-        """
-        index, scopes = self.components.index, self._all_scopes()
-        tenants = {scope.tenant for scope in scopes}
-        for profile, held in survey(index, scopes).items():
-            known = sum(held.tenants.get(tenant, 0) for tenant in tenants)
-            if known == held.points and index.ownership(profile) is Ownership.UNKNOWN:
-                index.claim(profile)
 
     def _embed_sample(self, plan: Plan, world: WorldPlan, record: World, count: int | None) -> None:
         for scope in self._scopes(record):

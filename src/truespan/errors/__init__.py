@@ -29,7 +29,8 @@
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
-    │   ├── LibraryNotFound, LibraryTooNew, StoreOutdated, StoreUnsafe, MigrationRefused
+    │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
+    │   ├── StoreOutdated, StoreUnsafe, MigrationRefused
     │   ├── IndexSchemaMismatch, IndexKeyRefused
     │   ├── ModelDrifted           the provider changed the model under the same name
     │   ├── StorageFull            no room is left, or less than the reserve

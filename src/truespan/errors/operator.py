@@ -33,6 +33,18 @@ class LibraryTooNew(OperatorError):
         )
 
 
+class LibraryTooOld(OperatorError):
+    """A library from before the first release, which cannot be migrated."""
+
+    code = "library_too_old"
+    advice = "Create a new library, and ingest the sources again."
+
+    def __init__(self, found: int, oldest: int) -> None:
+        super().__init__(
+            f"The library has schema {found}; this version supports schemas from {oldest} on."
+        )
+
+
 class StoreOutdated(OperatorError):
     """Tables in PostgreSQL from an earlier version."""
 

@@ -38,7 +38,7 @@ from truespan.errors import (
 )
 from truespan.files.assets import AssetFolder
 from truespan.protocols import Clock
-from truespan.store.engines.sqlite import known_schema
+from truespan.store.engines.sqlite import known_schemas
 from truespan.store.transfer.copy import StoreRows, copy_rows
 from truespan.store.transfer.snapshot import (
     NOT_RESTORED,
@@ -101,7 +101,7 @@ def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) ->
 
 
 def read_archive(
-    path: Path, schema: int, sink: Callable[[Member, Iterator[bytes]], None] | None = None
+    path: Path, sink: Callable[[Member, Iterator[bytes]], None] | None = None
 ) -> Manifest:
     """Verify every member of a backup by its manifest, and pass the members to `sink`.
 
@@ -111,7 +111,7 @@ def read_archive(
         BackupInvalid: the file is not a backup, or has changed since it was written.
     """
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
-        manifest = _check_entries(archive, schema)
+        manifest = _check_entries(archive)
         if manifest.size > _MAX_EXPANSION * path.stat().st_size:
             raise BackupInvalid("The backup claims to contain more than a file of its size can.")
         for member in manifest.members:
@@ -126,7 +126,7 @@ def read_archive(
 
 def verify_backup(path: Path) -> Manifest:
     """Verify a whole backup by its manifest; raises BackupInvalid."""
-    return read_archive(path, known_schema())
+    return read_archive(path)
 
 
 def _zip_entry(name: str) -> ZipInfo:
@@ -135,7 +135,7 @@ def _zip_entry(name: str) -> ZipInfo:
     return entry
 
 
-def _check_entries(archive: ZipFile, schema: int) -> Manifest:
+def _check_entries(archive: ZipFile) -> Manifest:
     """Return the manifest of an archive after checking that the members match it."""
     entries = archive.infolist()
     first = entries[0] if entries else None
@@ -144,7 +144,8 @@ def _check_entries(archive: ZipFile, schema: int) -> Manifest:
     if first.file_size > MAX_MANIFEST_SIZE or first.compress_type != ZIP_STORED:
         raise BackupInvalid("The manifest of the backup is too large.")
     with archive.open(first) as content:
-        manifest = manifest_from_json(content.read(MAX_MANIFEST_SIZE), known_schema=schema)
+        text = content.read(MAX_MANIFEST_SIZE)
+    manifest = manifest_from_json(text, schemas=known_schemas())
     found = [(entry.filename, entry.file_size) for entry in entries[1:]]
     if found != [(member.name, member.size) for member in manifest.members]:
         raise BackupInvalid("The members of the backup do not match its manifest.")
@@ -216,7 +217,7 @@ class BackupWriter(Struct, frozen=True):
             manifest = msgspec.structs.replace(manifest, members=members)
             written = work / "backup"
             write_archive(written, manifest, sources)
-            read_archive(written, manifest.schema)
+            read_archive(written)
             if replace:
                 os.replace(written, target)
             else:
@@ -367,7 +368,7 @@ def unpack(path: Path, work: Path, assets: str) -> None:
         with create_file(target) as file:
             file.writelines(blocks)
 
-    read_archive(path, known_schema(), write_member)
+    read_archive(path, write_member)
     prepare_snapshot(work / _UNREADY_STORE)
     for inner in (work, *(entry for entry in work.rglob("*") if entry.is_dir())):
         sync_folder(inner)

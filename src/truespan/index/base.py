@@ -49,26 +49,28 @@ class QdrantIndex(ABC):
 
     @abstractmethod
     def _calls(self) -> AbstractContextManager[IndexCalls]:
-        """Return the other side, connected if need be."""
+        """Return the other side, connected on first use."""
 
     def _process_id(self) -> int:
         """Return a number that changes when another process answers the calls."""
         return 0
 
     def approximate(self, scope: Scope) -> bool:
-        """Return whether the scope is searched approximately: the operator named its world, and the
-        collection was made for it. Searches of readers are exact."""
+        """Return whether the scope is searched approximately.
+
+        The operator must have named its world, and the collection must support it. Searches of
+        readers are exact.
+        """
         if scope.position is not None or scope.world not in self._approximate:
             return False
         with self._calls() as calls:
             return calls.can_approximate(collection_of(scope.profile))
 
     def prepare(self, scope: Scope) -> bool:
-        """Create what is missing of the profile's collection; return whether it is empty.
+        """Create the profile's collection and its indexes if missing; return whether it is empty.
 
-        Each process is asked once: what it has prepared stays prepared. The collection of a world
-        that is to be searched approximately is converted for that, in steps: the embedded index
-        answers other clients between two of them.
+        Each process is asked once. The collection of a world with approximate search is converted,
+        in steps: the embedded index answers other clients between two steps.
         """
         profile, approximate = scope.profile.id, scope.world in self._approximate
         if (self._process_id(), profile, approximate) in self._prepared:
@@ -192,7 +194,7 @@ class QdrantIndex(ABC):
         with self._calls() as calls:
             found = calls.count(collection_of(scope.profile), where)
         if not found:
-            # It may be a new collection: what it needs is checked before the next write.
+            # It may be a new collection, to be prepared before the next write.
             self._prepared.clear()
         return found
 
@@ -200,7 +202,7 @@ class QdrantIndex(ABC):
         self.drop_tenant(scope, scope.tenant)
 
     def drop_tenant(self, scope: Scope, tenant: str) -> None:
-        """Remove the points of a tenant by its name, even one that no scope can have."""
+        """Remove the points of a tenant by name, even one that no scope can have."""
         with self._calls() as calls:
             calls.delete(collection_of(scope.profile), (Equals(Field.TENANT, tenant),))
 
@@ -218,27 +220,27 @@ class QdrantIndex(ABC):
             calls.discard(profile)
 
     def ownership(self, profile: str) -> Ownership:
-        """Return whose a collection is; one in the library's own folder is the library's."""
+        """Return the owner of a collection; in the library's own folder, the library owns it."""
         del profile
         return Ownership.OWN
 
     def claim(self, profile: str) -> None:
-        """Record the library as the owner; there is no other in its own folder."""
+        """Do nothing: in its own folder, the library is the owner."""
         del profile
 
     def reset(self, scope: Scope) -> None:
         """Remove the profile's collection with the points of all worlds, and create it empty.
 
-        For files that cannot be opened any more; the points are written again from the store.
+        For files that cannot be opened any more; points are written again from the store.
         """
         self._prepared.clear()
         with self._calls() as calls:
             calls.reset(collection_of(scope.profile))
 
     def erase(self, profile: EmbeddingProfile) -> FileFate:
-        """Have the profile's files rewritten from their live points, and wait for it.
+        """Rewrite the profile's files from their live points, and wait for it.
 
-        The embedded index does this in steps and answers other clients between two of them.
+        The embedded index does so in steps, and answers other clients between two steps.
         """
         ticket, done = 0, False
         with self._calls() as calls:

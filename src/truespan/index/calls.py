@@ -19,7 +19,7 @@ Where: TypeAlias = tuple[Condition, ...]
 """Conditions that a point must meet, all of them. They always include world and generation."""
 
 BYTES_PER_PAYLOAD = 512
-"""An estimate of the space that the payload of a point takes."""
+"""Estimated size of the payload of a point."""
 REBUILD = "'truespan doctor --apply' rebuilds the index from the store."
 
 
@@ -49,12 +49,12 @@ class Search(Struct, frozen=True, array_like=True):
 
 
 class IndexCalls(Protocol):
-    """Each call names its collection, and each call that touches points names its tenant.
+    """Calls of the index. Each names its collection, and each that touches points its tenant.
 
-    So the other side keeps nothing about a caller between two calls.
+    The other side keeps no state of a caller between two calls.
     """
 
-    # Create what is missing of the collection; return whether it has no points.
+    # Create the collection and its indexes if missing; return whether it has no points.
     def prepare(self, collection: Collection) -> bool: ...
 
     # Advance the conversion of the collection for approximate searches; return whether it is done.
@@ -90,7 +90,7 @@ class IndexCalls(Protocol):
         self, collection: Collection, where: Where, start: str | None, limit: int
     ) -> tuple[list[IndexedPoint], str | None]: ...
 
-    # Return how many points meet the conditions.
+    # Return the number of points that meet the conditions.
     def count(self, collection: Collection, where: Where) -> int: ...
 
     # Return the point counts of all tenants; the only call that no tenant limits.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _EXACT = 2**53
-"""Ranges are compared as float64, which has gaps beyond this."""
+"""Ranges are compared as float64, which has gaps beyond this number."""
 
 
 class Field(StrEnum):
@@ -71,8 +70,7 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
         _CHAPTER: _names_of(point.chapters),
         _SECTION: _names_of(point.sections),
     }
-    # Edge takes longer to convert a text or a list than to store it, so that a point has as few of
-    # both as possible.
+    # Converting texts and lists takes Edge longer than storing them, so a point has few of them.
     if point.kind is not ChunkKind.TEXT:
         payload[_KIND] = point.kind.value
     return payload
@@ -81,7 +79,7 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
 # Shared by threads: an `lru_cache`, which locks, of texts and of lists that are only read.
 @lru_cache(maxsize=1024)
 def _names_of(names: tuple[str, ...]) -> str | list[str]:
-    """Return names as they are compared; a single name is found without a list around it."""
+    """Return names in the form for comparison; a single name needs no list."""
     folded = fold_names(names)
     return folded[0] if len(folded) == 1 else list(folded)
 
@@ -93,7 +91,7 @@ def text_hash_of(payload: dict[str, Any] | None) -> TextHash | None:
 
 
 def indexed_point(record: Any, vector: list[float] | None) -> IndexedPoint:
-    """Return a record of Qdrant; a place with a missing part or of another type is left out."""
+    """Return a record of Qdrant as a point; an incomplete or invalid place is left out."""
     payload: dict[str, Any] = {**(record.payload or {})}
     for field in (_CHAPTER, _SECTION):
         if isinstance(name := payload.get(field), str):
@@ -160,7 +158,7 @@ class HasId(Struct, frozen=True, tag="has_id", array_like=True):
 
 Condition: TypeAlias = Equals | AnyOf | NoneOf | AtMost | HasId
 MAX_LISTED = 256
-"""Qdrant looks up each of the listed values. More than these are compared with instead."""
+"""Maximum number of values that Qdrant looks up one by one; longer lists are compared instead."""
 
 
 def tenant(scope: Scope) -> Equals:
@@ -182,20 +180,14 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     elif scope.documents is not UNLIMITED:
         result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:
-        result.append(_is_named(Field.CHAPTER, scope.chapter))
+        result.append(Equals(Field.CHAPTER, scope.chapter))
     if scope.section is not None:
-        result.append(_is_named(Field.SECTION, scope.section))
+        result.append(Equals(Field.SECTION, scope.section))
     if scope.position is not None:
-        # The first: the reader has reached it. The second, stricter: no unread sentence decided it.
+        # The reader has reached it, and, which is stricter, no unread sentence decided it.
         result.append(AtMost(Field.POS_START, scope.position))
         result.append(AtMost(Field.POS_REACH, scope.position))
     return tuple(result)
-
-
-def _is_named(field: Field, name: str) -> Condition:
-    # Points of earlier versions have the name with its accents as the document spells them.
-    spelled = dict.fromkeys((name, unicodedata.normalize("NFD", name)))
-    return Equals(field, name) if len(spelled) == 1 else AnyOf(field, tuple(spelled))
 
 
 def build(where: Sequence[Condition], models: ModuleType | Any) -> Any:
@@ -253,14 +245,13 @@ def similarity(raw: float, distance: str) -> float:
 def threshold(floor: float, distance: str) -> float:
     """Return the raw score threshold that keeps every hit at `floor`.
 
-    Qdrant returns scores strictly above its threshold, so it gets the next smaller number. That
-    may let through a little more than `floor` does: callers hold each similarity against
-    `float32(floor)` once again.
+    Qdrant returns scores strictly above its threshold, so it gets the next smaller number. Callers
+    compare each similarity with `float32(floor)` again, because a few more may pass.
     """
     least = float32(floor)
     if distance == "cosine":
         return _next_smaller(least)
-    # Raw scores a hair below zero are lost in (raw + 1) / 2 and come out as exactly 0.5.
+    # Raw scores just below zero are rounded to exactly 0.5 in (raw + 1) / 2.
     return _next_smaller(float32(2 * least - 1 - _ROUNDED_AWAY))
 
 
@@ -278,7 +269,7 @@ def _next_smaller(value: float) -> float:
 def hits_of(
     found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
 ) -> list[Hit]:
-    """Return ids, raw scores and hashes as hits; those below the floor are left out once more."""
+    """Return ids, raw scores and hashes as hits, without those below the floor."""
     least = -math.inf if floor is None else float32(floor)
     return [
         Hit(ChunkId(id), score, TextHash(text_hash))
@@ -296,7 +287,7 @@ def check_length(vector: Vector, size: int) -> None:
 
 
 def check_vector(vector: Vector, size: int) -> None:
-    """Refuse what an index would answer with an empty result, or could not even be sent."""
+    """Refuse a vector that the index cannot compare or that cannot be sent."""
     check_length(vector, size)
     # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
     if not math.isfinite(sum(numbers_of(vector))):
@@ -304,5 +295,5 @@ def check_vector(vector: Vector, size: int) -> None:
 
 
 def slices(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    """Give items in order, at most `size` at a time."""
+    """Yield slices of at most `size` items."""
     return (tuple(items[start : start + size]) for start in range(0, len(items), size))

@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import islice
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.errors import InvalidArgument, SourceEmpty
 from truespan.ingest.canonical import assemble, order_blocks
@@ -33,7 +33,6 @@ from truespan.types.profile import (
     STANDARD_CHUNKING,
     WINDOW,
     ChunkingProfile,
-    chunking_fields,
 )
 from truespan.types.request import Defaults
 from truespan.types.source import (
@@ -156,7 +155,7 @@ class Preparation(Struct, frozen=True):
             "cleaning": CLEANING_VERSION,
             "loader": LOADER_VERSION,
             "segmenter": segmenter_name(),
-            "chunking": chunking_fields(self.chunking_for(declared)),
+            "chunking": asdict(self.chunking_for(declared)),
             "counter": counter.name,
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,

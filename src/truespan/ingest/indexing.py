@@ -220,7 +220,7 @@ class Indexer:
             present = store.revisions_with_chunks(scope, found)
             if present < found:
                 chunks = [chunk for chunk in chunks if _ref(chunk) in present]
-            vectors = store.find_vectors(scope, [chunk.text_hash for chunk in chunks])
+            vectors = store.vectors(scope, [chunk.text_hash for chunk in chunks])
             if vectors:
                 for chunk in chunks:
                     chunk.vector = vectors.get(chunk.text_hash)

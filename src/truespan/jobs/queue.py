@@ -40,11 +40,11 @@ TASK = "truespan.job"
 CONNECTIONS = 4
 MAX_PAUSE = 600
 LATER_SECONDS = 5
-"""How long an order waits while another job has one of its documents."""
+"""Delay of an order while another job has one of its documents."""
 MAX_REQUESTED_SECONDS = 3600
-"""However long a provider asks to wait, a job is tried again after an hour."""
+"""Maximum delay before a retry that a provider can request."""
 TICK_SECONDS = 300.0
-"""How often a worker looks for recorded jobs that are missing from the queue."""
+"""Interval at which a worker checks for recorded jobs that are missing from the queue."""
 _CANCEL_AGAIN_SECONDS = 2.0
 _WATCH_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0
@@ -96,9 +96,11 @@ _REQUEUE_ORPHANS = """
     FROM gone WHERE j.id = gone.id AND j.id NOT IN (SELECT id FROM needless)
     RETURNING j.id
 """
-"""Requeues the orders of workers that are gone. One statement, so that several workers that do
-this at once never requeue what another has started since. An order that has a queued duplicate is
-deleted instead."""
+"""Requeues the orders of dead workers, or deletes them if a duplicate is queued.
+
+It is a single statement, so that concurrent workers never requeue an order that another one has
+started since.
+"""
 
 _HEARTBEAT = """
     UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id
@@ -138,7 +140,7 @@ class ProcrastinateQueue:
         self._lock = threading.Lock()
 
     def work_with(self, worker: Callable[[], JobWorker]) -> None:
-        """Set what gives the worker that runs jobs in this process."""
+        """Set the factory of the worker that runs jobs in this process."""
         self._worker = worker
 
     def require_room(self) -> None:
@@ -149,7 +151,7 @@ class ProcrastinateQueue:
             raise Overloaded("The job queue is full.", retry_after=30.0)
 
     def submit(self, order: JobOrder, *, delay: int = 0) -> None:
-        """Submit a job, to start after `delay` seconds; nothing if it is queued already."""
+        """Submit a job to start after `delay` seconds, unless it is queued already."""
         with _map_queue_errors(), suppress(AlreadyEnqueued):
             self._app().configure_task(
                 TASK,
@@ -178,7 +180,7 @@ class ProcrastinateQueue:
         stopping: Callable[[], bool],
         on_tick: Callable[[], None],
     ) -> int:
-        """Run jobs in this process until `stopping`; return how many."""
+        """Run jobs in this process until `stopping`; return their number."""
         if self._worker is None:
             raise AssertionError("work_with was not called")
         # Raises if the tables are missing or of another version.
@@ -240,7 +242,7 @@ def _map_queue_errors() -> Iterator[None]:
 
 
 class TryLater(Exception):
-    """A job failed with a retryable error; `seconds` is how long a provider asked to wait."""
+    """A job failed with a retryable error; `seconds` is the delay that a provider requested."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__()
@@ -248,10 +250,10 @@ class TryLater(Exception):
 
 
 class BackOff(BaseRetryStrategy):
-    """Doubles the pause before each attempt, and waits at least as long as a provider asked for."""
+    """Exponential delay between attempts, at least the delay that a provider requested."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Return when an order is tried again; None if it is not."""
+        """Return the time of the next attempt; None for no further attempt."""
         # The number of attempts is limited where `TryLater` is raised.
         if not isinstance(exception, TryLater):
             return None
@@ -356,10 +358,10 @@ class QueueWorker(Struct, dict=True):
         tick_at = loop.time() + TICK_SECONDS
         while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:
             if self.stopping():
-                # It waits for running jobs, which stop before their next step.
+                # The worker waits for running jobs, which stop before their next step.
                 working.cancel()
                 self._draining.set()
-                # Asked again, since a cancellation can be lost.
+                # Repeated, because a cancellation can be lost.
                 while not (await asyncio.wait({working}, timeout=_CANCEL_AGAIN_SECONDS))[0]:
                     worker.stop()
                 break

@@ -1,4 +1,4 @@
-"""The tables of the job queue: procrastinate's, in their own schema and with their own role."""
+"""Tables of the job queue: those of procrastinate, with their own schema and role."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, LiteralString, cast
 from procrastinate.schema import SchemaManager
 
 from truespan.errors import InvalidConfiguration, StoreOutdated
-from truespan.store.engines.postgres_server import Connection, add_member, make_role
+from truespan.store.engines.postgres_server import Connection, add_member, create_role
 
 QUEUE_SCHEMA: Final = "truespan_queue"
 QUEUE_ROLE: Final = "truespan_queue"
@@ -21,12 +21,12 @@ QUEUE_TABLES: Final = frozenset(
         "procrastinate_periodic_defers",
     }
 )
-"""Every table of the queue. They contain ids of worlds and jobs, and no text."""
+"""Tables of the queue. They contain ids of worlds and jobs, and no text."""
 
 
 def prepare_queue(connection: Connection, application: str) -> None:
     """Create or update the tables of the queue, in the transaction that prepares the store."""
-    make_role(connection, QUEUE_ROLE)
+    create_role(connection, QUEUE_ROLE)
     connection.execute("CREATE SCHEMA IF NOT EXISTS truespan_queue")
     connection.execute("SET LOCAL search_path = truespan_queue, pg_temp")
     connection.execute(
@@ -57,7 +57,12 @@ def prepare_queue(connection: Connection, application: str) -> None:
 
 
 def require_migrations(connection: Connection) -> None:
-    """Raise an error unless the tables are up to date, and ours to use."""
+    """Require that the tables are up to date, and that our role may use them.
+
+    Raises:
+        StoreOutdated: migrations are missing.
+        InvalidConfiguration: our role may not use the tables.
+    """
     rows = connection.execute(
         """SELECT to_regclass('truespan_queue.queue_steps') IS NOT NULL,
              EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'
@@ -81,7 +86,7 @@ def _applied(connection: Connection) -> set[str]:
 def _migrations() -> dict[str, LiteralString]:
     """Return procrastinate's migrations by name, in order."""
     entries = files("procrastinate.sql").joinpath("migrations").iterdir()
-    # They are files of an installed package, so they are as safe as literals.
+    # The scripts belong to an installed package, so they are as safe as literals.
     return {
         entry.name: cast("LiteralString", entry.read_text(encoding="utf-8"))
         for entry in sorted(entries, key=lambda entry: entry.name)

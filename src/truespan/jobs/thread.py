@@ -13,10 +13,10 @@ from truespan.types.job import JobOrder
 from truespan.types.scope import Scope
 
 CLOSING_SECONDS = 10.0
-"""How long `close` waits for a step to end; a request to a provider may take longer."""
+"""Maximum time that `close` waits for a step; a request to a provider may take longer."""
 
 REPAIR_SECONDS = 5.0
-"""How long `close` waits for queued repairs."""
+"""Maximum time that `close` waits for queued repairs."""
 
 
 def _log_error(message: str, *values: object) -> None:
@@ -46,7 +46,7 @@ class JobThread:
         self._closing_seconds = closing_seconds
 
     def work_with(self, worker: Callable[[], JobWorker]) -> None:
-        """Set what gives the worker that runs the jobs."""
+        """Set the factory of the worker that runs the jobs."""
         self._worker = worker
 
     def require_room(self) -> None:
@@ -57,7 +57,7 @@ class JobThread:
         return
 
     def serve(self, **_options: object) -> int:
-        """Raise InvalidConfiguration: no other process sees what is submitted here."""
+        """Raise `InvalidConfiguration`: no other process sees this queue."""
         raise InvalidConfiguration(
             "This library has no worker processes: the process that submits a job runs it.",
             advice="Workers need a store in PostgreSQL; see docs/several-machines.md.",
@@ -81,7 +81,7 @@ class JobThread:
         self._queue.join()
 
     def close(self) -> None:
-        """Stop the running job before its next step, within some seconds, and leave the rest."""
+        """Stop the running job before its next step, and mark queued jobs as interrupted."""
         left: list[JobOrder | None] = []
         with self._lock:
             self._stopping.set()
@@ -93,7 +93,7 @@ class JobThread:
             self._queue.put(None)
         if thread is not None:
             thread.join(self._closing_seconds)
-        # They are recorded as interrupted, so that the next process finds them.
+        # Recorded as interrupted, so that the next process finds these jobs.
         for order in (*left, self._current):
             if order is not None:
                 self._leave(order)
@@ -119,15 +119,17 @@ class JobThread:
         try:
             self._worker().leave(order)
         except Exception as error:
-            # The process ends, and the job shows as interrupted because its process is gone.
+            # Jobs of a dead process count as interrupted anyway.
             message = "The job %s could not be marked as interrupted: %s."
             _log_error(message, order.job, type(error).__name__)
 
 
 # Shared by threads: as above.
 class BackgroundRepairs:
-    """Applies queued repairs on its own thread, which starts with the first one. Repairs that are
-    left at `close` stay queued in the store for `repair`."""
+    """Applies queued repairs on its own thread, which starts with the first repair.
+
+    Repairs that are left at `close` stay queued in the store.
+    """
 
     def __init__(self, repair: Callable[[Scope], object]) -> None:
         self._repair = repair

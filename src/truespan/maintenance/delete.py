@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class PointsRemoved(Struct, frozen=True):
-    """The number of points that were removed from one generation's index."""
+    """Number of points removed from the index of one generation."""
 
     generation: int
     profile: str
@@ -50,13 +50,14 @@ class PointsRemoved(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What a deletion did.
+    """Receipt of a deletion.
 
     `rows` counts the deleted rows by table, `redacted` the job records that named the document.
-    `erased` is true if no file of the library contains its bytes any more; otherwise `waiting` says
-    what is left and why, and 'truespan repair' does it. `outside` lists files of servers and what
-    was requested there; then `erased` is always false. `check` is the result of searching the
-    library's own files afterwards; None if there was nothing distinctive to search for.
+    `erased` is true if no file of the library contains its bytes any more; otherwise `waiting` has
+    the remaining work and the reasons, and 'truespan repair' does it. `outside` lists files of
+    servers and the requests made there; then `erased` is always false. `check` is the result of
+    searching the library's own files afterwards; None if there was nothing distinctive to search
+    for.
     """
 
     world: str
@@ -113,12 +114,12 @@ _RETRIED_LATER = (
 
 
 class ErasureReport(Struct):
-    """The erasures that were done, and those still queued with their reason."""
+    """Finished erasures, and queued ones with their reasons."""
 
     done: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
     outside: dict[str, FileFate] = field(default_factory=dict)
-    """Files of servers: erasure was at most requested, and cannot be confirmed."""
+    """Files of servers, where erasure can be requested but not confirmed."""
     assets: RemovedFiles = NO_FILES
     uploads: RemovedFiles = NO_FILES
 
@@ -149,10 +150,12 @@ class Remover(Struct, frozen=True):
         erase: bool,
         uploads: RemovedFiles = NO_FILES,
     ) -> Receipt:
-        """Delete a document: hide it, delete images and points, then rows. With `erase`, its bytes
-        are also removed from files, which are searched afterwards. `uploads` are uploaded files of
-        it that were removed before. Where the index does not answer, points and rows wait for
-        'truespan repair'."""
+        """Delete a document: hide it, delete images and points, then rows.
+
+        With `erase`, its bytes are also removed from files, which are searched afterwards.
+        `uploads` are its uploaded files, removed before. If the index does not answer, points and
+        rows wait for 'truespan repair'.
+        """
         store = self.store
         traces = self._find_traces(scope, document.number) if erase else []
         redacted = dict(store.tombstone(scope, document.number, erase=erase))
@@ -164,8 +167,8 @@ class Remover(Struct, frozen=True):
         try:
             points = self._remove_points(scope, refs)
         except _RETRIED_LATER as error:
-            # Nobody sees the document any more. Its rows stay until its points are gone, since only
-            # they say which points those are.
+            # The document is hidden. Its rows stay until its points are deleted, because only the
+            # rows identify the points.
             waiting["points"] = error.code
         else:
             for ref in refs:
@@ -187,8 +190,10 @@ class Remover(Struct, frozen=True):
         return self._erase_files(receipt, traces, erase=erase)
 
     def clear(self, scope: Scope, documents: Collection[int]) -> None:
-        """Delete images, points and rows of discarded revisions of these documents. Active
-        revisions stay. Erasure from files is queued, as when a revision is replaced."""
+        """Delete images, points and rows of discarded revisions of these documents.
+
+        Active revisions stay. Erasure from files is queued, as when a revision is replaced.
+        """
         refs = [ref for ref in self.store.retired(scope) if ref.document in documents]
         for doc_id in self.store.deleted(scope):
             self.assets.remove(scope.world, doc_id)
@@ -197,9 +202,11 @@ class Remover(Struct, frozen=True):
             self.store.purge(scope, ref)
 
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
-        """Delete a world with everything in it. One commit deletes its rows and queues the rest.
-        From then on no request can name the world, so its points cannot be found while they
-        last."""
+        """Delete a world with everything in it.
+
+        One commit deletes its rows and queues the rest. From then on no request can name the world,
+        so its remaining points cannot be found.
+        """
         generation = world.generation
         scope = Scope(authority, world.id, generation) if generation else None
         traces = self._find_traces(scope, None) if scope and erase else []
@@ -232,8 +239,7 @@ class Remover(Struct, frozen=True):
         reader: str | None = None,
         erase: bool,
     ) -> Receipt:
-        """Delete one conversation, all of a reader, or all of a world, as far as they belong to
-        the token of the authority."""
+        """Delete one conversation of the caller, all of a reader, or all of a world."""
         rows = self.store.delete_conversations(
             authority, world.id, conversation=conversation, reader=reader, erase=erase
         )
@@ -253,10 +259,12 @@ class Remover(Struct, frozen=True):
     def finish_erasures(
         self, *, urgent: bool = False, kinds: Collection[ErasureKind] = frozenset(ErasureKind)
     ) -> ErasureReport:
-        """Do queued erasures of earlier deletions; with `urgent`, only requested ones. What cannot
-        be done now stays queued, and the report says why. Safe to run twice or in two processes: an
-        erasure is removed from the queue only after it was done, and only if it was not requested
-        again meanwhile."""
+        """Execute queued erasures; with `urgent`, only requested ones.
+
+        Erasures that fail stay queued, and the report has the reasons. Safe to run twice or in two
+        processes: an erasure leaves the queue only after it was done, unless it was requested again
+        meanwhile.
+        """
         report = ErasureReport()
         for erasure in self.store.erasures(urgent=urgent):
             if erasure.kind not in kinds:

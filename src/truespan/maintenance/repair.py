@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RepairReport(Struct):
-    """What repairs did. `reembedded` counts chunks whose points were written again."""
+    """Results of repairs. `reembedded` counts chunks whose points were written again."""
 
     deleted_points: int = 0
     restored_texts: int = 0
@@ -40,9 +40,10 @@ _BROKEN_TEXT = (FailureKind.MISSING, FailureKind.DAMAGED)
 
 
 def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairReport:
-    """Apply every queued repair of a scope; safe to run twice or in two processes. Each chunk is
-    checked again first: since it was found, it may have been embedded again, replaced or
-    deleted."""
+    """Apply all queued repairs of a scope; safe to run twice or in two processes.
+
+    Each chunk is checked again first: it may have been embedded again, replaced or deleted since.
+    """
     report = RepairReport()
     repairs = store.repairs(scope)
     if not repairs:
@@ -74,7 +75,7 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
         index.delete_stale(scope, stale)
         index.flush(scope)
     if any(failure.kind is FailureKind.ORPHAN for failure in wrong):
-        # It may be left of a deleted document, whose text must not stay in files either.
+        # It may belong to a deleted document, whose text must not stay in files.
         store.queue_erasure(scope)
     report.deleted_points = len(stale)
     store.finish_repairs(scope, [repair.number for repair in repairs])
@@ -82,10 +83,10 @@ def apply_repairs(store: Store, index: VectorIndex, scope: Scope) -> RepairRepor
 
 
 def restore_points(store: Store, index: VectorIndex, scope: Scope) -> int:
-    """Write the points again that the index of a generation has lost; return how many.
+    """Rewrite the points that the index of a generation has lost; return their number.
 
-    Their vectors are in the store. Chunks without one are marked pending, to be embedded again.
-    Nothing is compared unless there are fewer points than embedded chunks.
+    Vectors come from the store; chunks without a vector are marked pending. Nothing is compared
+    unless there are fewer points than embedded chunks.
     """
     whole = Scope(scope.authority, scope.world, scope.generation)
     if index.count(whole) >= store.status(whole).embedded:
@@ -102,7 +103,7 @@ def restore_points(store: Store, index: VectorIndex, scope: Scope) -> int:
             index.upsert(whole, points)
             index.flush(whole)
             ids = [point.chunk_id for point in points]
-            # A document that was deleted or replaced since the page was read has no points.
+            # Documents may have been deleted or replaced since the page was read.
             left = {part.chunk_id for part in store.expected_among(whole, ids)}
             if gone := [id for id in ids if id not in left]:
                 index.delete(whole, gone)
@@ -113,7 +114,7 @@ def restore_points(store: Store, index: VectorIndex, scope: Scope) -> int:
 def apply_observed_repairs(
     store: Store, index: VectorIndex, scope: Scope, trace: RequestTrace
 ) -> RepairReport:
-    """Apply every queued repair, write lost points again, and count each kind."""
+    """Apply all queued repairs, rewrite lost points, and count both in metrics."""
     with trace.stage(Stage.REPAIRED):
         report = apply_repairs(store, index, scope)
         report.reembedded = restore_points(store, index, scope)
@@ -128,8 +129,13 @@ _PAGE = 512
 
 
 def refill(store: Store, index: VectorIndex, scope: Scope) -> int:
-    """Write a point for every pending chunk that has a stored vector, in all generations. Returns
-    how many were written. The others stay pending until they are embedded."""
+    """Write points for all pending chunks with stored vectors, in all generations.
+
+    Other chunks stay pending until they are embedded.
+
+    Returns:
+        The number of points written.
+    """
     written = 0
     for kept in store.kept_generations(scope):
         own = replace(scope, generation=kept.generation)

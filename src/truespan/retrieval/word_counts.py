@@ -65,10 +65,9 @@ class Layout(Struct, frozen=True):
     by_document: dict[int, int]
     by_key: dict[int, int]
     """The row of each revision, by its document and by its key."""
-    keys: NDArray[np.int64]
     segments: NDArray[np.int64]
     refs: NDArray[np.int64]
-    """The key, the segment, and the numbers of document and revision of each row."""
+    """The segment, and the numbers of document and revision of each row."""
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -163,23 +162,16 @@ class Layout(Struct, frozen=True):
         pairs = np.frombuffer(postings.packed, POSTING)
         keys = np.array(postings.keys, np.int64)
         refs = np.array(postings.refs, np.int64).reshape(-1, 2)
-        # Revisions that are not active are left out.
-        if len(self.keys):
-            row = np.searchsorted(self.keys, keys)
-            row[row == len(self.keys)] = 0
-            known = (self.keys[row] == keys) & (self.segments[row] == keys)
-            # Revisions that share a row must refer to that row themselves.
-            shared = np.flatnonzero(refs[:, 0])
-            rows = [self.by_document.get(document, 0) for document in refs[shared, 0].tolist()]
-            row[shared] = rows
-            known[shared] = (self.refs[rows] == refs[shared]).all(1)
-            known[shared] &= self.segments[rows] == keys[shared]
-        else:
-            row, known = np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
+        row, known = np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
+        if self.entries:
+            # Only active revisions count, and only those that name the segment of the row.
+            documents = refs[:, 0].tolist()
+            row = np.array([self.by_document.get(number, 0) for number in documents], np.int64)
+            known = (self.refs[row] == refs).all(1) & (self.segments[row] == keys)
         repeated = np.repeat(row, postings.chunks)
         index = pairs["index"].astype(np.int64)
         kept = np.repeat(known, postings.chunks)
-        if len(self.keys):
+        if self.entries:
             kept &= index < self.sizes[repeated]
         places = self.starts[repeated[kept]] + index[kept]
         if sum(len(others) for others, _ in list(self.recent.values())) > MAX_RECENT:
@@ -210,7 +202,6 @@ def layout_of(catalog: WordCatalog) -> Layout:
         entries=entries,
         by_document={entry.ref.document: row for row, entry in enumerate(entries)},
         by_key={entry.key: row for row, entry in enumerate(entries)},
-        keys=np.array([entry.key for entry in entries], np.int64),
         segments=np.array([entry.segment for entry in entries], np.int64),
         refs=np.array(
             [(entry.ref.document, entry.ref.revision) for entry in entries], np.int64
@@ -248,9 +239,8 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
     # With those of one revision, the words of others that share its rows go: they are due then.
     while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
-        # The oldest documents come last: as long as they are due, an ingestion continues this.
-        for end in range(len(due), 0, -REVISIONS_AT_ONCE):
-            part = due[max(end - REVISIONS_AT_ONCE, 0) : end]
+        for start in range(0, len(due), REVISIONS_AT_ONCE):
+            part = due[start : start + REVISIONS_AT_ONCE]
             counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
             store.keep_words(scope, counted)
         done.update(entry.ref for entry in due)
@@ -261,10 +251,9 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
 def complete_counts(store: Store, scope: Scope, named: Collection[str] | None = None) -> None:
     """Count the words of revisions that have no current counts; costs one query if all have.
 
-    Words are counted with their chunks. Not so those of an earlier version of the library, of a
-    document whose language label was changed, or of one with a chunk that no model can read. If ids
-    are given, only these documents and the oldest ones are looked at; if one of them is due, all
-    that are due are counted.
+    Words are counted with their chunks. Not so those of a document whose language label was
+    changed, or of one with a chunk that no model can read. If ids are given, only these documents
+    are checked; if one of them is due, all that are due are counted.
     """
     recipes = store.word_recipes(scope, named=named)
     if any(recipe != recipe_of(language) for language, recipe in recipes):

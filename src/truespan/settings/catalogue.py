@@ -79,10 +79,6 @@ class IndexSettings(Struct, frozen=True):
 class QdrantSettings(Struct, frozen=True):
     """The Qdrant server."""
 
-    grpc: bool = False
-    """Whether to use gRPC instead of REST."""
-    grpc_port: Annotated[int, Meta(ge=1, le=65535)] = 6334
-    """Port for gRPC."""
     timeout_seconds: Positive = 30
     """Maximum time of a request to the Qdrant server."""
     ca_file: str = ""

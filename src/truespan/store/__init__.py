@@ -1,12 +1,11 @@
 """The trusted store: one set of SQL statements on SQLite or PostgreSQL.
 
-Owns: the tables, their migrations, transactions, and the policies that keep worlds apart.
-Does not own: the meaning of what it holds; vector search; files of the index; a server's files, log
-and backups.
+Owns: the tables, their migrations, transactions, and the policies that isolate worlds.
+Does not own: the meaning of the rows; vector search; files of the index; files, log and backups of
+a PostgreSQL server.
 Must hold: a commit is all or nothing; several processes or machines may read and write at once;
 every statement that touches a world names it, and on PostgreSQL row security hides the rows of
-other worlds as a second lock; text is read as bytes, so that damage cannot hide behind a failed
-decoding.
+other worlds as well; text is read as bytes, so that damage cannot hide behind a failed decoding.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Store(
     Erasures,
     Scrub,
 ):
-    """Everything that is believed, in one database."""
+    """The trusted state of a library, in one database."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ class Store(
         self._lost_words = set()
 
     def as_rows(self) -> StoreRows:
-        """Return everything in it as rows, to be copied into or from another store."""
+        """Return all rows, to copy them into or from another store."""
         from truespan.store.transfer.copy import StoreRows
 
         return StoreRows(self._db)

@@ -335,14 +335,13 @@ class WorldStatus(Struct, frozen=True):
 class WordEntry(Struct, frozen=True):
     """An active revision for keyword search.
 
-    Postings refer to the revision by `key`, or by `segment` and `ref`. `recipe` identifies the word
-    rules; it is None if the words were not counted. `fresh` is false if the chunks have changed
-    since the words were counted.
+    `segment` and `ref` identify its postings. `recipe` identifies the word rules; it is None if the
+    words were not counted. `fresh` is false if the chunks have changed since then.
     """
 
     key: int
     segment: int
-    """Key of the postings rows: the own key, or the key of a revision that shares the rows."""
+    """Key of the first revision of its segment, or its own key until its words are counted."""
     ref: RevisionRef
     language: str
     recipe: str | None
@@ -434,11 +433,11 @@ class CountedRevision(Struct, frozen=True):
 
 
 class Postings(Struct, frozen=True):
-    """Occurrences of a term: the revisions, the number of chunks in each, and the chunks.
+    """Occurrences of a term: the revisions that contain it, and the chunks of each.
 
-    `keys` are the keys of the rows. `refs` are the document and revision numbers if a row has the
-    postings of several revisions; zeros if the key identifies the revision. `packed` has six bytes
-    for each chunk, little-endian: its index in four, the number of occurrences in two.
+    For each revision, `keys` has its segment, `refs` the numbers of document and revision, and
+    `chunks` the number of chunks. `packed` has six bytes for each chunk: its index in four, and the
+    number of occurrences in two, both little-endian.
     """
 
     keys: list[int]

@@ -94,16 +94,26 @@ class RestoreReport(Struct, frozen=True):
     settings_aside: str | None = None
 
 
-def manifest_from_json(text: bytes, *, known_schema: int) -> Manifest:
-    """Return the manifest of a backup; raises BackupInvalid unless this version can restore it."""
+def manifest_from_json(text: bytes, *, schemas: range) -> Manifest:
+    """Return the manifest of a backup; `schemas` are the versions that can be restored.
+
+    Raises:
+        BackupInvalid: it is not a manifest, or the backup is of another version.
+    """
     try:
         fields = parse_json_object(text)
-        newer = fields["format"] > FORMAT or fields["schema"] > known_schema
+        newer = fields["format"] > FORMAT or fields["schema"] >= schemas.stop
+        older = fields["format"] < FORMAT or fields["schema"] < schemas.start
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BackupInvalid("The file is not a backup: it has no manifest.") from None
     if newer:
         raise BackupInvalid(
             "The backup was written by a newer version of Truespan.", advice="Update Truespan."
+        )
+    if older:
+        raise BackupInvalid(
+            "The backup was written before the first release of Truespan.",
+            advice="Create a new library, and ingest the sources again.",
         )
     try:
         members = tuple(Member(**member) for member in fields["members"])

@@ -124,16 +124,7 @@ class ChunkingProfile(Struct, frozen=True):
 
 def chunking_to_json(profile: ChunkingProfile) -> str:
     """Return a chunking profile as JSON for `chunking_from_json`."""
-    return json.dumps(chunking_fields(profile), sort_keys=True, separators=(",", ":"))
-
-
-def chunking_fields(profile: ChunkingProfile) -> dict[str, Any]:
-    """Return the fields of a chunking profile as they are stored and compared."""
-    fields = asdict(profile)
-    if not profile.whole_rows:
-        # Profiles of earlier versions do not have it.
-        del fields["whole_rows"]
-    return fields
+    return json.dumps(asdict(profile), sort_keys=True, separators=(",", ":"))
 
 
 def chunking_from_json(stored: str) -> ChunkingProfile:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
@@ -267,11 +266,6 @@ def name_pages(starts: Iterable[PageStart]) -> str | None:
     return _name_ranges((unit, page, page) for _, page, unit in starts if page)
 
 
-def name_page(location: str | None, page: int | None) -> str | None:
-    """Return the label of a passage; without one, a label made from its page number."""
-    return f"page {page}" if location is None and page is not None else location
-
-
 def is_exact(location: str | None) -> bool:
     """Return whether a label is None or names a single page, slide, line, cell or row."""
     return location is None or _EXACT.fullmatch(location) is not None
@@ -410,22 +404,6 @@ class CanonicalText(Struct, frozen=True):
         """Return the start of the page, or other counted unit, at `offset`."""
         found = bisect_right(self.pages, offset, key=_OFFSET) - 1
         return self.pages[found] if found >= 0 else None
-
-    def stretch_at(self, offset: int) -> tuple[float, float, Place, PageStart | None]:
-        """Return the range of offsets around `offset` with one place and page, and these two."""
-        place = bisect_right(self.starts, offset)
-        page = bisect_right(self.pages, offset, key=_OFFSET)
-        since, until = -inf, inf
-        if place:
-            since = self.starts[place - 1]
-        if place < len(self.starts):
-            until = self.starts[place]
-        if page and self.pages[page - 1].offset > since:
-            since = self.pages[page - 1].offset
-        if page < len(self.pages) and self.pages[page].offset < until:
-            until = self.pages[page].offset
-        own_place = self.places[place - 1] if place else NO_PLACE
-        return since, until, own_place, self.pages[page - 1] if page else None
 
     def location(self, start: int, end: int) -> str | None:
         """Return the label of the pages of the text from `start` to `end`; None for none.

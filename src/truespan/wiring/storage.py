@@ -143,8 +143,6 @@ def server_options(folder: Path, settings: Settings) -> ServerOptions:
         url=settings.index.url,
         key=next(usable, Secret("")),
         ca_file=folder / settings.qdrant.ca_file if settings.qdrant.ca_file else None,
-        grpc=settings.qdrant.grpc,
-        grpc_port=settings.qdrant.grpc_port,
         timeout_seconds=settings.qdrant.timeout_seconds,
         prefix=settings.qdrant.prefix,
         shards=settings.qdrant.shards,

@@ -22,7 +22,7 @@ from truespan.types.answer import (
 )
 from truespan.types.bundle import ContextBundle, RerankReport, SearchResult
 from truespan.types.decision import DecisionReason, Refusal
-from truespan.types.text import name_best, name_page, name_place
+from truespan.types.text import name_best, name_place
 from truespan.types.trust import FusedScore, RerankScore
 from truespan.wire.serialize import to_json
 
@@ -267,8 +267,7 @@ def show_support(answer: str, support: Support | None, *, has_sources: bool) -> 
 def cite(citation: Citation) -> str:
     if citation.document is None:
         return f"[{citation.number}] ✗ no such source"
-    # Turns of earlier versions have the page alone.
-    location = name_page(citation.location, citation.page)
+    location = citation.location
     place = name_place((citation.title, citation.chapter, citation.section), location)
     place += name_best(citation.chapter, citation.section, location, citation.best_sentence)
     source = f"{citation.source_url}, {name_sentences(citation)}{name_others(citation)}"

@@ -99,8 +99,8 @@ def show_world(context: CallContext) -> schemas.WorldDetail:
 def set_defaults(context: CallContext, body: requests.ChosenDefaults) -> schemas.WorldDetail:
     """Choose the defaults of a world.
 
-    They apply from the next request on: `recommended`, or `contract`, which keeps to the letter of
-    what earlier versions did. A caller who may not administer the world gets `world_not_found`.
+    They apply from the next request on: `recommended`, or `contract`, which follows the original
+    specification to the letter. A caller who may not administer the world gets `world_not_found`.
     """
     world = context.world()
     world.set_defaults(body.defaults)

@@ -1,4 +1,4 @@
-"""How a client finds the index process of a folder, and how the two authenticate each other.
+"""The channel between clients and the index process of a folder: address and authentication.
 
 The process listens on a local socket (a named pipe on Windows) and publishes the address in the
 folder. Socket paths are limited to about 100 bytes and folders are not, so the socket is in a

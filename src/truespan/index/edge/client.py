@@ -56,7 +56,7 @@ _FIRST_PAUSE = 0.002
 _MAX_PAUSE = 0.05
 _MAX_LOG_SIZE = 1 << 20
 _MIN_FREE = 1 << 20
-"""With less room than this, a process that ends without a word had too little."""
+"""If less space is free, a process that ended silently had too little."""
 
 if sys.platform == "win32":
     _DETACHED = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
@@ -67,7 +67,7 @@ else:
 # Shared by threads: a connection is taken under a lock and serves one thread until it is returned;
 # a second lock starts the process once.
 class EdgeLink:
-    """Calls the index process of one folder, and starts it if need be. Threads may share it."""
+    """Calls the index process of a folder, and starts it if necessary. Threads may share it."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class EdgeLink:
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        """The process that was started last, until there is a connection to one."""
+        """The started process, until there is a connection to it."""
         self._free: list[Connection] = []
         self._owner = os.getpid()
         self.server = 0
@@ -94,16 +94,16 @@ class EdgeLink:
         """Return the result of a call.
 
         Raises:
-            IndexUnavailable: there is no reply; whether the call was carried out is unknown.
+            IndexUnavailable: there is no reply; whether the call was executed is unknown.
             TruespanError: the process refused the call, or failed.
         """
         return self._finish(name, encode_call(name, arguments), None)
 
     def start(self, name: str, *arguments: Any) -> Callable[[], Any]:
-        """Send a call, and return what waits for its result and raises its errors.
+        """Send a call and return a function that waits for its result.
 
-        Nothing is sent before the wait if that means to connect: a process may have to be started.
-        If nobody waits, the connection is closed with the reply unread.
+        Without a free connection, the call is sent by that function, because a process may have to
+        be started. If the function is never called, the connection is closed with the reply unread.
         """
         message = encode_call(name, arguments)
         connection = self._take_free()
@@ -116,7 +116,7 @@ class EdgeLink:
         return functools.partial(self._finish, name, message, connection)
 
     def _finish(self, name: str, message: bytes, sent: Connection | None) -> Any:
-        """Return the result of a call, whose message was sent already if there is a connection."""
+        """Return the result of a call; `sent` is the connection if it was sent already."""
         for _ in range(_ATTEMPTS):
             connection = sent or self._borrow()
             reply = self._exchange(connection, None if sent else message)
@@ -133,7 +133,7 @@ class EdgeLink:
         raise IndexUnavailable("The index process ended during each of several attempts.")
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return a call of the index as a method, so that the link stands for `IndexCalls`."""
+        """Return a call of the index as a method, so that the link implements `IndexCalls`."""
         if name not in CALLS:
             raise AttributeError(name)
         return functools.partial(self.call, name)
@@ -160,18 +160,18 @@ class EdgeLink:
                 return None
             return decode_reply(channel.receive(connection, self._request_timeout))
         except BaseException as error:
-            # Kept open, the late reply would be read as the reply to the next request.
+            # A late reply would be read as the reply to the next request.
             connection.close()
             if isinstance(error, BlockingIOError | TimeoutError):
                 raise IndexUnavailable("The index process did not answer in time.") from error
             if isinstance(error, OSError | EOFError | msgspec.DecodeError):
-                # A write to memory that the full disk cannot back ends the process at once.
+                # Writing to a memory-mapped file on a full disk kills the process.
                 self._require_room()
                 raise IndexUnavailable("The index process ended during a request.") from error
             raise
 
     def _require_room(self) -> None:
-        """Raise `StorageFull` if that is why the process ended or does not start."""
+        """Raise `StorageFull` if the disk is full, so that the process ended or cannot start."""
         try:
             require_space(self._folder, _MIN_FREE)
         except StorageFull:
@@ -180,7 +180,7 @@ class EdgeLink:
     def _take_free(self) -> Connection | None:
         with self._lock:
             if self._owner != os.getpid():
-                # After a fork the connections belong to the parent: replies would get mixed up.
+                # After a fork, the connections belong to the parent.
                 self._free, self._owner = [], os.getpid()
             return self._free.pop() if self._free else None
 
@@ -197,7 +197,7 @@ class EdgeLink:
                 if connection is not None:
                     self._process = None
                     return connection
-                # One that an earlier call started and did not wait for is waited for.
+                # A previous call may have started the process without waiting for it.
                 self._process = self._process or self._start()
                 if self._process.poll() is not None:
                     code, self._process = self._process.returncode, None
@@ -212,7 +212,7 @@ class EdgeLink:
     def _connect(self) -> tuple[Connection | None, bool]:
         """Return a connection to a process that serves our folder and is not ending, if any.
 
-        Also return whether there is a process that has another key than ours.
+        The second value is whether there is a process with another key.
         """
         address = channel.published(self._folder)
         if address is None:
@@ -266,7 +266,7 @@ class EdgeLink:
                 raise known from error
             reason = error.strerror or type(error).__name__
             raise IndexUnavailable(f"Cannot start the index process: {reason}.") from error
-        # Without a wait it would stay in the process table after its end.
+        # Waiting removes it from the process table after its end.
         threading.Thread(target=process.wait, daemon=True).start()
         return process
 

@@ -24,7 +24,7 @@ from truespan.errors import (
 )
 from truespan.index.calls import IndexCalls
 
-VERSION = 7
+VERSION = 1
 """Changes whenever a call does. The greeting and its replies are the same in every version."""
 
 MAX_MESSAGE_SIZE = 256 << 20
@@ -68,7 +68,7 @@ class Call(Struct, array_like=True):
 
 
 class Result(Struct, tag=True, array_like=True):
-    """What the method returned, encoded."""
+    """The encoded result of the method."""
 
     value: Raw
 

@@ -1,7 +1,7 @@
-"""The Qdrant Edge shards of a folder, behind the calls of the index.
+"""The Qdrant Edge shards of a folder, which answer the calls of the index.
 
 Edge raises plain exceptions whose text may quote its input, and a panic of the engine is not even
-an `Exception`. Both become `IndexRefused` here, without that text.
+an `Exception`. Both become `IndexRefused`, without that text.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _EXACT = edge.SearchParams(exact=True, quantization=edge.QuantizationSearchParam
 _APPROXIMATE = edge.SearchParams(
     exact=False, quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
 )
-_NEW_POINTS = 20_000
-"""So many points are without 4-bit numbers before they get some. Meanwhile, searches are exact."""
-_SEGMENT_KB = 150_000
-"""The largest segment that is merged from smaller ones. No call is answered during a merge."""
+_MAX_NEW_POINTS = 20_000
+"""Maximum number of points without 4-bit vectors; until then, they are searched exactly."""
+_MAX_SEGMENT_KB = 150_000
+"""Maximum size of a merged segment. No call is answered during a merge."""
 _HASH_ONLY = [Field.TEXT_HASH.value]
 # Shared by threads: as above.
 _INDEXES = {
@@ -65,10 +65,10 @@ _INDEXES = {
 
 
 class EnginePanicked(IndexRefused):
-    """The engine stopped in the middle of a call; its memory is not to be trusted any more."""
+    """The engine stopped in the middle of a call, so its memory cannot be trusted any more."""
 
     reason: TruespanError | None = None
-    """The message that the client gets instead, if the reason is known."""
+    """Error to send to the client instead, if the reason is known."""
 
 
 _OS_ERROR = re.compile(r"(?:\(os error |Os \{ code: )([0-9]{1,4})")
@@ -94,14 +94,14 @@ def edge_errors(doing: str) -> Iterator[None]:
         ) from error
     except BaseException as error:
         panic = EnginePanicked(
-            f"The embedded index broke down while it tried to {doing}.", advice=REBUILD
+            f"The embedded index failed while it tried to {doing}.", advice=REBUILD
         )
         panic.reason = _resource_error(error)
         raise panic from error
 
 
 def _resource_error(error: BaseException) -> TruespanError | None:
-    """Return what an error of Edge means if a resource ran out. Edge tells it in its message."""
+    """Return the error for an exhausted resource, which Edge names only in its message."""
     if known := resource_error(error):
         return known
     number = _OS_ERROR.search(str(error))
@@ -122,10 +122,10 @@ def _config(collection: Collection, *, quantized: bool = False) -> edge.EdgeConf
     distance = _DISTANCES[collection.distance]
     vectors = edge.EdgeVectorParams(size=collection.size, distance=distance)
     if not quantized:
-        # All points are in one segment, which one thread searches. To wake another of eight for
-        # each search would cost more than the search of a thousand points.
+        # All points are in one segment, which one thread searches. Waking one of eight threads
+        # takes longer than searching a thousand points.
         return edge.EdgeConfig(vectors=vectors, max_search_threads=1)
-    # No graph: the engine holds the interpreter for the minutes or hours that building one takes.
+    # No graph: building one takes minutes or hours, and the engine blocks the interpreter.
     no_graph = edge.HnswIndexConfig(
         m=0, payload_m=0, ef_construct=1, full_scan_threshold=1_000_000_000
     )
@@ -137,7 +137,7 @@ def _config(collection: Collection, *, quantized: bool = False) -> edge.EdgeConf
         ),
         # Several threads search them in parallel.
         optimizers=edge.EdgeOptimizersConfig(
-            default_segment_number=4, max_segment_size=_SEGMENT_KB, indexing_threshold=1
+            default_segment_number=4, max_segment_size=_MAX_SEGMENT_KB, indexing_threshold=1
         ),
     )
 
@@ -151,7 +151,7 @@ def _add_indexes(shard: edge.EdgeShard) -> None:
 
 
 class Shard:
-    """An open shard, and the calls of the index that concern its points."""
+    """An open shard, which answers the calls of the index about points."""
 
     def __init__(self, path: Path, collection: Collection) -> None:
         """Open the files of a collection, or refuse those of another size or distance."""
@@ -188,14 +188,14 @@ class Shard:
         self._write(new)
 
     def _write(self, points: list[edge.Point]) -> None:
-        """Write points; from time to time, those of a quantized collection get 4-bit numbers."""
+        """Write points, and quantize a quantized collection from time to time."""
         self._edge.update(edge.UpdateOperation.upsert_points(points))
         self._new_points += len(points)
-        if self.quantized and self._new_points >= _NEW_POINTS:
+        if self.quantized and self._new_points >= _MAX_NEW_POINTS:
             try:
-                require_space(self._path, 3 * 1024 * _SEGMENT_KB)
+                require_space(self._path, 3 * 1024 * _MAX_SEGMENT_KB)
             except StorageFull:
-                return  # The points can be searched without, and the caller has written them.
+                return  # The points are written, and can be searched without it.
             self._edge.optimize()
             self._new_points = 0
 
@@ -207,7 +207,7 @@ class Shard:
         self._edge.update(edge.UpdateOperation.delete_points_by_filter(build(where, edge)))
 
     def delete_stale(self, where: Where, stale: Sequence[tuple[str, str]]) -> None:
-        # The engine itself compares and removes.
+        # The engine compares and removes in one step.
         for point, text_hash in stale:
             self.delete((*where, HasId((point,)), Equals(Field.TEXT_HASH, text_hash)))
 
@@ -215,8 +215,8 @@ class Shard:
     def search(self, search: Search) -> tuple[list[RawHit], list[RawHit]]:
         """Compare with every point that meets the conditions.
 
-        An approximate search compares 4-bit numbers, of those points that have some, and then the
-        vectors of the best; so its scores are exact.
+        An approximate search compares 4-bit vectors first, and then the original vectors of the
+        best points, so its scores are exact.
         """
         nearest = edge.Query.Nearest(self._numbers(search.vector))
 
@@ -232,7 +232,7 @@ class Shard:
                 params=params,
             )
             hits = self._edge.query(query)
-            # The id is a UUID, which is spelled out as text faster when the reply is encoded.
+            # The id is a UUID, which is converted to text faster when the reply is encoded.
             return [(hit.id, hit.score, text_hash_of(hit.payload) or "") for hit in hits]
 
         ids, params = search.ids, _APPROXIMATE if search.approximate else _EXACT
@@ -259,7 +259,7 @@ class Shard:
     def copy_page(self, target: Shard, start: str | None, limit: int) -> str | None:
         """Copy one page of live points, bit for bit, to another shard; return the next start.
 
-        For rewrites only: no call of a client may go beyond its conditions.
+        For rewrites only: it has no conditions, unlike all calls of clients.
         """
         records, following = self._page(start, limit, None)
         points = [
@@ -284,7 +284,7 @@ class Shard:
 
     @edge_errors("describe itself")
     def points(self) -> int:
-        """Return how many points there are, of all worlds."""
+        """Return the number of points of all worlds."""
         return self._edge.info().points_count
 
     @edge_errors("flush")
@@ -301,7 +301,7 @@ class Shard:
         if len(vector) != self._vector.size:
             expected = self._vector.size
             raise IndexRefused(f"A vector has {len(vector)} bytes instead of {expected}.")
-        # Edge reads a tuple in less time than a list, and takes either.
+        # Edge reads a tuple faster than a list.
         return cast("list[float]", self._vector.unpack(vector))
 
 
@@ -313,7 +313,7 @@ _POINTS_PER_STEP = 256
 
 
 class Rewrite:
-    """One rewrite of a collection from its live points, until the new files replace the old."""
+    """A rewrite of a collection from its live points, until the new files replace the old."""
 
     def __init__(self, path: Path, collection: Collection, *, quantized: bool) -> None:
         self._path = path
@@ -322,7 +322,7 @@ class Rewrite:
         create_files(self.fresh, collection, quantized=quantized)
         self.shard = Shard(self.fresh, collection)
         self.next: str | None = None
-        """The id that starts the next page of points to copy."""
+        """First id of the next page of points to copy."""
 
     def put_in_place(self, old: Shard) -> None:
         """Replace the old files with the new ones.
@@ -343,7 +343,7 @@ class Rewrite:
             sync_folder(self._path.parent)
             _remove(removed)
         except OSError as error:
-            # The next process finds out how far it came; this one cannot be sure.
+            # The state is unknown; the next process finishes or undoes the replacement.
             panic = EnginePanicked("The index could not put its new files in place.")
             panic.reason = resource_error(error)
             raise panic from error
@@ -357,10 +357,10 @@ _NAME = re.compile(r"[0-9a-f]{16}")
 
 
 class Collections:
-    """The calls of the index that concern whole collections or change points.
+    """The calls of the index about whole collections, and changes of points.
 
-    `shard` gives the shard that answers the other calls. It is opened on demand and kept open. Not
-    safe for threads: the process makes one call at a time.
+    `shard` returns the shard that answers other calls, opened on demand and kept open. Not safe for
+    threads: the process makes one call at a time.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -372,7 +372,7 @@ class Collections:
         for ready in folder.glob(f"*{_READY}"):
             if not ready.with_suffix("").exists():
                 ready.rename(ready.with_suffix(""))
-        # Files still beside their collection are from before the replacement, maybe out of date.
+        # Other leftovers are from before the replacement, and may be out of date.
         for suffix in (_READY, _FRESH, _DRAFT, _REMOVED):
             for left in folder.glob(f"*{suffix}"):
                 _remove(left)
@@ -481,7 +481,7 @@ class Collections:
             shard.close()
         _remove(removed)
         if path.exists():
-            # Moved before removal: a process that is killed leaves no half-removed collection.
+            # Renamed first, so that a killed process leaves no half-removed collection.
             path.rename(removed)
         return removed
 
@@ -507,7 +507,7 @@ class Collections:
         self._rewrite_counts[name] = self._rewrite_counts.get(name, 0) + 1
 
     def _abandon(self, name: str) -> None:
-        """Give up a rewrite and remove its files."""
+        """Cancel a rewrite and remove its files."""
         if (rewrite := self._rewrites.pop(name, None)) is not None:
             with suppress(IndexRefused):
                 rewrite.shard.close()

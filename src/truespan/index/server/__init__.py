@@ -2,8 +2,8 @@
 
 Owns: collections, one for each embedding profile; their payload indexes, strict mode and replicas;
 requests to the server and the errors for its failures.
-Does not own: text, which no payload has; which generation is active, which the store decides; the
-files and the memory of the server.
+Does not own: text, which no payload has; the active generation, which the store decides; files and
+memory of the server.
 Must hold: no request without world and generation touches a point; a search is exact unless the
 operator named its world, and always exact for a reader; no message contains the key.
 """
@@ -22,7 +22,7 @@ from truespan.types.token import Secret
 
 STANDARD_PORT = 6333
 OLDEST, NEWEST = (1, 19), (1, 20)
-"""The supported versions of the server: that of the client library and the one before it."""
+"""Supported versions of the server: that of the client library and the previous one."""
 SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
@@ -37,17 +37,15 @@ class ServerOptions(Struct, frozen=True):
     key: Secret = field(default_factory=lambda: Secret(""))
     ca_file: Path | None = None
     """Certificates to trust in place of those of this machine."""
-    grpc: bool = False
-    grpc_port: int = 6334
     timeout_seconds: int = 30
     prefix: str = "truespan_"
-    """The start of the names of this library's collections; no two libraries share one."""
+    """Prefix of the names of this library's collections; libraries must not share one."""
     shards: int = 1
     replicas: int = 1
     write_factor: int = 1
-    """How many replicas must confirm a write."""
+    """Number of replicas that must confirm a write."""
     read_consistency: str = ""
-    """How many replicas must agree on a read; blank for any one of them."""
+    """Replicas that must agree on a read; blank for any one of them."""
     write_ordering: str = "medium"
     approximate: frozenset[WorldId] = frozenset()
     """Worlds that are searched approximately (graph, quantized vectors), except for readers."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import grpc
 import httpx
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -38,16 +37,6 @@ WRITE, DELETE, CREATE = "write points", "delete points", "make a collection"
 REMOVE, REWRITE = "remove a collection", "rewrite its segments"
 _WRITING = frozenset({WRITE, DELETE, CREATE, REMOVE, REWRITE})
 """Operations that a read-only key does not allow."""
-_KEY_CODES = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
-_FINAL_CODES = frozenset(
-    {
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.ALREADY_EXISTS,
-        grpc.StatusCode.FAILED_PRECONDITION,
-        grpc.StatusCode.OUT_OF_RANGE,
-        grpc.StatusCode.UNIMPLEMENTED,
-    }
-)
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 """Reasons of a failed TLS handshake: the first bytes of the reply are no TLS."""
 _Cause = TypeVar("_Cause", bound=BaseException)
@@ -108,8 +97,6 @@ class _Failure:
                 return self._error_for_status(error)
             case ResponseHandlingException():
                 return self.error_for(error.source)
-            case grpc.RpcError():
-                return self._error_for_code(error)
             case QdrantException():
                 # The pause it asks for is not a number.
                 return self._busy(None)
@@ -167,42 +154,6 @@ class _Failure:
             )
         return IndexRefused(f"{self._server} refused to {self._doing} (status {status}).")
 
-    def _error_for_code(self, error: grpc.RpcError) -> TruespanError:
-        code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
-        details = (error.details() or "") if isinstance(error, grpc.Call) else ""
-        if code in _KEY_CODES:
-            known = code is grpc.StatusCode.PERMISSION_DENIED and self._doing in _WRITING
-            return IndexKeyRefused(_words(code), self._doing if known else None)
-        if code is grpc.StatusCode.NOT_FOUND:
-            return CollectionMissing()
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return self._busy(None)
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._unavailable("did not answer in time")
-        if code is grpc.StatusCode.UNAVAILABLE:
-            return self._error_for_channel(details)
-        if code is grpc.StatusCode.INTERNAL and _NOT_READY in details:
-            return ReplicasNotReady()
-        if code in _FINAL_CODES:
-            return IndexRefused(f"{self._server} refused to {self._doing} ({_words(code)}).")
-        return self._unavailable(f"could not {self._doing} ({_words(code)})")
-
-    def _error_for_channel(self, details: str) -> TruespanError:
-        """Return the error for a channel without a connection, by the words of the library."""
-        if "CERTIFICATE_VERIFY_FAILED" in details:
-            return self._untrusted(other_host=False)
-        if "Hostname Verification" in details:
-            return self._untrusted(other_host=True)
-        if any(reason in details for reason in _NOT_TLS):
-            return self._wrong_scheme("http")
-        if "errors resolving" in details or "DNS resolution failed" in details:
-            return self._unavailable("cannot be reached: its name does not resolve")
-        if "Failed to connect" in details:
-            return self._unavailable("cannot be reached")
-        if "Socket closed" in details or "Connection reset" in details:
-            return self._closed()
-        return self._unavailable(f"could not {self._doing} (unavailable)")
-
     def _closed(self) -> TruespanError:
         """Return the error for a closed connection: so may end what is sent to TLS without TLS."""
         if self._node and self._node.scheme == "http" and speaks_tls(self._node):
@@ -245,7 +196,3 @@ def _cause(error: BaseException | None, kind: type[_Cause]) -> _Cause | None:
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
-
-
-def _words(code: grpc.StatusCode) -> str:
-    return code.name.lower().replace("_", " ")

@@ -57,7 +57,7 @@ class QdrantServerIndex(QdrantIndex):
         self._opened: Server | None = None
 
     def version(self) -> str:
-        """Return the version that the server says it has."""
+        """Return the version of the server."""
         with self._calls() as server:
             return server.version()
 
@@ -67,7 +67,7 @@ class QdrantServerIndex(QdrantIndex):
         return OLDEST <= tuple(numbers) <= NEWEST
 
     def failed_collections(self) -> list[str]:
-        """Return the names on the server of the library's collections that failed at a write."""
+        """Return the names of the library's collections on which a write failed."""
         with self._calls() as server:
             return server.failed_collections()
 
@@ -88,7 +88,7 @@ class QdrantServerIndex(QdrantIndex):
 
     @contextmanager
     def _calls(self) -> Iterator[Server]:
-        """Yield the server; after a failure it may be another or an empty one, so ask it again."""
+        """Yield the server; after a failure, which may mean another server, check it again."""
         with self._opening:
             if self._opened is None:
                 try:

@@ -65,20 +65,20 @@ _APPROXIMATE = models.SearchParams(
 _EAGER = models.OptimizersConfigDiff(deleted_threshold=0.0, vacuum_min_vector_number=100)
 # Shared by threads: as above.
 _USUAL = models.OptimizersConfigDiff(deleted_threshold=0.2, vacuum_min_vector_number=1000)
-"""Qdrant's own settings, for a collection of which it is not known what it had before."""
+"""Default settings of Qdrant, for a collection whose previous settings are unknown."""
 _FINISHED = models.CollectionStatus.GREEN
 _BEFORE_ERASING = "truespan_before_erasing"
-"""Where the metadata of a collection keep the operator's settings while others are in force."""
+"""Metadata key of the operator's settings while a rewrite uses other settings."""
 _SINCE = "since"
-"""The member of that note with the time when the rewrite was begun."""
+"""Key of the start time of a rewrite in these settings."""
 _OWNER = "truespan_library"
-"""Where the metadata of a collection keep the id of the library that created it."""
+"""Metadata key of the id of the library that created a collection."""
 _LOOK_AGAIN_SECONDS = 0.5
 _REWRITE_SECONDS = 60.0
 _RESTART_SECONDS = 5.0
-"""How long a server may be about to begin a rewrite before it is asked again."""
+"""Maximum time that a server may take to begin a rewrite before the request is repeated."""
 _READY_SECONDS = 10.0
-"""How long a cluster may take until a collection that was just created can be read."""
+"""Maximum time until a new collection in a cluster can be read."""
 
 # Shared by threads: as above.
 _WORD = models.KeywordIndexParams(
@@ -98,10 +98,10 @@ _INDEXES: dict[Field, models.KeywordIndexParams | models.IntegerIndexParams] = {
     Field.CHAPTER: _WORD,
     Field.SECTION: _WORD,
     Field.KIND: _WORD,
-    # Only deletions of single points go by the hash, so it need not take up memory.
+    # Only deletions of single points use the hash, so it does not need memory.
     Field.TEXT_HASH: _WORD.model_copy(update={"on_disk": True}),
 }
-"""Every field that a filter may name: strict collections refuse filters on any other."""
+"""Payload indexes; strict collections refuse filters on other fields."""
 
 # Shared by threads: as above.
 _STRICT = models.StrictModeConfig(
@@ -168,9 +168,9 @@ class Server:
             return points == 0
 
     def _read_when_ready(self, name: str) -> tuple[models.CollectionInfo, int]:
-        """Return what a collection is and how many points it has.
+        """Return the configuration of a collection and its number of points.
 
-        In a cluster its replicas may still be being created; that is waited for.
+        In a cluster, wait until its replicas are created.
         """
         deadline = self._clock.monotonic() + _READY_SECONDS
         while True:
@@ -183,7 +183,7 @@ class Server:
             self._clock.sleep(_LOOK_AGAIN_SECONDS)
 
     def _count(self, name: str, where: models.Filter | None = None) -> int:
-        # The client's own method does not pass the consistency on; what it calls takes it.
+        # The public method of the client does not pass on the consistency.
         if self._consistency is None:
             return self._client.count(name, count_filter=where, exact=True).count
         remote: Any = self._client._client
@@ -209,15 +209,14 @@ class Server:
                     metadata={_OWNER: self._owner} if self._owner else None,
                 )
         except IndexRefused:
-            # Another process may have created it a moment ago.
+            # Another process may have just created it.
             if not self._client.collection_exists(name):
                 raise
 
     def _complete(self, name: str, found: models.CollectionInfo) -> None:
-        """Add what a collection lacks: payload indexes, strict mode, the operator's graph.
+        """Add missing payload indexes, strict mode, and the graph if the operator wants one.
 
-        An existing graph stays even if our settings name no world for it: other programs may need
-        it.
+        An existing graph stays even without approximate worlds, because other programs may need it.
         """
         for field, parameters in _INDEXES.items():
             if field.value not in found.payload_schema:
@@ -233,7 +232,7 @@ class Server:
             self._shapes[name] = self._describe(name)
 
     def convert(self, collection: Collection, reserve: int) -> bool:
-        """Return True: a server that was asked to build a graph builds it by itself."""
+        """Return True: a server builds a requested graph by itself."""
         del collection, reserve
         return True
 
@@ -271,7 +270,7 @@ class Server:
     def delete_stale(
         self, collection: Collection, where: Where, stale: list[tuple[str, str]]
     ) -> None:
-        # The server itself compares and removes.
+        # The server compares and removes in one step.
         filters = [
             build((*where, HasId((id,)), Equals(Field.TEXT_HASH, text_hash)), models)
             for id, text_hash in stale
@@ -310,8 +309,8 @@ class Server:
                 name, requests=requests, consistency=self._consistency
             )
             if len(answers) != len(requests):
-                raise ValueError("as many answers as questions are expected")
-            # JSON has the shortest digits of a float32; read as a double they are another number.
+                raise ValueError("the number of answers differs from the number of requests")
+            # JSON has the shortest digits of a float32, which are another number as a double.
             lists = [
                 [
                     (str(hit.id), float32(hit.score), text_hash_of(hit.payload) or "")
@@ -351,9 +350,9 @@ class Server:
             return self._count(name, build(where, models))
 
     def flush(self, collection: Collection) -> None:
-        """Check that no write has failed; each write waited until the server had carried it out.
+        """Check that no write has failed; each write has waited for its completion.
 
-        When the server has it on its disk is not known: no request asks for that.
+        No request can ensure that the server has written to its disk.
         """
         name = self._name(collection.name)
         with self._errors("describe itself"):
@@ -375,7 +374,7 @@ class Server:
         return [name for name, status in found if status is models.CollectionStatus.RED]
 
     def ownership(self, profile: str) -> Ownership:
-        """Return whose a collection is; one that does not exist yet will be this library's."""
+        """Return the owner of a collection; a missing one will belong to this library."""
         name = self._name(profile)
         with self._errors("describe itself"):
             if not self._client.collection_exists(name):
@@ -419,10 +418,9 @@ class Server:
                 self._client.delete_collection(name)
 
     def erase(self, collection: Collection, ticket: int, reserve: int) -> tuple[int, bool]:
-        """Have the server rewrite the segments that hold deleted points, and wait for it.
+        """Have the server rewrite the segments with deleted points, and wait for it.
 
-        A rewrite is waited for once: further calls while it lasts, from whatever process, look at
-        it and do not wait again.
+        Only the first call waits for a rewrite; later calls of any process just check it.
 
         Raises:
             IndexUnavailable: it takes too long, and the server continues; or it has failed.
@@ -444,8 +442,8 @@ class Server:
                 is_grey = found.status is models.CollectionStatus.GREY
                 may_begin = now - begun >= _RESTART_SECONDS and (now < deadline or not asked)
                 if is_grey and may_begin:
-                    # It was restarted and waits for a write. Where a rewrite is running, the same
-                    # request would begin it anew.
+                    # A restarted server waits for a write. During a rewrite, the same request
+                    # would restart it.
                     self._client.update_collection(name, optimizers_config=_EAGER)
                     begun, asked = now, True
                     deadline = max(deadline, now + _RESTART_SECONDS)
@@ -459,7 +457,7 @@ class Server:
         return ticket, True
 
     def _begin_rewrite(self, name: str, found: models.CollectionInfo) -> None:
-        """Have every segment with deleted points rewritten, and note the settings until now."""
+        """Start a rewrite of all segments with deleted points, and record the previous settings."""
         before = found.config.optimizer_config
         usual = {key: getattr(before, key) for key in _EAGER.model_dump(exclude_none=True)}
         usual[_SINCE] = self._clock.now()
@@ -468,10 +466,9 @@ class Server:
         )
 
     def _waiting_left(self, found: models.CollectionInfo) -> float:
-        """Return how many seconds a rewrite may still be waited for.
+        """Return the remaining seconds to wait for a rewrite.
 
-        A server that was killed may take up its rewrite much later or never, and every deletion of
-        a run would wait for it anew.
+        A killed server may resume its rewrite late or never, and each deletion would wait for it.
         """
         noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
         since = noted.get(_SINCE) if isinstance(noted, dict) else None
@@ -481,7 +478,7 @@ class Server:
         return min(max(_REWRITE_SECONDS - waited, 0.0), _REWRITE_SECONDS)
 
     def _end_rewrite(self, name: str, found: models.CollectionInfo) -> None:
-        """Put back the settings of the time before; the note goes, since null removes it."""
+        """Restore the previous settings, and remove their record by setting it to null."""
         noted = (found.config.metadata or {}).get(_BEFORE_ERASING)
         usual = _USUAL
         if isinstance(noted, dict):
@@ -492,7 +489,7 @@ class Server:
         )
 
     def forget(self) -> None:
-        """Check every collection again before its next use: the server may be another one now."""
+        """Check every collection again before its next use: it may be another server now."""
         self._shapes.clear()
 
     def close(self) -> None:
@@ -508,9 +505,9 @@ class Server:
             yield name
 
     def _shape(self, name: str, collection: Collection) -> models.CollectionInfo:
-        """Return what a collection is, checked; it is read once.
+        """Return the verified configuration of a collection, which is read once.
 
-        A graph that the operator wants is added if the collection was created without one.
+        A graph that the operator wants is added if it is missing.
         """
         if name not in self._shapes:
             with self._errors("describe itself"):
@@ -550,7 +547,7 @@ def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
 def _require_healthy(found: models.CollectionInfo) -> None:
     if found.status is models.CollectionStatus.RED:
         raise IndexUnavailable(
-            "The index server failed to carry out a write and has not recovered.",
+            "A write failed on the index server, and it has not recovered.",
             advice="Check its log, then run the same command again.",
         )
 
@@ -558,7 +555,7 @@ def _require_healthy(found: models.CollectionInfo) -> None:
 def _require_done(result: models.UpdateResult) -> None:
     if result.status is not models.UpdateStatus.COMPLETED:
         raise IndexUnavailable(
-            "The index server accepted a write and has not carried it out yet.",
+            "The index server has accepted a write but not completed it yet.",
             advice="Run the same command again.",
         )
 

@@ -27,18 +27,18 @@ _MAX_IDLE_CONNECTIONS = 16
 _IDLE_SECONDS = 2.0
 """Qdrant closes an idle connection after 5 s; one that it is just closing must not be used."""
 _AVOID_SECONDS = 30.0
-"""Seconds during which a node that failed is asked after all others."""
+"""Seconds during which a failed node is tried after all others."""
 _READS = ("/query/batch", "/scroll", "/count", "/facet")
-"""The ends of the paths of requests that change nothing, although they are sent with POST."""
+"""Path endings of POST requests that change nothing."""
 _PROBE_SECONDS = 2.0
 _TLS_RECORDS = (b"\x15", b"\x16")
 """The first byte of an alert and of a handshake message."""
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, AddressRefused)
-"""Failures of a request of which nothing was sent."""
+"""Failures before anything of a request was sent."""
 
 
 class NodesFailed(httpx.TransportError):
-    """No node answered. `failures` has the failure of each node that was asked."""
+    """No node answered. `failures` has the failure of each node that was tried."""
 
     def __init__(self, failures: list[tuple[Target, Exception]]) -> None:
         super().__init__("No node answered.")
@@ -50,9 +50,9 @@ class NodesFailed(httpx.TransportError):
 class GuardedTransport(httpx.BaseTransport):
     """Sends each request to one of several nodes, within one time limit. Threads may share it.
 
-    A request goes to the node that answered last. If that fails it goes to the next one, unless it
-    is a write of which something may have been sent. Every node has an equal share of the time that
-    is left; a write that was sent has all of it, because no other node will be asked.
+    A request goes to the node that answered last. If that fails, it goes to the next one, unless it
+    is a write that may have been sent. Each node has an equal share of the remaining time; a write
+    that was sent has all of it, because no other node is tried.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class GuardedTransport(httpx.BaseTransport):
         self._asked = threading.local()
 
     def last_node(self) -> Target:
-        """Return the node that this thread asked last."""
+        """Return the node that this thread used last."""
         return getattr(self._asked, "node", self._nodes[0].target)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; its whole reply must arrive within the time limit."""
-        # A compressed reply of more than a kilobyte leaves the server in two parts, and the second
-        # waits for the system to confirm the first: 40 ms.
+        # The server sends a compressed reply of more than a kilobyte in two parts, and delays the
+        # second by 40 ms, until the first is acknowledged.
         request.headers["accept-encoding"] = "identity"
         deadline = self._clock.monotonic() + self._seconds
         failures: list[tuple[Target, Exception]] = []
@@ -106,9 +106,9 @@ class GuardedTransport(httpx.BaseTransport):
         raise NodesFailed(failures)
 
     def _order(self) -> list[int]:
-        """Return the numbers of the nodes in the order in which they are asked.
+        """Return the numbers of the nodes in the order in which to try them.
 
-        Those that failed a short while ago come last, the one that failed first before the others.
+        Recently failed nodes come last, in the order of their failures.
         """
         now, count = self._clock.monotonic(), len(self._nodes)
         cycle = [number % count for number in range(self._current, self._current + count)]
@@ -120,10 +120,10 @@ class GuardedTransport(httpx.BaseTransport):
 
 
 class _Node(httpx.HTTPTransport):
-    """The connections to one node; a node that hangs must not use up those of the others."""
+    """Connections to one node, separate because a hanging node could use up all of them."""
 
     def __init__(self, target: Target, tls: ssl.SSLContext | None, clock: Clock) -> None:
-        # Without TLS no certificates need to be read, which takes a while.
+        # Without TLS, skip reading the certificates of the machine, which is slow.
         super().__init__(verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False)
         self.target = target
         self._clock = clock
@@ -137,11 +137,11 @@ class _Node(httpx.HTTPTransport):
         )
 
     def avoid(self) -> None:
-        """Have the other nodes asked first for a while."""
+        """Try the other nodes first for a while."""
         self._failed_at = self._clock.monotonic()
 
     def avoided_at(self, now: float) -> float:
-        """Return when the node failed if that is a short while ago; else 0."""
+        """Return the time of a recent failure of the node; 0 without one."""
         failed = self._failed_at
         return 0.0 if failed is None or now - failed >= _AVOID_SECONDS else failed
 
@@ -172,7 +172,7 @@ class _Node(httpx.HTTPTransport):
         return self._complete(reply, end)
 
     def _complete(self, reply: httpx.Response, deadline: float) -> httpx.Response:
-        """Return a reply whose body has arrived; it must be neither late nor too large."""
+        """Return a reply with its complete body, within the limits of time and size."""
         pieces: list[bytes] = []
         size = 0
         try:
@@ -207,7 +207,7 @@ class _GuardedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to one of the addresses of a host; all together have the time that is given."""
+        """Connect to one of the addresses of a host; all attempts share the timeout."""
         seconds = timeout or 0.0
         deadline = self._clock.monotonic() + seconds
         try:
@@ -231,7 +231,7 @@ class _GuardedBackend(httpcore.SyncBackend):
 def resolve_within(host: str, port: int, seconds: float) -> list[str]:
     """Return the checked addresses of a host.
 
-    The system's resolver has no time limit, so a thread of its own waits for it.
+    The system's resolver has no time limit, so a separate thread waits for it.
 
     Raises:
         OSError: `socket.gaierror`, `TimeoutError` or `AddressRefused`.

@@ -1,7 +1,7 @@
 """Apply a plan: each item is examined again, and skipped if it has changed.
 
-What must be written again is first marked pending in the store, so that nothing is lost if the
-process dies.
+Chunks to write again are first marked pending in the store, so that nothing is lost if the process
+dies.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Applier(Struct, frozen=True):
     index: VectorIndex
     result: RepairResult
     rebuild_chunks: Callable[[RevisionRef, int], bool]
-    """Cuts a revision into its chunks again, in the generation of this number; says whether they
-    are the ones that were recorded."""
+    """Splits a revision into its chunks again, in the generation with this number; returns whether
+    they are the recorded ones."""
 
     def world(self, scope: Scope, plan: WorldPlan) -> None:
         """Apply the items of a whole world. The indexer deletes retired revisions later."""
@@ -95,8 +95,11 @@ class Applier(Struct, frozen=True):
                         self.store.distrust(scope, ref)
 
     def generation(self, scope: Scope, plan: GenerationPlan, embedder: Embedder | None) -> None:
-        """Apply the items of one generation. If stored vector and point differ, a deterministic
-        embedder decides which one is right; without one, the stored vector is trusted."""
+        """Apply the items of one generation.
+
+        If stored vector and point differ, a deterministic embedder decides which one is right;
+        without one, the stored vector is trusted.
+        """
         items = [item for item in plan.items if item.action in _POINT_ACTIONS]
         if not items:
             return
@@ -129,7 +132,7 @@ class Applier(Struct, frozen=True):
         if again:
             self.store.forget_vectors(scope, again)
             self.result.count(Action.EMBED, len(again))
-        # The place of restored rows was unknown, so that their points are written again too.
+        # The place of restored rows was unknown, so their points are written again too.
         if ids := {*(ChunkId(item.subject) for item in write), *restored}:
             self.store.mark_pending(scope, sorted(ids))
             self.result.count(Action.WRITE, len(write))
@@ -177,7 +180,7 @@ Line = tuple[str, str]
 
 
 def plan_lines(plan: Plan, *, will_apply: bool = False) -> Iterator[Line]:
-    """Give the findings of a plan, as warnings unless it will be applied."""
+    """Yield the findings of a plan, as warnings unless it will be applied."""
     level = "info" if will_apply else "warning"
     for world in plan.values():
         yield from _items("the world", world.items, level)
@@ -192,7 +195,7 @@ def plan_lines(plan: Plan, *, will_apply: bool = False) -> Iterator[Line]:
 
 
 def result_lines(result: RepairResult) -> Iterator[Line]:
-    """Give what applying a plan did, and as warnings what is left."""
+    """Yield the results of applying a plan, and the remaining findings as warnings."""
     for action, count in result.done.items():
         yield "info", f"done: {count} x {action.value}"
     if result.skipped:

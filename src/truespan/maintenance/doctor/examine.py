@@ -56,8 +56,10 @@ SAME_WITHIN = 1e-6
 
 
 def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
-    """Return the digests of a point's parts, followed by the flaw of its vector, if any. One bytes
-    object for each point keeps the memory of a scan small for any number of dimensions."""
+    """Return the digests of a point's parts, followed by the flaw of its vector, if any.
+
+    One bytes object for each point limits the memory of a scan for any number of dimensions.
+    """
     flaw = vector_flaw(point.vector, dimensions)
     return (
         digest((point.text_hash or "?").encode())
@@ -69,7 +71,9 @@ def point_digest(point: IndexedPoint, dimensions: int) -> bytes:
 
 def compare_chunk(chunk: PendingChunk, found: bytes | None, *, placed: bool = True) -> Item | None:
     """Return the most serious difference between a chunk and its point; None if they agree.
-    `placed` is false if the chunk's row is damaged, so that its place is unknown."""
+
+    `placed` is false if the chunk's row is damaged, so that its place is unknown.
+    """
     place = PointPlace(
         document=chunk.document,
         pos_start=chunk.first_sid,
@@ -126,7 +130,7 @@ def _place_bytes(place: PointPlace | None) -> bytes:
 
 
 MAX_TENANTS = 20_000
-"""How many tenants of a collection are listed; the rest is found once these are deleted."""
+"""Maximum number of tenants of a collection to list; others are found after a deletion."""
 
 
 def check_index(name: str, index: VectorIndex) -> Check:
@@ -156,8 +160,11 @@ def unclaimed(
     scopes: Sequence[Scope],
     owners: Mapping[str, Ownership] = MappingProxyType({}),
 ) -> Iterator[Item]:
-    """Give what no generation claims. Read the scopes after the survey: otherwise a new world would
-    look like a deleted one. Only in collections of this library is anything to be deleted."""
+    """Yield collections and points that no generation claims.
+
+    The scopes must be read after the survey: otherwise a new world would look like a deleted one.
+    Only collections of this library are changed.
+    """
 
     def item(finding: Finding, action: Action, profile: str, subject: str, count: int = 1) -> Item:
         own = owners.get(profile, Ownership.OWN) is Ownership.OWN
@@ -208,8 +215,10 @@ def sample(
 
 
 class AbsentEmbedder(Struct, frozen=True):
-    """Replaces the model of a profile that is not configured or cannot be reached. Another model
-    must never be used instead: its vectors would be stored as this model's."""
+    """Stands in for a model that is not configured or cannot be reached.
+
+    Another model must never be used instead: its vectors would be stored as this model's.
+    """
 
     profile: EmbeddingProfile
     reason: TruespanError
@@ -244,9 +253,11 @@ class Examiner(Struct, frozen=True):
     on_step: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
     def world(self, authority: Authority, record: World) -> WorldPlan:
-        """Return what is wrong with a world. If the world changed meanwhile, every finding is
-        checked again, so that a document that was added or deleted in between is not reported as
-        damage."""
+        """Return the findings in a world.
+
+        If the world changed meanwhile, every finding is checked again, so that a document that was
+        added or deleted in between is not reported as damage.
+        """
         plan = WorldPlan(record.id, record.name, record.changes)
         if record.generation is None:
             return plan
@@ -269,7 +280,7 @@ class Examiner(Struct, frozen=True):
         return plan
 
     def unchanged_items(self, scope: Scope, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Give the items of a generation whose state is unchanged, in pages."""
+        """Yield the items of a generation whose state is unchanged, in pages."""
         for page in pages(items, PAGE):
             now = set(self._items_now(scope, page))
             yield [item for item in page if item in now or item.finding in _COUNTED]
@@ -319,10 +330,11 @@ class Examiner(Struct, frozen=True):
     def generation(
         self, scope: Scope, *, named: bool = True, name: str = "", needs_index: bool = True
     ) -> GenerationPlan:
-        """Compare every chunk of a generation with its point, and every point with its chunk. A
-        search or a count proves nothing about single points; only a full scan does. An index
-        server that does not answer or refuses the key is a finding, unless the caller needs the
-        index."""
+        """Compare every chunk of a generation with its point, and every point with its chunk.
+
+        Only a full scan proves anything about single points. An index server that does not answer
+        or refuses the key is a finding, unless the caller needs the index.
+        """
         plan = GenerationPlan(scope.generation.number, str(scope.profile), named)
         plan.items += self._status(scope)
         for page in self.store.kept_vectors(scope):
@@ -403,8 +415,10 @@ class Examiner(Struct, frozen=True):
         plan.items += self._orphans(scope, {_name(key): found for key, found in digests.items()})
 
     def _orphans(self, scope: Scope, strays: dict[ChunkId, bytes]) -> Iterator[Item]:
-        """Give the points without a chunk in the store. A chunk in any state may be in progress,
-        except a quarantined one, whose point is useless."""
+        """Yield the points without a chunk in the store.
+
+        A chunk in any state may be in progress, except a quarantined one, whose point is useless.
+        """
         for ids in pages(strays, PAGE):
             records = self.store.read_chunks(scope, ids)
             for chunk_id in ids:
@@ -442,7 +456,7 @@ def chunks_item(flaw: TallyFlaw) -> Item:
 
 
 def words_items(store: Store, scope: Scope) -> Iterator[Item]:
-    """Give the damaged word counts of a generation."""
+    """Yield the damaged word counts of a generation."""
     for ref, seen in store.word_flaws(scope):
         subject = f"{ref.document}.{ref.revision}.{scope.generation.number}"
         yield Item(Finding.WRONG_WORDS, Action.COUNT_WORDS, subject, seen)

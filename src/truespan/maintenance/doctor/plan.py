@@ -20,7 +20,7 @@ _REVISION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.(record|text|sentences)", re.ASC
 _TALLY = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 _TENANT = re.compile(r"[^ ]+ .+", re.DOTALL)
 _ANY = re.compile(".*", re.DOTALL)
-"""Of a subject that is only compared with existing names."""
+"""Format of a subject that is only compared with existing names."""
 
 
 class Action(StrEnum):
@@ -77,8 +77,10 @@ MANUAL = frozenset({Action.INGEST_AGAIN, Action.NOTHING, Action.CHECK_AGAIN, Act
 
 
 class Finding(StrEnum):
-    """Kinds of problems that the doctor finds, with the actions that are allowed against each. Some
-    actions are applied without a second check, so a plan file with any other is refused."""
+    """Kinds of problems that the doctor finds, with the allowed actions against each.
+
+    Some actions are applied without a second check, so a plan file with other actions is refused.
+    """
 
     actions: tuple[Action, ...]
 
@@ -161,7 +163,7 @@ class WorldPlan(Struct):
     items: list[Item] = field(default_factory=list)
 
     def all_items(self) -> Iterator[Item]:
-        """Give the items of the world and of each generation."""
+        """Yield the items of the world and of each generation."""
         yield from self.items
         for generation in self.generations:
             yield from generation.items
@@ -184,8 +186,10 @@ class WorldPlan(Struct):
 
 
 class Plan(dict[str, WorldPlan]):
-    """The findings in a library: a plan for each world by name, and what no world claims. `checks`
-    are those of the machine and the settings, `self_test` those for leaks."""
+    """Findings in a library: a plan for each world by name, and `leftovers` that no world claims.
+
+    `checks` are those of the machine and the settings, `self_test` those for leaks.
+    """
 
     def __init__(self, worlds: Mapping[str, WorldPlan] | None = None) -> None:
         super().__init__(worlds or {})
@@ -224,8 +228,8 @@ def count_findings(items: Iterable[Item]) -> dict[Finding, int]:
 
 
 class RepairResult(Struct):
-    """The result of applying a plan: actions done, items skipped because they had changed,
-    failures with their reasons, and what is left."""
+    """Result of applying a plan: actions done, changed items that were skipped, failures with
+    their reasons, and remaining findings."""
 
     before: Plan
     done: dict[Action, int] = field(default_factory=dict)
@@ -256,8 +260,11 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str | bytes) -> Plan:
-    """Return the plan that `plan_to_json` wrote. Raises `InvalidArgument`: the text is not a plan,
-    or one of another version."""
+    """Return the plan that `plan_to_json` wrote.
+
+    Raises:
+        InvalidArgument: the text is not a plan, or a plan of another version.
+    """
     try:
         file = msgspec.json.decode(text, type=_PlanFile)
         require_unique_keys(text)

@@ -1,4 +1,4 @@
-"""The PostgreSQL driver: a pool, and transactions that belong to one world each."""
+"""The PostgreSQL driver: a connection pool, and transactions for one world each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from truespan.types.scope import Scope
 from truespan.types.token import Secret
 
 BOTH_ROLES: Final = "none"
-"""The connected role itself, which has the rights of both."""
+"""The role of the connection, which is a member of both roles."""
 
 SPELLINGS: Final = {
     "BYTES": "{0}",
@@ -60,26 +60,26 @@ SPELLINGS: Final = {
     "LOCK_ROWS": "FOR NO KEY UPDATE",
     "FROM_BYTES": "{0}",
 }
-"""What PostgreSQL spells in its own way; it holds text as bytes, and a world's id as a UUID."""
+"""Macros in SQL of PostgreSQL, where texts are bytes and world ids are UUIDs."""
 
 _ENTER: Final = "SELECT set_config('truespan.world', %s, true), set_config('role', %s, true)"
 _REQUIRE: Final = "SELECT 1 FROM worlds WHERE world_id = %s"
 _LOCK: Final = "SELECT 1 FROM worlds WHERE world_id = %s FOR NO KEY UPDATE"
 
-_GROWTH: Final = 10
-"""By which factor a table may grow before the server analyses it again."""
+_MAX_GROWTH: Final = 10
+"""Factor by which a table may grow before it is analysed again."""
 _HAS_GROWN: Final = """
     SELECT bool_or(pg_relation_size(oid) / current_setting('block_size')::int
       > %s * greatest(relpages, 1))
     FROM pg_class WHERE oid IN ('truespan.states'::regclass, 'truespan.vectors'::regclass)
 """
 
-# Without a handler Python would print the driver's lines, addresses included.
+# Without a handler, Python would print the driver's messages, which contain addresses.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class Address(Struct, frozen=True):
-    """Where the store is, and how long it may take to answer."""
+    """Address and limits of a store on a server."""
 
     url: Secret
     pool_size: int = 8
@@ -114,7 +114,7 @@ class PostgresSession(Session):
     def insert_many(
         self, table: str, columns: Sequence[str], rows: Rows, *, key: Sequence[str] = ()
     ) -> None:
-        """Insert all rows with one statement, as one array for each column."""
+        """Insert all rows with one statement that has one array for each column."""
         given: list[Any] = [_array(column) for column in zip(*rows, strict=True)]
         if not given:
             return
@@ -143,12 +143,14 @@ class PostgresSession(Session):
         self.world = _scope_values(world)["world"]
         _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
 
-    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+    def create_world(
+        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+    ) -> None:
         self.connection.execute(_ENTER, (world, BOTH_ROLES))
         self.connection.execute(
-            """INSERT INTO directory (world_id, name, created_at, defaults)
-               VALUES (%s, %s, %s, %s)""",
-            (world, name, now, defaults),
+            """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
+               VALUES (%s, %s, %s, %s, %s)""",
+            (world, name, created_at, defaults, checksum),
         )
         self.connection.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
 
@@ -187,8 +189,8 @@ class PostgresSession(Session):
         counts.update({name: n - after[name] for name, n in before.items() if n > after[name]})
 
     def _count_rows(self) -> dict[str, int]:
-        """Return how many rows of the world each of its tables has. The transaction has locked the
-        world, so that no other one changes the counts."""
+        """Return the number of rows of the world in each table. The transaction has locked the
+        world, so no other one changes them."""
         names = self.connection.execute(
             """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'truespan' AND c.relkind = 'r' ORDER BY 1"""
@@ -209,13 +211,15 @@ class PostgresSession(Session):
 
 # Shared by threads: a pool gives a connection to one thread at a time.
 class PostgresDatabase(Database):
-    """A database of the store, used by many machines at once. The world of a transaction is set
-    inside it and ends with it, so that nothing of one request can be left on a connection for the
-    next. Row security then hides the rows of other worlds, also from a statement that forgot to
-    name its world."""
+    """A database of the store that several machines may use at once.
+
+    The world is a setting of the transaction and ends with it, so that a pooled connection keeps
+    nothing of a request. Row security hides the rows of other worlds, also from a statement that
+    does not name its world.
+    """
 
     def __init__(self, address: Address) -> None:
-        """Check the server, our role and its policies; raises as `require_usable` does."""
+        """Check server, role and policies. Raises as `require_usable` does."""
         require_usable(address.url, address.timeout_seconds)
         self._address = address
         self._opened: ConnectionPool[Connection] | None = None
@@ -236,14 +240,14 @@ class PostgresDatabase(Database):
         except StoreBusy as error:
             if error.message != LOST:
                 raise
-            # A server that was restarted has closed every connection: check them all.
+            # A restarted server has closed all connections.
             self._pool.check()
             return self._run_once(role, sql, bound)
 
     def _run_once(self, role: str, sql: LiteralString, values: dict[str, Any]) -> list[Row]:
         with map_errors(), self._pool.connection() as connection:
             _set_isolation(connection, read_only=True)
-            # All of it is sent together, and waited for once.
+            # One round trip for all statements.
             with connection.pipeline(), connection.transaction():
                 connection.execute(_ENTER, (values["world"] or "", role))
                 cursor = connection.execute(_translate(sql), values)
@@ -269,11 +273,11 @@ class PostgresDatabase(Database):
         with self._begin(scope, check, values, shared=shared, wait=wait) as session:
             yield session
             if bulk:
-                rows = session.connection.execute(_HAS_GROWN, (_GROWTH,)).fetchall()
+                rows = session.connection.execute(_HAS_GROWN, (_MAX_GROWTH,)).fetchall()
                 outgrown = bool(rows[0][0])
         if outgrown:
-            # The plans that the server makes while it takes a table for empty walk through a whole
-            # world for each row. What was written stays written if this fails.
+            # Query plans for a table that the server takes for empty scan the whole world for each
+            # row. The transaction is committed, whether or not this succeeds.
             with suppress(StoreBusy):
                 self._maintain("ANALYZE")
 
@@ -295,9 +299,8 @@ class PostgresDatabase(Database):
         )
 
     def rewrite(self) -> FileFate:
-        """Let the server reuse the room of deleted rows, where our role may ask for it. Its files,
-        its write-ahead log, its replicas and its backups are its operator's: deleted content may be
-        in any of them."""
+        """Request a VACUUM, if the role may. Files, log, replicas and backups of the server belong
+        to its operator; deleted content may be in any of them."""
         return FileFate.REQUESTED if self._maintain("VACUUM") else FileFate.LEFT
 
     def check(self) -> list[Check]:
@@ -315,7 +318,7 @@ class PostgresDatabase(Database):
 
     @property
     def _pool(self) -> ConnectionPool[Connection]:
-        """The pool, which is opened when it is first needed, and again after it was closed."""
+        """The pool, which is opened on first use, and again after `close`."""
         with self._lock:
             if self._opened is None:
                 self._opened = ConnectionPool(
@@ -337,7 +340,7 @@ class PostgresDatabase(Database):
             return self._opened
 
     def _configure(self, connection: Connection) -> None:
-        # The last schema is named so that no temporary table can stand for one of ours.
+        # `pg_temp` comes last, so that no temporary table hides one of ours.
         connection.execute(
             """SELECT set_config('search_path', 'truespan, truespan_shared, pg_temp', false),
                  set_config('statement_timeout', %(limit)s, false),
@@ -364,7 +367,7 @@ class PostgresDatabase(Database):
             _set_isolation(connection, read_only=read_only)
             with connection.transaction():
                 if wait is not None:
-                    # The server takes 0 for no limit.
+                    # 0 would mean no limit.
                     limit = f"{max(int(wait * 1000), 1)}ms"
                     connection.execute("SELECT set_config('lock_timeout', %s, true)", (limit,))
                 _enter(connection, role, values["world"], check)
@@ -382,11 +385,11 @@ class PostgresDatabase(Database):
                 ).fetchall()
                 if not rows[0][0]:
                     return False
-                # The server passes over tables that are not ours to maintain.
+                # The server skips tables that the role may not maintain.
                 connection.execute(statement)
                 return True
         except InvalidConfiguration as error:
-            # The address was good when the store was opened.
+            # The address was valid when the store was opened.
             raise StoreBusy(UNREACHABLE) from error
 
 
@@ -398,7 +401,7 @@ def _scope_values(scope: Scope | str | None) -> dict[str, Any]:
 
 
 def _enter(connection: Connection, role: str, world: str | None, check: LiteralString) -> None:
-    """Act as a role in a world, if there is one; refuse a world that `check` finds no row of."""
+    """Set role and world of a transaction. Raises `WorldNotFound` if `check` finds no row."""
     if world is None:
         connection.execute(_ENTER, ("", role))
         return
@@ -410,7 +413,7 @@ def _enter(connection: Connection, role: str, world: str | None, check: LiteralS
 
 
 def _set_isolation(connection: Connection, *, read_only: bool) -> None:
-    """Say how the next transaction begins; nothing is sent."""
+    """Set the options of the next transaction; nothing is sent yet."""
     level = psycopg.IsolationLevel
     connection.read_only = read_only
     connection.isolation_level = level.REPEATABLE_READ if read_only else level.READ_COMMITTED
@@ -421,7 +424,7 @@ _types: dict[str, dict[str, str]] = {}
 
 
 def _column_types(connection: Connection, table: str) -> dict[str, str]:
-    """Return the types of a table's columns, which are the same in every database of the store."""
+    """Return the types of a table's columns, which are the same in every store."""
     if table not in _types:
         schema = "truespan_shared" if table in SHARED_TABLES else "truespan"
         rows = connection.execute(
@@ -434,39 +437,39 @@ def _column_types(connection: Connection, table: str) -> dict[str, str]:
 
 
 def _array(values: Sequence[Any]) -> Any:
-    """Return a column as the text of an array, or as a list if the driver must tell its types.
+    """Return a column as the text of an array, or as a list if the driver must find its types.
 
-    The driver would take several times as long for it as the database.
+    Encoding the array in the driver takes several times as long as the statement itself.
     """
-    spell = _SPELL_ITEM.get(next((type(value) for value in values if value is not None), None))
-    if spell is None:
+    encode = _ENCODE_ITEM.get(next((type(value) for value in values if value is not None), None))
+    if encode is None:
         return list(values)
-    return f"{{{','.join(['NULL' if value is None else spell(value) for value in values])}}}"
+    return f"{{{','.join(['NULL' if value is None else encode(value) for value in values])}}}"
 
 
-def _spell_text(text: str) -> str:
+def _encode_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-_SPELL_ITEM: Final[Mapping[type | None, Callable[[Any], str]]] = {
+_ENCODE_ITEM: Final[Mapping[type | None, Callable[[Any], str]]] = {
     bool: str,
     int: str,
     float: repr,
-    str: _spell_text,
+    str: _encode_text,
     bytes: lambda content: f'"\\\\x{content.hex()}"',
 }
-"""How an item of an array is written, by the type of the first; others are of the same type."""
+"""Encoders of array items by type; all items of an array have the same type."""
 
 
 # Shared by threads: caches of texts and frozen profiles.
 @cache
 def _translate(sql: LiteralString) -> LiteralString:
-    """Spell a statement for PostgreSQL, with its parameters as the driver wants them."""
+    """Return a statement in SQL of PostgreSQL, with parameters in the driver's format."""
     spelled = expand_macros(sql, SPELLINGS).replace("%", "%%")
     return _as_query(re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", spelled))
 
 
 def _as_query(statement: str) -> LiteralString:
-    """Vouch for a statement that is made of names of tables and columns written in this package."""
+    """Mark a statement as literal: it is made of names of tables and columns of this package."""
     return cast("LiteralString", statement)

@@ -1,7 +1,7 @@
-"""A PostgreSQL server: connecting to it, its errors, what must hold of it, and the store's setup.
+"""A PostgreSQL server: connections, error mapping, required properties, and setup of the store.
 
-The tables are made by command by the role that owns the database. The application connects as
-another role, which can change neither tables nor policies.
+The role that owns the database creates the tables, by command. The application connects as another
+role, which can change neither tables nor policies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from truespan.core.disk import require_descriptor
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
-    LibraryTooNew,
     StorageFull,
     StoreBusy,
     StoreDamaged,
@@ -30,41 +29,41 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.store.engines.session import Conflict, DuplicateRow, InvalidRow, MissingRow, Row
-from truespan.store.migrations import load_migrations
+from truespan.store.migrations import newest_version, pending_migrations
 from truespan.types.maintenance import Check, Verdict
 from truespan.types.token import Secret
 
 Connection: TypeAlias = psycopg.Connection[Row]
 
 WORLD_ROLE: Final = "truespan_worlds"
-"""Sees the tables of worlds, one world at a time, and nothing else."""
+"""Role that sees the tables of worlds, one world at a time, and nothing else."""
 SHARED_ROLE: Final = "truespan_shared"
-"""Sees the tables that belong to no world, and nothing else."""
+"""Role that sees the tables that belong to no world, and nothing else."""
 WORLD_SCHEMA: Final = "truespan"
 SHARED_SCHEMA: Final = "truespan_shared"
 MAINTAINABLE_SINCE: Final = 170_000
-"""The version since which a role can maintain tables that it does not own."""
+"""First version in which a role can maintain tables that it does not own."""
 LOST: Final = "The connection to the store was lost."
 UNREACHABLE: Final = "The store's server cannot be reached."
 
-OLDEST_MAJOR = 13
+MIN_MAJOR = 13
 SAFE_FROM = {13: 22, 14: 19, 15: 14, 16: 10, 17: 6}
-"""The first release of each version in which no way around row security is known: those before
-showed hidden rows through reused plans (CVE-2024-10976) or statistics (CVE-2025-8713)."""
+"""First minor release of each version without a known leak of row security. Releases before showed
+hidden rows through reused plans (CVE-2024-10976) or statistics (CVE-2025-8713)."""
 
 _LOCK = 0x7472_7565_7370
-"""The advisory lock under which steps are applied, by one process at a time."""
+"""Advisory lock that is held while migrations are applied."""
 
 _REFUSALS: Final = {
     "password authentication failed": "its password was refused",
     "no password supplied": "it needs a password",
-    "permission denied for database": "its role is not one that may connect to it",
-    "no pg_hba.conf entry": "the server does not let it in from here",
+    "permission denied for database": "its role may not connect to it",
+    "no pg_hba.conf entry": "the server does not accept connections from this address",
     "does not exist": "there is no such database or role",
-    "SSL": "no encrypted connection was agreed on",
+    "SSL": "no encrypted connection could be established",
     "Name or service not known": "its host name is unknown",
 }
-"""Parts of the driver's messages, and why a connection failed in words of our own."""
+"""Reasons why a connection failed, by parts of the driver's messages."""
 
 _ROLE = """
     SELECT r.rolsuper, r.rolbypassrls,
@@ -80,13 +79,13 @@ _ROLE = """
     FROM pg_roles r WHERE r.rolname = session_user
 """
 _ROLE_PROBLEMS = (
-    "is a superuser, which no policy binds",
-    "has BYPASSRLS, so that no policy binds it",
-    "is a member of a role that no policy binds",
+    "is a superuser, to whom no policy applies",
+    "has BYPASSRLS, so that no policy applies to it",
+    "is a member of a role to which no policy applies",
     "owns tables of the store, or is a member of the role that does",
-    "may create things in the database, or roles",
+    "may create objects in the database, or roles",
 )
-"""What each column of `_ROLE` means where it is true."""
+"""Problem for each column of `_ROLE` that is true."""
 
 _UNPROTECTED = """
     SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -103,12 +102,12 @@ _POLICY_CONDITION = (
     r"^\(world_id = "
     r"\(?NULLIF\(current_setting\('truespan\.world'::text, true\), ''::text\)\)?::uuid\)$"
 )
-"""How PostgreSQL spells the one condition that we make policies of."""
+"""The condition of our policies, as PostgreSQL prints it."""
 
 
 @contextmanager
 def map_errors() -> Iterator[None]:
-    """Turn the engine's errors into ours. Its messages are dropped: they quote values."""
+    """Turn errors of the engine into ours. Its messages are dropped, because they quote values."""
     try:
         yield
     except (pg.SerializationFailure, pg.DeadlockDetected):
@@ -117,7 +116,9 @@ def map_errors() -> Iterator[None]:
         raise StoreBusy from error
     except PoolTimeout as error:
         require_descriptor()
-        raise StoreBusy("Every connection to the store is in use, or none can be had.") from error
+        raise StoreBusy(
+            "All connections to the store are in use, or none can be opened."
+        ) from error
     except pg.DiskFull as error:
         raise StorageFull(place="the store's server") from error
     except (pg.DataCorrupted, pg.IndexCorrupted) as error:
@@ -125,13 +126,15 @@ def map_errors() -> Iterator[None]:
             "The store's database is damaged.", advice="Restore the database from a backup."
         ) from error
     except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
-        raise InvalidArgument("A number or a name is larger than any that is kept.") from None
+        raise InvalidArgument("A number or a name is too large to be stored.") from None
     except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
         raise InvalidArgument("A name or a text is not valid Unicode.") from None
     except psycopg.DataError as error:
         if error.sqlstate is None:
-            # A code point that the texts of this engine cannot hold: nothing in the store has it.
-            raise InvalidArgument("A name or a text holds a character that is no text.") from None
+            # A code point that `text` columns cannot hold, so nothing stored has it.
+            raise InvalidArgument(
+                "A name or a text contains a character that cannot be stored."
+            ) from None
         if isinstance(error, pg.InvalidTextRepresentation):
             raise InvalidRow from error
         raise
@@ -144,11 +147,11 @@ def map_errors() -> Iterator[None]:
     except pg.TooManyConnections as error:
         raise StoreBusy(
             "The store's server accepts no more connections.",
-            advice="Try again in a moment, or raise max_connections there.",
+            advice="Try again in a moment, or raise its max_connections.",
         ) from error
     except (pg.InsufficientResources, pg.OutOfMemory, pg.ConfigurationLimitExceeded) as error:
         raise StoreBusy(
-            "The store's server has no memory or other resources left for this.",
+            "The store's server has no memory or other resources left.",
             advice="Try again in a moment, or give the server more.",
         ) from error
     except pg.IoError as error:
@@ -159,25 +162,32 @@ def map_errors() -> Iterator[None]:
     except pg.CannotConnectNow as error:
         raise StoreBusy(UNREACHABLE) from error
     except pg.ReadOnlySqlTransaction as error:
-        raise StoreBusy("The store's server takes no writes at this time.") from error
+        raise StoreBusy("The store's server is read-only at the moment.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         require_descriptor()
         raise StoreBusy(LOST) from error
 
 
 def is_foreign_key_violation(error: BaseException | None) -> bool:
-    """Say whether a row was refused because the row that it refers to is gone."""
+    """Return whether a row was refused because the row it refers to is missing."""
     return isinstance(error, pg.ForeignKeyViolation)
 
 
 def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connection:
-    """Return a connection outside any pool, whose statements may take so many seconds. Raises
-    `StoreUnavailable`: the server does not answer. `InvalidConfiguration`: it refuses this name and
-    password. The message holds nothing of the address."""
+    """Return a connection outside any pool; `seconds` is the time limit of its statements.
+
+    Error messages contain nothing of the address.
+
+    Raises:
+        StoreUnavailable: the server does not answer.
+        InvalidConfiguration: it refuses the name or the password.
+    """
     try:
         connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
     except psycopg.ProgrammingError:
-        raise InvalidConfiguration(f"{purpose} is no address of a PostgreSQL database.") from None
+        raise InvalidConfiguration(
+            f"{purpose} is not the address of a PostgreSQL database."
+        ) from None
     except psycopg.OperationalError as error:
         require_descriptor()
         message = str(error)
@@ -185,8 +195,8 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
         if reason is None:
             raise StoreUnavailable(f"The database of {purpose} does not answer.") from None
         raise InvalidConfiguration(
-            f"The database of {purpose} cannot be connected to: {reason}.",
-            advice="Check host, port, name and password, and that the server runs.",
+            f"Cannot connect to the database of {purpose}: {reason}.",
+            advice="Check host, port, name and password, and that the server is running.",
         ) from None
     if seconds is not None:
         connection.execute(
@@ -198,7 +208,7 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
 
 
 def as_role(url: Secret, role: str, schema: str) -> str:
-    """Return an address whose connections act as a role from their beginning, in one schema."""
+    """Return an address whose connections act as a role in one schema."""
     given = conninfo_to_dict(url.reveal())
     bound = f"-c search_path={schema},pg_temp -c role={role}"
     options = f"{given.get('options') or ''} {bound}".strip()
@@ -206,50 +216,45 @@ def as_role(url: Secret, role: str, schema: str) -> str:
 
 
 def role_of(url: Secret) -> str:
-    """Return the role that an address names; it is no secret."""
+    """Return the role in an address."""
     try:
         name = conninfo_to_dict(url.reveal()).get("user")
     except psycopg.ProgrammingError:
-        raise InvalidConfiguration("store_url is no address of a PostgreSQL database.") from None
+        raise InvalidConfiguration(
+            "store_url is not the address of a PostgreSQL database."
+        ) from None
     if not name:
         raise InvalidConfiguration("store_url must name the role that the application connects as.")
     return str(name)
 
 
 def require_usable(url: Secret, seconds: float = 30.0) -> None:
-    """Refuse a database that does not separate worlds, or that has tables of another version.
+    """Refuse a database that does not isolate worlds, or that has tables of another version.
 
     Raises:
         StoreBusy: it did not answer in time; its tables may be locked.
-        InvalidConfiguration: it cannot be connected to.
-        StoreUnsafe: its version, our role or its policies are wrong; the message says what to do.
-        StoreOutdated, LibraryTooNew: its tables are those of another version.
+        InvalidConfiguration: the connection failed.
+        StoreUnsafe: its version, our role or its policies are wrong.
+        StoreOutdated, LibraryTooNew, LibraryTooOld: its tables are those of another version.
     """
     with connect(url, "store_url", seconds) as connection, map_errors():
         require_known_version(connection.info.server_version)
         require_bound_role(connection)
         try:
-            found, needed = found_schema(connection), known_schema()
+            found = found_schema(connection)
         except pg.InsufficientPrivilege:
             raise InvalidConfiguration(
                 "The role of store_url has no rights to the tables of the store.",
-                advice="Run 'truespan prepare-store', which gives them.",
+                advice="Run 'truespan prepare-store', which grants them.",
             ) from None
-        if found < needed:
-            raise StoreOutdated(found, needed)
-        if found > needed:
-            raise LibraryTooNew(found, needed)
+        if pending_migrations("postgres", found):
+            raise StoreOutdated(found, newest_version("postgres"))
         require_closed_database(connection)
         require_policies(connection)
 
 
-def known_schema() -> int:
-    """Return the schema that this version works with."""
-    return len(load_migrations("postgres"))
-
-
 def found_schema(connection: Connection) -> int:
-    """Return the number of the last step that was applied; 0 for a database without tables."""
+    """Return the version of the last applied migration; 0 for a database without tables."""
     missing = connection.execute("SELECT to_regclass('truespan_shared.schema_steps') IS NULL")
     if missing.fetchall() == [(True,)]:
         return 0
@@ -259,11 +264,11 @@ def found_schema(connection: Connection) -> int:
 
 
 def require_known_version(number: int) -> None:
-    """Refuse versions in which row security is known to leak; 17.6 is given as 170006."""
+    """Refuse versions with known leaks of row security; version 17.6 is 170006."""
     major, minor = divmod(number, 10_000)
-    if major < OLDEST_MAJOR:
+    if major < MIN_MAJOR:
         raise StoreUnsafe(
-            f"PostgreSQL {major} is too old to keep worlds apart.",
+            f"PostgreSQL {major} is too old to isolate worlds.",
             advice=f"Use version {max(SAFE_FROM)}.{SAFE_FROM[max(SAFE_FROM)]} or later.",
         )
     if minor < SAFE_FROM.get(major, 0):
@@ -274,7 +279,11 @@ def require_known_version(number: int) -> None:
 
 
 def require_bound_role(connection: Connection) -> None:
-    """Refuse a role that policies do not bind, or that could change them, with `StoreUnsafe`."""
+    """Refuse a role to which policies do not apply, or that could change them.
+
+    Raises:
+        StoreUnsafe: the role has too many rights.
+    """
     [row] = connection.execute(_ROLE).fetchall()
     for found, problem in zip(row, _ROLE_PROBLEMS, strict=True):
         if found:
@@ -285,8 +294,11 @@ def require_bound_role(connection: Connection) -> None:
 
 
 def require_closed_database(connection: Connection) -> None:
-    """Refuse a database that every role of the server may connect to. Raises `StoreUnsafe`: the
-    application of another library on the same server could read this one."""
+    """Refuse a database that every role of the server may connect to.
+
+    Raises:
+        StoreUnsafe: the application of another library on the server could read this one.
+    """
     if connection.execute(
         """SELECT 1 FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a
            WHERE d.datname = current_database() AND a.grantee = 0
@@ -294,24 +306,27 @@ def require_closed_database(connection: Connection) -> None:
     ).fetchall():
         raise StoreUnsafe(
             "Every role of the server may connect to the database of store_url.",
-            advice="Run 'truespan prepare-store', which lets only the named ones in.",
+            advice="Run 'truespan prepare-store', which admits only named roles.",
         )
 
 
 def require_policies(connection: Connection) -> None:
-    """Refuse a database in which a table of worlds is not under our policy, forced, and it alone.
-    Raises `StoreUnsafe`: naming the tables."""
+    """Require that exactly our policy is forced on every table of worlds.
+
+    Raises:
+        StoreUnsafe: it is not; the message names the tables.
+    """
     rows = connection.execute(_UNPROTECTED, {"policy": _POLICY_CONDITION}).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
         raise StoreUnsafe(
-            f"These tables are not kept apart by world: {names}.",
-            advice="Undo what changed their policies, or run 'truespan prepare-store'.",
+            f"These tables do not isolate worlds: {names}.",
+            advice="Restore their policies, or run 'truespan prepare-store'.",
         )
 
 
 def check_server(connection: Connection) -> list[Check]:
-    """Return the checks of the server, of our role, and of what keeps worlds apart."""
+    """Return the checks of the server, of our role, and of the isolation of worlds."""
     version = connection.execute("SHOW server_version").fetchall()[0][0]
     tables = connection.execute(
         """SELECT count(*) FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
@@ -324,8 +339,8 @@ def check_server(connection: Connection) -> list[Check]:
             lambda found: require_known_version(found.info.server_version),
             f"answers, PostgreSQL {version}",
         ),
-        ("database role", require_bound_role, "is bound by every policy, and owns nothing"),
-        ("database access", require_closed_database, "are open to named roles alone"),
+        ("database role", require_bound_role, "is subject to every policy, and owns nothing"),
+        ("database access", require_closed_database, "is limited to named roles"),
         ("row security", require_policies, forced),
     )
     checks = []
@@ -339,7 +354,7 @@ def check_server(connection: Connection) -> list[Check]:
 
 
 class Prepared(NamedTuple):
-    """What became of a store's tables."""
+    """Versions of the schema before and after `prepare_store`."""
 
     before: int
     now: int
@@ -348,14 +363,14 @@ class Prepared(NamedTuple):
 def prepare_store(
     owner: Secret, application: str, also: Callable[[Connection, str], None] | None = None
 ) -> Prepared:
-    """Make or update the tables, and give the application's role the rights it needs, no more.
+    """Create or migrate the tables, and grant the application's role only the rights it needs.
 
-    Everything is one transaction, including what `also` does.
+    Everything is one transaction, including `also`.
 
     Raises:
-        InvalidConfiguration: the owner cannot be connected as, or may not do it.
-        LibraryTooNew: the tables are those of a newer version.
-        StoreUnsafe: worlds would not be kept apart: by this server, or for this role.
+        InvalidConfiguration: the owner cannot connect, or has too few rights.
+        LibraryTooNew, LibraryTooOld: the tables are those of another version.
+        StoreUnsafe: this server, or this role, would not isolate worlds.
     """
     with connect(owner, "store_owner_url") as connection:
         require_known_version(connection.info.server_version)
@@ -367,33 +382,33 @@ def prepare_store(
                 return prepared
         except pg.InsufficientPrivilege:
             raise InvalidConfiguration(
-                "The role of store_owner_url may not make the schemas, roles or grants.",
+                "The role of store_owner_url may not create the schemas, roles or grants.",
                 advice=(
-                    "Let it own the database and have CREATEROLE. Where another role made those of "
-                    "a library on the same server, use that one, or a superuser."
+                    "Let it own the database and have CREATEROLE. If another role created those of "
+                    "a library on the same server, use that role, or a superuser."
                 ),
             ) from None
 
 
 def _prepare(connection: Connection, application: str) -> Prepared:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    # One role must not make the tables and use them: an owner is not bound by policies.
+    # The application must not own the tables: policies do not apply to an owner.
     found = connection.execute(
         "SELECT rolname = current_user, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = %s",
         (application,),
     ).fetchall()
     if not found:
         raise InvalidConfiguration(
-            "There is no role of the name in store_url.",
-            advice="Make it first, as in docs/several-machines.md.",
+            "The role in store_url does not exist.",
+            advice="Create it first, as in docs/several-machines.md.",
         )
     if any(found[0]):
         raise StoreUnsafe(
-            "The role of store_url owns the tables, or is bound by no policy.",
+            "The role of store_url owns the tables, or no policy applies to it.",
             advice="Give store_url a role of its own: no owner, no superuser, no BYPASSRLS.",
         )
     for role in (WORLD_ROLE, SHARED_ROLE):
-        make_role(connection, role)
+        create_role(connection, role)
     for schema in (WORLD_SCHEMA, SHARED_SCHEMA):
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     connection.execute(
@@ -404,30 +419,27 @@ def _prepare(connection: Connection, application: str) -> Prepared:
            )"""
     )
     before = found_schema(connection)
-    steps = load_migrations("postgres")
-    if before > len(steps):
-        raise LibraryTooNew(before, len(steps))
     connection.execute("SET LOCAL search_path = truespan, pg_temp")
-    for number, (name, script) in enumerate(steps[before:], before + 1):
+    for version, name, script in pending_migrations("postgres", before):
         connection.execute(script)
         connection.execute(
             "INSERT INTO truespan_shared.schema_steps (number, name) VALUES (%s, %s)",
-            (number, name),
+            (version, name),
         )
     _protect(connection)
     _grant(connection, application)
     admit_only(connection, application)
-    return Prepared(before, len(steps))
+    return Prepared(before, newest_version("postgres"))
 
 
-def make_role(connection: Connection, role: str) -> None:
-    """Make a role without login, unless it exists."""
+def create_role(connection: Connection, role: str) -> None:
+    """Create a role without login, unless it exists."""
     if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchall():
         connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
 
 
 def _protect(connection: Connection) -> None:
-    """Put every table of worlds under the policy, as the catalogue lists them."""
+    """Apply the policy to every table of worlds that the catalogue lists."""
     rows = connection.execute(
         """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE n.nspname = 'truespan' AND c.relkind IN ('r', 'p')
@@ -438,7 +450,7 @@ def _protect(connection: Connection) -> None:
         for statement in (
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
             "ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
-            # A setting of an earlier transaction is blank, and not absent.
+            # After a transaction that set it, a setting is blank, not absent.
             """CREATE POLICY own_world ON {table}
                USING (world_id = nullif(current_setting('truespan.world', true), '')::uuid)
                WITH CHECK (world_id = nullif(current_setting('truespan.world', true), '')::uuid)""",
@@ -448,7 +460,7 @@ def _protect(connection: Connection) -> None:
 
 
 def _grant(connection: Connection, application: str) -> None:
-    """Give rows to both roles, and both roles to the application; no right to any definition."""
+    """Grant the rows to both roles, and both roles to the application."""
     for schema, role in ((WORLD_SCHEMA, WORLD_ROLE), (SHARED_SCHEMA, SHARED_ROLE)):
         names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
         for statement in (
@@ -465,9 +477,11 @@ def _grant(connection: Connection, application: str) -> None:
 
 
 def admit_only(connection: Connection, application: str) -> None:
-    """Let the application connect to the database, and others only if they are named. Roles belong
-    to the whole server. Those of another library on it may act as ours; they are kept from our rows
-    because they cannot connect."""
+    """Let only the application and other named roles connect to the database.
+
+    Roles belong to the whole server: those of another library could act as ours, but they cannot
+    connect.
+    """
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
     connection.execute(
@@ -476,7 +490,7 @@ def admit_only(connection: Connection, application: str) -> None:
 
 
 def add_member(connection: Connection, role: str, application: str) -> None:
-    """Let the application's role act as another."""
+    """Make the application's role a member of another role."""
     has_role = "SELECT pg_has_role(%s, %s, 'MEMBER')"
     if connection.execute(has_role, (application, role)).fetchall() != [(True,)]:
         connection.execute(

@@ -21,7 +21,6 @@ from truespan.core.disk import require_descriptor, require_space
 from truespan.errors import (
     InvalidArgument,
     InvalidConfiguration,
-    LibraryTooNew,
     StorageFull,
     StoreBusy,
     StoreDamaged,
@@ -41,13 +40,13 @@ from truespan.store.engines.session import (
     scope_values,
     update_clause,
 )
-from truespan.store.migrations import count_migrations, load_migrations
+from truespan.store.migrations import OLDEST_VERSION, newest_version, pending_migrations
 from truespan.types.maintenance import Check, FileFate, Verdict
 from truespan.types.scope import Scope
 
 BUSY_MILLISECONDS = 30_000
 REWRITE_WAIT_MILLISECONDS = 5_000
-"""How long rewriting the file waits for other connections; after that it stays queued."""
+"""Maximum time to wait for other connections before a rewrite of the file stays queued."""
 LARGE_LOG = 256 << 20
 _RESTORE = "Restore a backup, or ingest the sources into a new library."
 _FILE_DAMAGED = "The library's database file is damaged."
@@ -65,7 +64,7 @@ SPELLINGS: Final = {
     "LOCK_ROWS": "",
     "FROM_BYTES": "CAST({0} AS TEXT)",
 }
-"""What SQLite spells in its own way; the names of worlds are part of their rows here."""
+"""Macros in SQL of SQLite, where `worlds` is also the directory."""
 
 WORLD_TABLES: Final = frozenset(
     {
@@ -74,19 +73,18 @@ WORLD_TABLES: Final = frozenset(
         *("conversations", "turns"),
     }
 )
-"""Tables with a `world_id`. Rows of the others belong to a row of these, by its key."""
+"""Tables with a `world_id`. Rows of other tables refer to a row of these tables."""
 
 _DAMAGED: Final = {
     apsw.SQLITE_IOERR_SHORT_READ,
     apsw.SQLITE_IOERR_CORRUPTFS,
     apsw.SQLITE_IOERR_DATA,
 }
-_STATEMENTS: Final = 128
-"""So many compiled statements are kept by each connection."""
-_ROWS_TOGETHER: Final = (64, 8, 1)
-"""So many rows are inserted by one statement, where there are as many."""
+_CACHED_STATEMENTS: Final = 128
+"""Compiled statements that each connection caches."""
+_BATCH_SIZES: Final = (64, 8, 1)
+"""Numbers of rows that one statement inserts, largest first."""
 _encode: Final = msgspec.json.Encoder().encode
-"""A quarter of the time that the standard library takes."""
 _UNIQUE: Final = {apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 
@@ -114,8 +112,8 @@ class SqliteSession(Session):
         return self.connection.changes()
 
     def execute_many(self, sql: LiteralString, rows: Iterable[Mapping[str, Any]], /) -> None:
-        # For each row, `executemany` puts its statement into the cache anew, in place of the oldest
-        # one. Hundreds of rows would leave no other statement in it.
+        # `executemany` caches its statement once for each row, so that hundreds of rows would evict
+        # all other statements.
         for row in [*rows]:
             self.connection.execute(_translate(sql), self._bind(row))
 
@@ -129,10 +127,10 @@ class SqliteSession(Session):
             marks, shared = ["?1", *marks], [self.world]
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
         row, end = f"({', '.join(marks)})", update_clause(columns, key)
-        statements = {count: f"{begin}{', '.join([row] * count)}{end}" for count in _ROWS_TOGETHER}
+        statements = {count: f"{begin}{', '.join([row] * count)}{end}" for count in _BATCH_SIZES}
         left = iter(rows)
-        while part := [*islice(left, _ROWS_TOGETHER[0])]:
-            # Of one statement, SQLite compares only the number of all cells.
+        while part := [*islice(left, _BATCH_SIZES[0])]:
+            # SQLite only checks the total number of cells.
             if {*map(len, part)} != {width}:
                 raise ValueError(f"a row of {table} does not have {width} cells")
             done = 0
@@ -159,10 +157,13 @@ class SqliteSession(Session):
             raise WorldNotFound(world)
         self.world = found[0][0]
 
-    def create_world(self, world: str, name: str, now: float, defaults: str) -> None:
+    def create_world(
+        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+    ) -> None:
         self.connection.execute(
-            "INSERT INTO worlds (id, name, created_at, defaults) VALUES (?, ?, ?, ?)",
-            (world, name, now, defaults),
+            """INSERT INTO worlds (id, name, created_at, defaults, checksum)
+               VALUES (?, ?, ?, ?, ?)""",
+            (world, name, created_at, defaults, checksum),
         )
 
     def in_each(
@@ -206,8 +207,10 @@ class SqliteSession(Session):
 # Shared by threads: each thread has its own connection; the list of all of them is changed under a
 # lock.
 class SqliteDatabase(Database):
-    """The library's database file; opening it brings its schema up to date. Several processes may
-    use the file at once. Raises `LibraryTooNew`: the file was written by a newer version."""
+    """The library's database file. Several processes may use it at once.
+
+    Opening the file migrates its schema. Raises as `migrate` does.
+    """
 
     def __init__(self, path: Path, *, reserve: int) -> None:
         self.path = path
@@ -215,11 +218,10 @@ class SqliteDatabase(Database):
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
-        if self.shared.value("PRAGMA user_version") != count_migrations("sqlite"):
-            scripts = [script for _, script in load_migrations("sqlite")]
+        if self.shared.value("PRAGMA user_version") != newest_version("sqlite"):
             with self.write_every_world():
                 # Read again inside the transaction: another process may have migrated meanwhile.
-                migrate(self.connection, scripts)
+                migrate(self.connection)
 
     def read_once(
         self,
@@ -233,7 +235,7 @@ class SqliteDatabase(Database):
         try:
             return self.connection.execute(_translate(sql, single=True), bound).fetchall()
         except Exception:
-            # Only now: to enter a context manager would cost each of several reads of a search.
+            # Entered only now: a context manager would slow down every read of a search.
             with self.map_errors():
                 raise
 
@@ -280,8 +282,11 @@ class SqliteDatabase(Database):
         return self.path.stat().st_size
 
     def rewrite(self) -> FileFate:
-        """Write the whole file anew from what it holds, and empty its write-ahead log. Raises
-        `StoreBusy`: another connection kept reading or writing."""
+        """Rewrite the file without deleted content, and empty its write-ahead log.
+
+        Raises:
+            StoreBusy: another connection kept reading or writing.
+        """
         size = self.path.stat().st_size
         require_space(self.path.parent, self._reserve + 2 * size)
         with self.map_errors():
@@ -295,7 +300,7 @@ class SqliteDatabase(Database):
         return FileFate.GONE
 
     def check(self) -> list[Check]:
-        """Return the checks of the database file, which is read once from end to end."""
+        """Return the checks of the database file, which is read in full."""
         try:
             whole = self.shared.all("PRAGMA quick_check(3)") == [("ok",)]
             orphans = self.shared.value("SELECT count(*) FROM pragma_foreign_key_check")
@@ -323,14 +328,13 @@ class SqliteDatabase(Database):
             connections, self._open = self._open, []
             self._local = threading.local()
         for connection in connections:
-            # A connection that is running a statement on a thread that did not end in time is
-            # closed when that thread ends.
+            # A connection in use on a thread that did not end in time is closed with that thread.
             with suppress(apsw.ThreadingViolationError):
                 connection.close(True)
 
     @property
     def connection(self) -> apsw.Connection:
-        """This thread's connection."""
+        """The connection of this thread."""
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._connect()
@@ -378,8 +382,7 @@ class SqliteDatabase(Database):
             raise InvalidArgument("A name or a text is not valid Unicode.") from None
 
     def _require_resources(self, error: apsw.Error) -> None:
-        """Raise what really happened where SQLite only says that it could not open, read or write a
-        file: the disk is full, or no descriptor is free."""
+        """Raise the cause of an I/O error if the disk is full or no descriptor is free."""
         local = self._local
         connection = getattr(local, "opening", None) or getattr(local, "connection", None)
         if connection is not None and (known := resource_error_of(connection.system_errno)):
@@ -391,23 +394,22 @@ class SqliteDatabase(Database):
         local = self._local
         with self.map_errors():
             connection = local.opening = apsw.Connection(
-                str(self.path), statementcachesize=_STATEMENTS
+                str(self.path), statementcachesize=_CACHED_STATEMENTS
             )
             try:
                 connection.set_busy_timeout(BUSY_MILLISECONDS)
-                # FULL: a commit that returned survives a power cut; the order of durability needs
-                # it.
+                # FULL: a commit that returned survives a power cut.
                 connection.pragma("journal_mode", "wal")
                 connection.pragma("synchronous", "full")
                 connection.pragma("foreign_keys", True)
                 connection.pragma("cache_size", -32_000)
-                # Ingestion writes the same pages many times: they are copied into the file, which
-                # waits for the disk, once in 16 MB of the log.
+                # A checkpoint, which waits for the disk, once for 16 MB of the log: ingestion
+                # writes the same pages many times.
                 connection.wal_autocheckpoint(4_000)
-                # Deleted content is overwritten in place; other copies of it go with `rewrite`.
+                # Deleted content is overwritten in place; `rewrite` removes other copies of it.
                 connection.pragma("secure_delete", True)
-                # Else a statement is compiled again whenever a value is bound that might matter to
-                # its plan, which takes longer than to run it.
+                # Stable query plans: otherwise bound values can cause a statement to be compiled
+                # again, which takes longer than running it.
                 connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             except (apsw.IOError, apsw.CantOpenError) as error:
                 self._require_resources(error)
@@ -418,7 +420,7 @@ class SqliteDatabase(Database):
 
 
 def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
-    """Take the write lock; with `wait`, within that number of seconds."""
+    """Take the write lock; with `wait`, within this number of seconds."""
     if wait is None:
         connection.execute("BEGIN IMMEDIATE")
         return
@@ -429,34 +431,35 @@ def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
 
 
-def migrate(connection: apsw.Connection, scripts: Sequence[str]) -> None:
-    """Apply the steps that a database file lacks, inside the transaction of the caller. Raises
-    `LibraryTooNew`: the file has more steps than there are scripts. Raises `InvalidConfiguration`:
-    it has tables of another program."""
-    found: Any = connection.pragma("user_version")
+def migrate(connection: apsw.Connection) -> None:
+    """Apply the migrations that a database file lacks, in the transaction of the caller.
+
+    Raises:
+        InvalidConfiguration: the file has tables of another program.
+        LibraryTooNew: a newer version of Truespan wrote the file.
+        LibraryTooOld: the file was written before the first release.
+    """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and "worlds" not in tables:
         raise InvalidConfiguration(
             "The store.db in this folder belongs to another program.",
             advice="Choose another folder for the library.",
         )
-    if found > len(scripts):
-        raise LibraryTooNew(found, len(scripts))
-    for number in range(found, len(scripts)):
-        connection.execute(scripts[number])
-        connection.execute(f"PRAGMA user_version = {number + 1}")
+    found: Any = connection.pragma("user_version")
+    for migration in pending_migrations("sqlite", found):
+        connection.execute(migration.script)
+        connection.execute(f"PRAGMA user_version = {migration.version}")
 
 
-def known_schema() -> int:
-    """Return the newest schema version of a SQLite library that this version knows."""
-    return count_migrations("sqlite")
+def known_schemas() -> range:
+    """Return the versions of SQLite libraries that can be opened."""
+    return range(OLDEST_VERSION, newest_version("sqlite") + 1)
 
 
 # Shared by threads: caches of texts and frozen profiles.
 @cache
 def _translate(sql: LiteralString, *, single: bool = False) -> str:
-    """Spell a statement for SQLite. A `single` statement has no transaction that found the world,
-    so it does that by itself."""
+    """Return a statement in SQL of SQLite. A `single` statement looks up the world itself."""
     spelled = re.sub(r"\bdirectory\b", "worlds", expand_macros(sql, SPELLINGS))
     if single:
         spelled = re.sub(r":world\b", "(SELECT world_id FROM worlds WHERE id = :world)", spelled)
@@ -471,9 +474,9 @@ def _bindable(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_text(values: list[Any]) -> str:
-    """Return a list as JSON, which `IN LIST` reads."""
+    """Return a list as JSON for `IN LIST`."""
     try:
         return _encode(values).decode()
     except (UnicodeEncodeError, OverflowError):
-        # A lone surrogate or an endless number, as a caller may send: it equals nothing stored.
+        # A caller may send a lone surrogate or a huge number, which equals nothing stored.
         return json.dumps(values)

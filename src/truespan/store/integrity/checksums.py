@@ -1,17 +1,16 @@
-"""Checksums of rows. Each covers what a row says and which row of which document and world it is.
+"""Checksums of rows. Each covers the cells of a row and its identity: table, world and document.
 
-A row that was changed, swapped with another or moved elsewhere does not match its checksum any
-more, and is not believed. The checksums of a revision's rows are digested once more into its own
-row, and those of its chunks into their tally, so that no row can be missing or be there twice.
+A row that was changed, swapped with another or moved elsewhere does not match its checksum and is
+not trusted. The row of a revision has a digest of the checksums of its rows, and its tally one of
+those of its chunks, so that no row can be missing or duplicated.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,43 +19,22 @@ from truespan.errors import StoreDamaged
 from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
-from truespan.types.request import Defaults
 from truespan.types.text import CanonicalText, PageStart, Place
 
 _SIZE: Final = 16
 _NO_PLACE: Final = bytes(_SIZE)
-"""What stands for the checksum of the place before the first one."""
+"""Previous checksum of the first place."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def checksum(table: str, *cells: object) -> bytes:
-    """Return the checksum of a row: of the name of its table, its identity and its cells."""
+    """Return the checksum of a row with this table, identity and cells."""
     return blake2b(_encode((table, cells)), digest_size=_SIZE).digest()
 
 
-def checksums_after(table: str, *cells: object, more: int) -> Callable[..., bytes]:
-    """Return a function of the last cells, `more` in number, that returns the checksum of a row
-    with all cells. For thousands of rows that begin alike, it is half the work."""
-    begun = _begin(table, *cells, more=more)
-
-    def finish(*last: object) -> bytes:
-        digest = begun.copy()
-        # MessagePack begins a list of up to 15 cells with one byte, its length.
-        digest.update(_encode(last)[1:])
-        return digest.digest()
-
-    return finish
-
-
-def _begin(table: str, *cells: object, more: int) -> blake2b:
-    """Return the checksum of a row as far as its first cells; `more` of them follow."""
-    # None takes one byte, where the cells of each row come.
-    return blake2b(_encode((table, (*cells, *[None] * more)))[:-more], digest_size=_SIZE)
-
-
 def plain(cell: object) -> object:
-    """Return a cell as both engines have it: SQLite has no type for true and false."""
+    """Return a cell in the form of both engines: SQLite has no booleans."""
     return int(cell) if isinstance(cell, bool) else cell
 
 
@@ -65,9 +43,7 @@ def vector_checksum(world: WorldId, profile: str, text_hash: str, vector: bytes)
 
 
 def world_checksum(world: str, name: str, created_at: float, defaults: str) -> bytes:
-    # Worlds of earlier versions had the defaults of the contract and no word for it.
-    own = () if defaults == Defaults.CONTRACT else (defaults,)
-    return checksum("worlds", world, name, created_at, *own)
+    return checksum("worlds", world, name, created_at, defaults)
 
 
 def generation_checksum(
@@ -92,7 +68,7 @@ REVISION_CELLS: Final = """d.number, d.doc_id, r.number, r.state, r.name, r.path
     r.version, r.tags, r.chunking, r.chunking_profile, r.source_hash, r.recipe, r.source_url,
     r.origin, r.text_hash, r.characters, r.sentences, r.created_at, r.parts,
     r.shown_path, r.metadata"""
-"""What the checksum of a revision covers, of its row `r` and of the row `d` of its document."""
+"""Cells that the checksum of a revision covers: of its row `r` and the row `d` of its document."""
 
 
 class RevisionCells(NamedTuple):
@@ -114,7 +90,7 @@ class RevisionCells(NamedTuple):
     version: str
     tags: str
     chunking: str
-    chunking_profile: str | None
+    chunking_profile: str
     source_hash: str
     recipe: str
     source_url: str | None
@@ -123,9 +99,8 @@ class RevisionCells(NamedTuple):
     characters: int
     sentences: int
     created_at: float
-    parts: bytes | None
-    shown_path: str | None
-    """None in a row of an earlier version, whose checksum does not cover the metadata either."""
+    parts: bytes
+    shown_path: str
     metadata: str | None
 
     @property
@@ -133,29 +108,18 @@ class RevisionCells(NamedTuple):
         return RevisionRef(self.document, self.number)
 
 
-_FLAGS: Final = (
-    RevisionCells._fields.index("language_declared") + 1,
-    RevisionCells._fields.index("language_stated") + 1,
-)
-"""Where the cells that are true or false are, once the world is put before all cells."""
-
 DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
-"""What the checksum of a revision's details covers."""
+"""Cells that the checksum of a revision's details covers."""
 DETAILS_COUNT: Final = DETAILS.count(",") + 1
 
 
 def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
     """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
-    # Rows of earlier versions have no path to show, and were written without the last two cells.
-    covered = [world, *(cells if cells[-2] is not None else cells[:-2])]
-    for place in _FLAGS:
-        covered[place] = plain(covered[place])
-    # As `checksum` does, without another copy of the cells: it is done for every document of a run.
-    return blake2b(_encode(("revisions", covered)), digest_size=_SIZE).digest()
+    return checksum("revisions", world, *map(plain, cells))
 
 
 def details_checksum(world: WorldId, ref: RevisionRef, cells: Sequence[object]) -> bytes:
-    """Return the checksum of what describes a revision; the cells are those of `DETAILS`."""
+    """Return the checksum of a revision's details; the cells are those of `DETAILS`."""
     return checksum("details", world, ref, *cells)
 
 
@@ -172,12 +136,11 @@ _REVISIONS: Final = f"""SELECT r.key, r.checksum, r.details_checksum, {DETAILS},
 
 
 class StoredRevision(NamedTuple):
-    """A revision as its row is, and whether its checksums match."""
+    """The row of a revision, and whether its checksums match."""
 
     key: int
     ref: RevisionRef
-    checksum: bytes | None
-    """None in a row of an earlier version."""
+    checksum: bytes
     intact: bool
     details_intact: bool
     cells: RevisionCells
@@ -185,8 +148,8 @@ class StoredRevision(NamedTuple):
 
     @property
     def sealed(self) -> bool:
-        """Whether both checksums match. Only then they may be replaced: no change makes damage look
-        intact."""
+        """Whether both checksums match. Only then may they be replaced, so that a change never
+        makes damage look intact."""
         return self.intact and self.details_intact
 
     def checksums(self, world: WorldId) -> tuple[bytes, bytes]:
@@ -216,7 +179,7 @@ def read_revisions(session: Session, world: WorldId, *documents: int) -> list[St
 
 
 def seal_revision(session: Session, world: WorldId, revision: StoredRevision) -> None:
-    """Write the checksums of a revision as its row is now."""
+    """Write the checksums of a revision for the current cells of its row."""
     own, details = revision.checksums(world)
     session.execute(
         """UPDATE revisions SET checksum = :checksum, details_checksum = :details
@@ -229,8 +192,10 @@ def seal_revision(session: Session, world: WorldId, revision: StoredRevision) ->
 
 @contextmanager
 def changing_revisions(session: Session, world: WorldId, document: int) -> Iterator[None]:
-    """Write the checksums of a document's revisions again after changes to their rows. A row that
-    was damaged before stays without a valid one."""
+    """Update the checksums of a document's revisions after the block has changed their rows.
+
+    A row that was damaged before keeps its wrong checksum.
+    """
     damaged = {found.key for found in read_revisions(session, world, document) if not found.sealed}
     yield
     for found in read_revisions(session, world, document):
@@ -239,7 +204,7 @@ def changing_revisions(session: Session, world: WorldId, document: int) -> Itera
 
 
 class Structure(NamedTuple):
-    """The rows that describe a revision's text, in the order of their keys."""
+    """Rows that describe the text of a revision, in the order of their keys."""
 
     places: list[Row]
     """Start, chapter, section."""
@@ -254,7 +219,7 @@ class Structure(NamedTuple):
 
     @classmethod
     def read(cls, session: Session, key: int) -> Structure:
-        """Return the rows of a revision as they are."""
+        """Return the rows of a revision, unverified."""
         return cls(
             places=session.all(
                 "SELECT start, chapter, section FROM places WHERE revision = :key ORDER BY start",
@@ -281,13 +246,16 @@ class Structure(NamedTuple):
         )
 
     def checksums(self, world: WorldId, ref: RevisionRef) -> StructureChecksums:
-        places = CanonicalText(
+        text = CanonicalText(
             "",
             tuple(row[0] for row in self.places),
             tuple(Place(*row[1:]) for row in self.places),
             pages=tuple(PageStart(*row) for row in self.pages),
         )
-        sentences = sentence_checksums(world, ref, self.sentences, places)
+        sentences = [
+            sentence_checksum(world, ref, row, text.place_at(row[1]), text.page_start(row[1]))
+            for row in self.sentences
+        ]
         starts = [row[1] for row in self.sentences]
         chain = [_NO_PLACE]
         for start, chapter, section in self.places:
@@ -298,7 +266,7 @@ class Structure(NamedTuple):
         parts = {
             "sentences": checksum("sentences", *sentences),
             "places": chain[-1],
-            "pages": checksum("pages", world, ref, *map(_page_cells, self.pages)),
+            "pages": checksum("pages", world, ref, *self.pages),
             "figures": checksum("figures", *figures),
             "audits": audits_checksum(world, ref, self.audits),
         }
@@ -310,7 +278,7 @@ PARTS: Final = ("sentences", "places", "pages", "figures", "audits")
 
 
 def part_of(parts: bytes | None, name: str) -> bytes:
-    """Return one of the digests of a revision's parts; nothing if they are damaged."""
+    """Return one of the digests of a revision's parts; empty without a revision."""
     at = PARTS.index(name) * _SIZE
     return (parts or b"")[at : at + _SIZE]
 
@@ -320,7 +288,7 @@ def audits_checksum(world: WorldId, ref: RevisionRef, rows: Iterable[Row]) -> by
 
 
 class StructureChecksums(NamedTuple):
-    """The checksums of the rows of a `Structure`, and the digests of each table as a whole."""
+    """Checksums of the rows of a `Structure`, and the digest of each table."""
 
     sentences: list[bytes]
     places: list[bytes]
@@ -331,48 +299,20 @@ class StructureChecksums(NamedTuple):
 def sentence_checksum(
     world: WorldId, ref: RevisionRef, row: Sequence[object], place: Place, page: PageStart | None
 ) -> bytes:
-    """Return the checksum of a sentence. It covers the chapter, section and page it lies in, so
-    that damaged places and pages are noticed where they are shown."""
-    return checksum("sentences", world, ref, *row, *place, *_page_number(page))
+    """Return the checksum of a sentence.
+
+    It covers chapter, section and page, so that damaged places are noticed where they are shown.
+    """
+    return checksum("sentences", world, ref, *row, *place, *_page_cells(page))
 
 
-def sentence_checksums(
-    world: WorldId, ref: RevisionRef, rows: Iterable[Row], layout: CanonicalText
-) -> list[bytes]:
-    """Return `sentence_checksum` of each sentence of a text, in half the time: a document has
-    thousands, and those that follow each other mostly lie in the same place and page."""
-    # MessagePack begins a list of up to 15 cells with one byte, its length. It is left out here.
-    begun: dict[int, blake2b] = {}
-    since, until, before, tail = inf, -inf, blake2b(), b""
-    found: list[bytes] = []
-    for row in rows:
-        start = row[1]
-        if not since <= start < until:
-            since, until, place, page = layout.stretch_at(start)
-            last = (*place, *_page_number(page))
-            more = len(row) + len(last)
-            if more not in begun:
-                begun[more] = _begin("sentences", world, ref, more=more)
-            before, tail = begun[more], _encode(last)[1:]
-        digest = before.copy()
-        digest.update(_encode(row)[1:] + tail)
-        found.append(digest.digest())
-    return found
-
-
-def _page_number(page: PageStart | None) -> Row:
-    """Return the cells of the page of a sentence: where that is a page, only its number, which is
-    all that earlier versions had."""
-    return _page_cells(page)[1:] if page else (None,)
-
-
-def _page_cells(start: Row) -> Row:
-    """Return the cells of a page that checksums cover. Earlier versions knew no other unit."""
-    return tuple(start[:-1] if start[-1] == "page" else start)
+def _page_cells(page: PageStart | None) -> tuple[int | None, str | None]:
+    """Return the number and the unit of the page that a sentence begins on."""
+    return (page.page, page.unit) if page else (None, None)
 
 
 def place_checksum(world: WorldId, ref: RevisionRef, before: bytes, entry: OutlineEntry) -> bytes:
-    """Return the checksum of a place, given that of the place before it."""
+    """Return the checksum of a place, given the checksum of the previous place."""
     cells = entry.first_sid, entry.start, entry.chapter, entry.section
     return checksum("places", world, ref, before, *cells)
 
@@ -384,8 +324,10 @@ def figure_checksum(world: WorldId, ref: RevisionRef, row: Sequence[object]) -> 
 def verify_places(
     world: WorldId, ref: RevisionRef, rows: Iterable[Row]
 ) -> tuple[list[OutlineEntry], bytes]:
-    """Return the first places of a revision, each checked, and the checksum of the last one. The
-    rows are those of `read_places`."""
+    """Return the first places of a revision, verified, and the checksum of the last one.
+
+    The rows are those of `read_places`.
+    """
     before, entries = _NO_PLACE, []
     for *cells, recorded in rows:
         entry = OutlineEntry(*cells)
@@ -402,22 +344,20 @@ def verify_places(
 CHUNK_CELLS: Final = """s.position, s.chunk_id, s.kind, s.context_start, s.start, s.finish,
     s.first_sid, s.last_sid, s.reach, s.tokens, s.text_hash, c.text_hash, BYTES(c.overlap_text),
     c.sentence_ends, c.chapter, c.section, c.page, c.figure, c.dedupe_hash, c.location"""
-"""What the checksum of a chunk covers, of the row `s` of its state and the row `c` of the chunk.
-The text itself has its hash."""
-CHUNK_TABLES: Final = """states s LEFT JOIN chunks c ON c.revision = s.revision
+"""Cells that the checksum of a chunk covers: of the row `s` of its state and its own row `c`. The
+text has a hash of its own."""
+JOIN_CHUNKS: Final = """LEFT JOIN chunks c ON c.revision = s.revision
     AND c.generation = s.generation AND c.position = s.position"""
-"""The tables of `CHUNK_CELLS`."""
+"""Joins the chunk of a state `s`."""
+CHUNK_TABLES: Final = f"states s {JOIN_CHUNKS}"
+"""Tables of `CHUNK_CELLS`."""
 
 
 def chunk_checksum(
     world: WorldId, generation: int, ref: RevisionRef, cells: Sequence[object]
 ) -> bytes:
     """Return the checksum of a chunk; the cells are those of `CHUNK_CELLS`."""
-    # Chunks of earlier versions have no location, and were written without that cell.
-    covered = cells if cells[-1] is not None else cells[:-1]
-    # As `checksum` does, without another copy of the cells: it is done for every chunk of a result.
-    cells = (world, generation, ref, *covered)
-    return blake2b(_encode(("chunks", cells)), digest_size=_SIZE).digest()
+    return checksum("chunks", world, generation, ref, *cells)
 
 
 def tally_checksum(world: WorldId, generation: int, ref: RevisionRef, chunks: list[bytes]) -> bytes:

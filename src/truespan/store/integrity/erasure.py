@@ -1,4 +1,4 @@
-"""Removing content for good: the queue of what is left to do, and what else mentions a document."""
+"""Erasure of deleted content: the queue of pending erasures, and redaction of other records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _TRACES = 4
 _TRACE_CHARACTERS = 48
 _DELETED = "(deleted)"
 QUERIES_ERASED = "erased"
-"""The key of a row of `query_cache` without a vector: when the others were last erased."""
+"""Key of the row of `query_cache` that records the time of the last erasure."""
 
 _REVISIONS = """
     SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
     WHERE d.world_id = :world AND d.number = coalesce(CAST(:document AS INTEGER), d.number)
 """
 
-# Labels are searched as well: a title may be all that a chunk consists of.
+# Labels are searched as well: a chunk may consist of a title only.
 _CONTAINS_STRETCH = """
     SELECT 1 FROM documents d JOIN revisions r ON r.document = d.key
     LEFT JOIN texts t ON t.revision = r.key
@@ -50,7 +50,7 @@ _SHARED_HASHES = """
 
 class Erasures(Part):
     def erasures(self, *, urgent: bool = False) -> list[Erasure]:
-        """Return what is queued, in the order of execution; with `urgent`, only urgent entries."""
+        """Return the queued erasures in the order of execution; with `urgent`, only urgent ones."""
         rows = self._db.shared.all(
             """SELECT number, kind, world, generation, profile, urgent FROM erasures
                WHERE urgent >= :urgent ORDER BY number""",
@@ -73,7 +73,7 @@ class Erasures(Part):
 
     @retry_on_conflict
     def queue_erasure(self, scope: Scope, *, urgent: bool = False) -> None:
-        """Queue the rewriting of the store's files and of those of the scope's profile."""
+        """Queue a rewrite of the store's files and of the index files of the scope's profile."""
         with self._db.write(scope, shared=True, lock=False) as session:
             profiles = session.all(
                 "SELECT profile FROM generations WHERE world_id = :world AND number = :generation"
@@ -81,22 +81,22 @@ class Erasures(Part):
             queue_files(session, [row[0] for row in profiles], self._clock.now(), urgent=urgent)
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Remove an entry that was carried out, unless it was queued again under a new number."""
+        """Remove a finished erasure, unless it was queued again under a new number."""
         self._db.shared.execute(
             "DELETE FROM erasures WHERE number = :number", number=erasure.number
         )
 
     def rewrite_file(self) -> FileFate:
-        """Rewrite the store's own file and empty its log; ask a server to do so."""
+        """Rewrite the store's files, or request it from a server."""
         return self._db.rewrite()
 
     def traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return a few stretches of a document's or the world's text that occur nowhere else."""
+        """Return a few pieces of text of a document, or of the world, that occur nowhere else."""
         with self._db.read_every_world() as session:
             session.disable_timeout()
             session.enter(scope.world)
             own = [key for (key,) in session.all(_REVISIONS, document=document)]
-            # The middle of a few chunks, spread evenly over the revisions.
+            # The middle of a few chunks, spread evenly.
             places = session.all(
                 """SELECT revision, generation, position FROM chunks WHERE revision IN LIST(:own)
                    ORDER BY revision, generation, position""",
@@ -116,7 +116,7 @@ class Erasures(Part):
                 middle = max(0, (len(text) - _TRACE_CHARACTERS) // 2)
                 if stretch := text[middle : middle + _TRACE_CHARACTERS]:
                     stretches[stretch.encode()] = None
-            # Keys of revisions are unique over all worlds, so `own` excludes nothing elsewhere.
+            # Keys of revisions are unique, so `own` excludes nothing in other worlds.
             for world in world_ids(session):
                 session.enter(world)
                 stretches = {
@@ -127,7 +127,7 @@ class Erasures(Part):
         return [Trace(False, stretch) for stretch in stretches]
 
     def own_chunks(self, scope: Scope, document: int | None, *, limit: int) -> list[ChunkId]:
-        """Return embedded chunks whose text no other document has, nor any other world."""
+        """Return embedded chunks whose text no other document of any world has."""
         with self._db.read_every_world() as session:
             session.disable_timeout()
             session.enter(scope.world)
@@ -150,13 +150,13 @@ class Erasures(Part):
 
     @retry_on_conflict
     def delete_world(self, authority: Authority, world: WorldId, *, erase: bool) -> dict[str, int]:
-        """Remove a world with all its rows and queue what has to follow, in one commit.
+        """Remove a world with all its rows, and queue its erasures, in one commit.
 
         Returns:
-            How many rows each table lost.
+            The number of deleted rows by table.
 
         Raises:
-            WorldNotFound: it is absent, or not for this authority to remove.
+            WorldNotFound: it does not exist, or the authority may not remove it.
         """
         if not authority.may(Verb.ADMINISTER, world):
             raise WorldNotFound(world)
@@ -167,7 +167,7 @@ class Erasures(Part):
                 "SELECT number, profile FROM generations WHERE world_id = :world ORDER BY number"
             )
             with session.count_deleted() as removed:
-                # Counted here: the rows of other tables are counted only inside the world.
+                # Shared tables are not part of `count_deleted` on PostgreSQL.
                 shared = {
                     table: session.execute(f"DELETE FROM {table} WHERE world_id = :world")
                     for table in ("aliases", "token_worlds")
@@ -182,33 +182,33 @@ class Erasures(Part):
 
 
 def queue_files(session: Session, profiles: Sequence[str], now: float, *, urgent: bool) -> None:
-    """Queue the rewriting of the store's files, and of those of some profiles in the index."""
+    """Queue a rewrite of the store's files, and of the index files of some profiles."""
     for profile in dict.fromkeys(profiles):
         _queue(session, ErasureKind.INDEX, now, profile=profile, urgent=urgent)
     _queue(session, ErasureKind.STORE, now, urgent=urgent)
 
 
-def rename_in_jobs(session: Session, earlier: str, doc_id: str) -> None:
-    """Let the records of jobs follow a document to its new id, so that `redact` finds them."""
+def rename_in_jobs(session: Session, previous: str, doc_id: str) -> None:
+    """Rename a document in the records of jobs, so that `redact` finds them."""
     jobs = session.all(
         """SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
-           WHERE j.world_id = :world AND o.doc_id = :earlier AND NOT EXISTS
+           WHERE j.world_id = :world AND o.doc_id = :previous AND NOT EXISTS
              (SELECT 1 FROM job_documents n WHERE n.job = o.job AND n.doc_id = :doc_id)""",
-        earlier=earlier,
+        previous=previous,
         doc_id=doc_id,
     )
     keys = [row[0] for row in jobs]
     session.execute(
-        "UPDATE job_documents SET doc_id = :doc_id WHERE doc_id = :earlier AND job IN LIST(:keys)",
+        "UPDATE job_documents SET doc_id = :doc_id WHERE doc_id = :previous AND job IN LIST(:keys)",
         doc_id=doc_id,
-        earlier=earlier,
+        previous=previous,
         keys=keys,
     )
     session.execute(
-        """UPDATE job_lines SET line = replace(line, :earlier, :doc_id)
-           WHERE job IN LIST(:keys) AND replace(line, :earlier, :doc_id) <> line""",
+        """UPDATE job_lines SET line = replace(line, :previous, :doc_id)
+           WHERE job IN LIST(:keys) AND replace(line, :previous, :doc_id) <> line""",
         doc_id=doc_id,
-        earlier=earlier,
+        previous=previous,
         keys=keys,
     )
 
@@ -216,11 +216,11 @@ def rename_in_jobs(session: Session, earlier: str, doc_id: str) -> None:
 def redact(session: Session, document: int, now: float) -> dict[str, int]:
     """Remove the names of a document from the records of jobs, and the world's cached queries.
 
-    A query may have quoted the document, so the vectors of queries go too; they are embedded again
-    when needed. A job that is not done keeps the paths that it needs to continue.
+    A query may have quoted the document; its vector is computed again when needed. A job that is
+    not done keeps the paths that it needs to continue.
 
     Returns:
-        How many rows of each kind were removed or redacted.
+        The numbers of removed and redacted rows.
     """
     labels = session.all(
         """SELECT d.doc_id, r.name, r.path, r.title FROM documents d
@@ -229,14 +229,14 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
         document=document,
     )
     names = {name for row in labels for name in row if name}
-    # What its file was called before a rename.
-    earlier = session.all(
+    # Names of its file before it was renamed.
+    previous = session.all(
         """SELECT DISTINCT o.name FROM job_documents o JOIN jobs j ON j.key = o.job
            WHERE j.world_id = :world AND o.doc_id = :doc_id""",
         doc_id=labels[0][0] if labels else "",
     )
-    names |= {row[0] for row in earlier if row[0]}
-    # In a request the names are part of JSON, which may escape characters.
+    names |= {row[0] for row in previous if row[0]}
+    # Requests are JSON, which may escape characters.
     names |= {json.dumps(name)[1:-1] for name in names}
     longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
@@ -244,7 +244,7 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
     cached = session.execute(
         "DELETE FROM query_cache WHERE world_id = :world AND key <> :key", key=QUERIES_ERASED
     )
-    # Processes have vectors of queries in memory; those from before this moment are not written.
+    # Processes cache vectors of queries in memory; older ones are not written any more.
     session.insert_many(
         "query_cache",
         ("key", "vector", "created_at"),
@@ -256,7 +256,7 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
         "redacted": f"deleted-{document}",
         "name": _DELETED,
     }
-    # The same job may have a row of an earlier document that got this name.
+    # The job may have a row of another redacted document with this name.
     session.execute(
         """DELETE FROM job_documents WHERE doc_id = :redacted AND job IN
              (SELECT o.job FROM job_documents o JOIN jobs j ON j.key = o.job
@@ -308,9 +308,11 @@ def _queue(
     *,
     urgent: bool,
 ) -> None:
-    """Queue an erasure in place of an earlier one of the same kind, under a new number. Work that
-    began before it then cannot remove the new entry."""
-    # Two transactions that queue the same would not see each other's row.
+    """Queue an erasure under a new number, in place of an equal one.
+
+    Work that began before cannot remove the new entry.
+    """
+    # Concurrent transactions would not see each other's rows.
     session.lock_name("truespan.erasures", "queue")
     replaced = session.one(
         """DELETE FROM erasures WHERE kind = :kind AND world = :erased

@@ -1,4 +1,4 @@
-"""Comparing what is stored with what was recorded of it, page by page, for the doctor."""
+"""Verification of all rows against their checksums, page by page, for the doctor."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, LiteralString
 
-from msgspec.structs import replace
-
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import (
     CHUNK_CELLS,
+    CHUNK_TABLES,
+    JOIN_CHUNKS,
     RevisionCells,
     StoredRevision,
     Structure,
@@ -41,7 +41,7 @@ from truespan.types.vectors import Vector
 
 _PAGE: Final = 256
 _POSITION, _CHUNK_ID = 6, 7
-"""Where these are in rows of `_TEXTS`."""
+"""Indexes in a row of `_TEXTS`."""
 
 _AMONG: Final = f"""
     WITH s AS MATERIALIZED ({STATES} AND chunk_id IN LIST(:ids) AND generation + 0 = :generation
@@ -53,13 +53,12 @@ _TEXTS: Final = f"""
     SELECT s.revision, s.state, BYTES(c.text), d.number, r.number, s.checksum, {CHUNK_CELLS}
     FROM states s JOIN revisions r ON r.key = s.revision AND r.state <> 'retired'
     JOIN documents d ON d.key = r.document
-    LEFT JOIN chunks c
-      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    {JOIN_CHUNKS}
     WHERE UNINDEXED(s.world_id) = :world AND s.generation = :generation
       AND s.state <> 'quarantined'
 """
 
-# A generation that is being removed loses its rows and its counts over time.
+# A generation that is being removed loses its rows and counts gradually.
 _TALLIES: Final = """
     WITH own AS (
       SELECT r.key, d.number AS document, r.number AS revision FROM revisions r
@@ -95,13 +94,13 @@ _FOREIGN: Final = """vectors WHERE world_id = :world AND profile_id NOT IN
 
 
 class Scrub(Part):
-    """The part of the store that checks itself. Only the methods that say so change anything."""
+    """Verification and restoration of rows; `*_flaws` methods change nothing."""
 
     def soundness(self) -> list[Check]:
         return self._db.check()
 
     def expected_among(self, scope: Scope, ids: Sequence[ChunkId]) -> list[PendingChunk]:
-        """Return those of the chunks that the index should hold, with vectors, without text."""
+        """Return the chunks among `ids` that the index should have, with vectors, without text."""
         found: list[PendingChunk] = []
         for batch in _batches(ids):
             at = self._db.at(scope)
@@ -112,8 +111,10 @@ class Scrub(Part):
     def text_flaws(
         self, scope: Scope, ids: Sequence[ChunkId] | None = None
     ) -> Iterator[list[TextFlaw]]:
-        """Give the chunks of the generation whose rows are damaged; among `ids` if given. Chunks in
-        quarantine are left out: they are known to be lost."""
+        """Yield the damaged chunks of the generation, among `ids` if given, in pages.
+
+        Quarantined chunks are left out: they are known to be lost.
+        """
         for rows in self._text_pages(scope, ids):
             broken = [row for row in rows if not _is_whole(scope, row)]
             if broken:
@@ -129,12 +130,12 @@ class Scrub(Part):
                 yield flaws
 
     def _text_pages(self, scope: Scope, ids: Sequence[ChunkId] | None) -> Iterator[list[Row]]:
-        """Give rows of `_TEXTS`, of some chunks only if given."""
+        """Yield rows of `_TEXTS`, among `ids` if given, in pages."""
         if ids is not None:
             for batch in _batches(ids):
                 yield self._db.at(scope).all(f"{_TEXTS} AND s.chunk_id IN LIST(:ids)", ids=batch)
             return
-        # A page at a time: one statement over everything would keep deleted rows of others alive.
+        # In pages, because one long statement would keep deleted rows of other writers alive.
         bounds = self._db.at(scope).one(
             """SELECT min(r.key), max(r.key) FROM revisions r
                JOIN documents d ON d.key = r.document WHERE d.world_id = :world"""
@@ -154,7 +155,7 @@ class Scrub(Part):
             revision, position = rows[-1][0], rows[-1][_POSITION]
 
     def revision_flaws(self, scope: Scope) -> Iterator[RevisionFlaw]:
-        """Give what is damaged in the world's revisions, one document at a time."""
+        """Yield the damaged parts of the world's revisions, one document at a time."""
         documents = self._db.at(scope).all(
             """SELECT number, deleted_at FROM documents WHERE world_id = :world ORDER BY number"""
         )
@@ -164,15 +165,17 @@ class Scrub(Part):
                 known = {revision.cells.state for revision in found}
                 for revision in found:
                     state = revision.cells.state
-                    # Its rows go with it, unless it is the only one of a document in use.
+                    # A retired revision is about to be removed, unless it is the only one of a
+                    # document that was not deleted.
                     lone = deleted_at is None and known == {"retired"}
                     if state != "retired" or lone:
                         yield from _find_revision_flaws(session, scope, revision)
 
     def chunk_flaws(self, scope: Scope) -> list[TallyFlaw]:
-        """Return the revisions that lack chunks in a generation, or have too many, or have some
-        that can only be cut again. A generation that no alias names may lack a revision as a
-        whole."""
+        """Return the revisions with missing, extra or unrestorable chunks in a generation.
+
+        A generation without an alias may lack whole revisions.
+        """
         flaws = []
         with self._db.read(scope, shared=True) as session:
             rows = session.all(
@@ -186,9 +189,8 @@ class Scrub(Part):
             for key, document, number, generation, recorded, named in rows:
                 ref = RevisionRef(document, number)
                 kept = session.all(
-                    f"""SELECT s.warning = 'damaged_text', s.checksum, {CHUNK_CELLS} FROM states s
-                        LEFT JOIN chunks c ON c.revision = s.revision
-                          AND c.generation = s.generation AND c.position = s.position
+                    f"""SELECT s.warning = 'damaged_text', s.checksum, {CHUNK_CELLS}
+                        FROM {CHUNK_TABLES}
                         WHERE s.world_id = :world AND s.revision = :key
                           AND s.generation = :number ORDER BY s.position""",
                     key=key,
@@ -196,7 +198,7 @@ class Scrub(Part):
                 )
                 made = tally_checksum(scope.world, generation, ref, [row[1] for row in kept])
                 if recorded is None and (kept or not named):
-                    # The count is missing, which is a flaw of its own.
+                    # `tally_flaws` reports the missing count.
                     recorded = made
                 broken = [
                     row
@@ -214,8 +216,10 @@ class Scrub(Part):
 
     @retry_on_conflict
     def rewrite_chunks(self, scope: Scope, ref: RevisionRef, chunks: Sequence[NewChunk]) -> bool:
-        """Write all chunks of a revision in the scope's generation again, if they are those that
-        were written once: their checksums match the recorded one, or those of the rows left."""
+        """Rewrite all chunks of a revision in the scope's generation; return whether it was done.
+
+        It is done only if they match the recorded checksum, or the checksums of remaining rows.
+        """
         generation = scope.generation.number
         with self._db.write(scope, generation=generation) as session:
             key = revision_key(session, ref)
@@ -230,18 +234,13 @@ class Scrub(Part):
                      AND generation = :generation ORDER BY position""",
                 key=key,
             )
-
-            def are_those(written: Sequence[NewChunk]) -> bool:
-                made = chunk_checksums(scope, written, ref)
-                if recorded is None:
-                    return {row[0] for row in left} <= {*made}
-                return recorded == tally_checksum(scope.world, generation, ref, made)
-
-            if not are_those(chunks):
-                # Those that an earlier version wrote have no location.
-                chunks = [replace(chunk, location=None) for chunk in chunks]
-                if not are_those(chunks):
-                    return False
+            made = chunk_checksums(scope, chunks, ref)
+            if recorded is None:
+                same = {row[0] for row in left} <= {*made}
+            else:
+                same = recorded == tally_checksum(scope.world, generation, ref, made)
+            if not same:
+                return False
             for table in ("states", "chunks", "tallies"):
                 session.execute(
                     f"DELETE FROM {table} WHERE revision = :key AND generation = :generation",
@@ -252,8 +251,10 @@ class Scrub(Part):
         return True
 
     def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
-        """Return the stored counts, in any generation, that differ from a fresh count. Counts that
-        are missing, and counts of what does not exist, are among them."""
+        """Return the stored counts, in any generation, that differ from a fresh count.
+
+        Missing counts and counts of missing revisions are included.
+        """
         return [
             TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
             for row in self._db.at(scope).all(_TALLIES)
@@ -294,7 +295,7 @@ class Scrub(Part):
             session.touch_world()
 
     def unsettled(self, scope: Scope) -> tuple[int, int]:
-        """Return how many chunks that readers could see are pending, and how many in quarantine."""
+        """Return the numbers of pending and of quarantined chunks of active revisions."""
         row = self._db.at(scope).one(
             """SELECT count(*) FILTER (WHERE s.state = 'pending'),
                  count(*) FILTER (WHERE s.state = 'quarantined')
@@ -306,8 +307,7 @@ class Scrub(Part):
 
     @retry_on_conflict
     def restore_revision(self, scope: Scope, ref: RevisionRef, part: RevisionPart) -> bool:
-        """Write a damaged part of a revision again from what is intact, if that matches what was
-        recorded of it; say whether it was."""
+        """Restore a damaged part of a revision from intact rows; return whether it matched."""
         with self._db.write(scope) as session:
             found = [
                 revision
@@ -328,7 +328,7 @@ class Scrub(Part):
 
     @retry_on_conflict
     def distrust(self, scope: Scope, revision: RevisionRef) -> None:
-        """Make the next ingestion of a revision's source treat it as changed."""
+        """Make the next ingestion treat the source of a revision as changed."""
         with (
             self._db.write(scope) as session,
             changing_revisions(session, scope.world, revision.document),
@@ -341,8 +341,10 @@ class Scrub(Part):
     def kept_vectors(
         self, scope: Scope, hashes: Sequence[TextHash] | None = None
     ) -> Iterator[list[tuple[TextHash, Vector, bool]]]:
-        """Give the stored vectors of the scope's profile, in pages; of `hashes` if given. Each has
-        with it whether it matches its checksum."""
+        """Yield the stored vectors of the scope's profile, among `hashes` if given, in pages.
+
+        Each comes with whether it matches its checksum.
+        """
         if hashes is not None:
             for batch in _batches(hashes):
                 yield self._read_vectors(
@@ -367,7 +369,7 @@ class Scrub(Part):
 
     @retry_on_conflict
     def forget_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> None:
-        """Remove stored vectors, and mark every chunk pending that was written from them."""
+        """Remove stored vectors, and mark the chunks that were indexed with them pending."""
         values = {"profile": scope.profile.id, "hashes": list(hashes)}
         with self._db.write(scope) as session:
             session.execute(
@@ -387,7 +389,7 @@ class Scrub(Part):
             session.touch_world()
 
     def foreign_vectors(self, scope: Scope) -> int:
-        """Return how many vectors belong to profiles that no generation of the world has."""
+        """Return the number of vectors of profiles that no generation of the world has."""
         return self._db.at(scope).value(f"SELECT count(*) FROM {_FOREIGN}") or 0
 
     @retry_on_conflict
@@ -398,7 +400,7 @@ class Scrub(Part):
             session.execute(f"DELETE FROM {_FOREIGN}")
 
     def sample(self, scope: Scope, count: int) -> list[tuple[PendingChunk, str]]:
-        """Return embedded chunks spread over the generation, each with text that was checked."""
+        """Return embedded chunks spread over the generation, with their verified text."""
         rows = self._db.at(scope, count=max(count, 1)).all(
             """SELECT min(chunk_id) FROM (
                  SELECT s.chunk_id,
@@ -436,7 +438,7 @@ def _is_whole(scope: Scope, row: Row) -> bool:
 def _find_revision_flaws(
     session: Session, scope: Scope, found: StoredRevision
 ) -> Iterator[RevisionFlaw]:
-    """Give what is damaged in a revision: its record, its text, or the rows that describe it."""
+    """Yield the damaged parts of a revision: its record, its text, or its structure."""
     ref = found.ref
     rows = Structure.read(session, found.key)
     made = rows.checksums(scope.world, ref)
@@ -461,7 +463,7 @@ def _find_revision_flaws(
 
 
 def _kept_checksums(session: Session, key: int) -> list[list[bytes]]:
-    """Return the checksums that the sentences, places and figures of a revision have."""
+    """Return the stored checksums of a revision's sentences, places and figures."""
     statements: tuple[LiteralString, ...] = (
         "SELECT checksum FROM sentences WHERE revision = :key ORDER BY sid",
         "SELECT checksum FROM places WHERE revision = :key ORDER BY start",
@@ -471,7 +473,7 @@ def _kept_checksums(session: Session, key: int) -> list[list[bytes]]:
 
 
 def _true_cells(scope: Scope, found: StoredRevision, parts: bytes) -> RevisionCells | None:
-    """Return the cells with which a damaged record matches its checksum; None if nothing does."""
+    """Return the cells with which a damaged record matches its checksum; None if none do."""
     if not found.details_intact:
         return None
     for state in ("active", "staged", "retired"):
@@ -499,8 +501,10 @@ def _restore_record(session: Session, scope: Scope, found: StoredRevision) -> bo
 def _true_structure(
     session: Session, scope: Scope, found: StoredRevision, rows: Structure
 ) -> Structure | None:
-    """Return the rows that match the digests of a revision, with figures from their chunks where
-    that is needed; None if there are none."""
+    """Return the rows that match the digests of a revision; None if there are none.
+
+    Damaged figures are restored from their chunks.
+    """
     parts = found.cells.parts
     if rows.checksums(scope.world, found.ref).parts == parts:
         return rows
@@ -544,7 +548,7 @@ def _restore_structure(session: Session, scope: Scope, found: StoredRevision) ->
 
 
 def _restore_text(session: Session, key: int) -> bool:
-    """Write a revision's text again from its chunks, if that has the recorded hash."""
+    """Restore the text of a revision from its chunks, if the result has the recorded hash."""
     text = _text_from_chunks(session, key)
     if text is not None:
         session.insert("texts", key=("revision",), revision=key, text=session.text(text))
@@ -552,15 +556,17 @@ def _restore_text(session: Session, key: int) -> bool:
 
 
 def _text_from_chunks(session: Session, key: int) -> str | None:
-    """Return a revision's text with every intact chunk laid over what is left of it. None unless
-    that has the recorded hash: nothing is guessed."""
+    """Return the text of a revision, with intact chunks written over what is left of it.
+
+    None unless the result has the recorded hash: nothing is guessed.
+    """
     [(data, recorded, characters)] = session.all(
         """SELECT BYTES(t.text), r.text_hash, r.characters FROM revisions r
            LEFT JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
         key=key,
     )
     left = (data or b"").decode(errors="replace")
-    # Where code points were lost or added, the offsets are unknown; only white space is assumed.
+    # If code points were lost or added, offsets are unknown: assume white space between chunks.
     letters = list(left) if len(left) == characters else [" "] * characters
     for start, chunk, text_hash in session.all(
         """SELECT s.start, BYTES(c.text), s.text_hash FROM states s

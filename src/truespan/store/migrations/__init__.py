@@ -1,29 +1,66 @@
-"""The schema of the store: numbered steps for each engine, which are never changed once released.
+"""The schema of the store: a script that creates it, and migrations that change it.
 
-Owns: the SQL scripts, in the order of their names.
-Does not own: how a step is applied and recorded; that is in `sqlite.py` and `postgres_server.py`.
-Must hold: every library written by an earlier version can be brought up to date.
+Owns: the SQL scripts of each engine. The number in a script's name is the version of the schema
+after that script. A released script is never changed.
+Does not own: applying scripts and recording the version; `sqlite.py` and `postgres_server.py` do.
+Must hold: every schema from `OLDEST_VERSION` on can be migrated to the newest one.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import Final, LiteralString, NamedTuple, cast
+
+from truespan.errors import LibraryTooNew, LibraryTooOld
+
+OLDEST_VERSION: Final = 100
+"""Version of the first released schema. Lower versions were used before the first release."""
 
 
-def load_migrations(engine: str) -> list[tuple[str, LiteralString]]:
-    """Return the name and the script of every step of an engine, in order."""
-    # The scripts are part of the package, as literal as if they stood in this file.
+class Migration(NamedTuple):
+    """A script that changes the schema from the previous version to `version`."""
+
+    version: int
+    name: str
+    script: LiteralString
+
+
+def newest_version(engine: str) -> int:
+    """Return the version of an engine's schema after all migrations."""
+    return _version_of(_list_scripts(engine)[-1])
+
+
+def load_migrations(engine: str) -> list[Migration]:
+    """Return all scripts of an engine, in order."""
     return [
-        (script.name, cast("LiteralString", script.read_text(encoding="utf-8")))
-        for script in _scripts(engine)
+        # The scripts are part of the package, so they are as safe as literals.
+        Migration(
+            _version_of(path), path.name, cast("LiteralString", path.read_text(encoding="utf-8"))
+        )
+        for path in _list_scripts(engine)
     ]
 
 
-def count_migrations(engine: str) -> int:
-    """Return the number of steps of an engine: the version of its schema."""
-    return len(_scripts(engine))
+def pending_migrations(engine: str, found: int) -> list[Migration]:
+    """Return the migrations that a store lacks; `found` is its version, 0 for an empty store.
+
+    Raises:
+        LibraryTooNew: a newer version of Truespan wrote the store.
+        LibraryTooOld: the store was written before the first release.
+    """
+    newest = newest_version(engine)
+    if found > newest:
+        raise LibraryTooNew(found, newest)
+    if 0 < found < OLDEST_VERSION:
+        raise LibraryTooOld(found, OLDEST_VERSION)
+    if found == newest:
+        return []
+    return [migration for migration in load_migrations(engine) if migration.version > found]
 
 
-def _scripts(engine: str) -> list[Path]:
+def _list_scripts(engine: str) -> list[Path]:
     return sorted(Path(__file__).with_name(engine).glob("*.sql"))
+
+
+def _version_of(script: Path) -> int:
+    return int(script.name.partition("_")[0])

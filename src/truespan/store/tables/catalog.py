@@ -1,4 +1,4 @@
-"""Catalogs that are cached until a world changes: labels of documents, and counted words."""
+"""Catalogs that are cached until a world changes: labels of documents and counted words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,18 +28,17 @@ from truespan.store.tables.word_rows import (
     MEMBER,
     SEAL,
     WrittenWords,
+    are_intact,
     covered_words,
     digest_texts,
     part_of,
     read_lengths,
-    seal_postings,
     words_checksum,
     write_words,
 )
 from truespan.types.catalog import CatalogEntry, DocumentCatalog, MetadataIndex
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
-    PAIR,
     CountableChunk,
     CountedRevision,
     Postings,
@@ -52,7 +51,6 @@ from truespan.types.document import (
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.scope import Scope, World, admits
-from truespan.types.source import short_path
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
@@ -64,18 +62,12 @@ _ACTIVE: Final = """
     JOIN tallies t ON t.revision = r.key AND t.generation = :generation
 """
 _COUNTED: Final = "w.recipe, w.texts, w.lengths, sd.number, sr.number"
-"""What is known of the counted words of a revision: of its row `w` of `word_counts`, and which
-revision its segment is named after."""
+"""Cells of a row `w` of `word_counts`, and the revision that identifies its segment."""
 _SEGMENT: Final = """LEFT JOIN revisions sr ON sr.key = w.segment
     LEFT JOIN documents sd ON sd.key = sr.document AND sd.world_id = :world"""
 _IN_WORLD: Final = " WHERE d.world_id = :world AND d.deleted_at IS NULL"
 _RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
     ON w.revision = r.key AND w.generation = :generation"""
-_OLDEST: Final = 16
-"""How many of the oldest documents are looked at too: those that an earlier version of the library
-counted are among them."""
-_OWN: Final = (0, 0)
-"""Stands for the revision that a row belongs to alone: no document has the number 0."""
 
 
 # Shared by threads: catalogues and calibrations are kept by the state of the world that the caller
@@ -83,7 +75,7 @@ _OWN: Final = (0, 0)
 # with the row; a world is added to those with lost words, or removed from them, by one operation
 # of a set.
 class StateCache(Generic[T]):
-    """What was read of states of worlds, which the caller has just read."""
+    """Values read from states of worlds, cached by the state."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -91,7 +83,7 @@ class StateCache(Generic[T]):
         self._known: dict[tuple[object, ...], T] = {}
 
     def get(self, scope: Scope, world: World, read: Callable[[Scope], T], *parts: object) -> T:
-        """Return what `read` gives for a state of a world; `parts` say what of it is read."""
+        """Return the value that `read` returns for a state of a world; `parts` identify it."""
         state = (world.id, world.changes, scope.generation.number, *parts)
         known = self._known.get(state)
         if known is None:
@@ -108,8 +100,7 @@ class StateCache(Generic[T]):
 
 
 class Catalogs(Part):
-    """The part of the store that knows documents by their labels, and how often words occur in
-    which chunks."""
+    """Labels of documents, and occurrences of words in chunks."""
 
     _lost_words: set[WorldId]
 
@@ -122,7 +113,7 @@ class Catalogs(Part):
         self._whole_counts = StateCache[int](1024)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
-        """Return the labels of every document that readers see, by number."""
+        """Return the labels of all active documents, by number."""
         return self._document_catalogs.get(scope, world, self._read_documents)
 
     def _read_documents(self, scope: Scope) -> DocumentCatalog:
@@ -148,7 +139,7 @@ class Catalogs(Part):
                     pending=pending,
                     damaged=not intact,
                     kind=cells.kind,
-                    path=cells.shown_path or short_path(cells.path),
+                    path=cells.shown_path,
                     source_url=cells.source_url,
                 )
             )
@@ -169,7 +160,7 @@ class Catalogs(Part):
         return MetadataIndex(metadata, damaged)
 
     def embedded_count(self, scope: Scope, world: World) -> int:
-        """Return how many chunks of the revisions readers see are embedded, within the scope."""
+        """Return the number of embedded chunks of active revisions in the scope."""
         if not scope.names_place:
             return self.document_catalog(scope, world).embedded(scope.documents)
 
@@ -180,8 +171,7 @@ class Catalogs(Part):
         return sum(count for number, count in counts.items() if admits(scope.documents, number))
 
     def whole_chunks(self, scope: Scope, world: World, revision: RevisionRef, position: int) -> int:
-        """Return how many embedded chunks of a revision nothing past `position` decided, by rows
-        that match their checksum."""
+        """Return the number of intact embedded chunks that depend on nothing past `position`."""
 
         def read(scope: Scope) -> int:
             chunks = self.revision_words(scope, world, revision).chunks.values()
@@ -192,8 +182,10 @@ class Catalogs(Part):
         return self._whole_counts.get(scope, world, read, revision, position)
 
     def word_catalog(self, scope: Scope, world: World) -> WordCatalog:
-        """Return every active revision of the scope's generation, by document number. It is cached
-        until the world changes or words are counted."""
+        """Return the active revisions of the scope's generation, by document number.
+
+        The catalog is cached until the world changes or words are counted.
+        """
         return self._word_catalogs.get(scope, world, self._read_words)
 
     def _read_words(self, scope: Scope) -> WordCatalog:
@@ -219,7 +211,7 @@ class Catalogs(Part):
         return WordCatalog(entries)
 
     def lost_words(self, scope: Scope, entries: Sequence[WordEntry]) -> list[int]:
-        """Return the keys of revisions that have counted words, of which no row is left."""
+        """Return the keys of revisions with counted words whose rows are all missing."""
         counted = [entry for entry in entries if any(entry.lengths.values())]
         empty = self._db.at(scope, keys=list({entry.segment for entry in counted})).all(
             """SELECT r.key FROM revisions r WHERE r.key IN LIST(:keys) AND NOT EXISTS
@@ -230,7 +222,7 @@ class Catalogs(Part):
         return [entry.key for entry in counted if entry.segment in segments]
 
     def revision_words(self, scope: Scope, world: World, revision: RevisionRef) -> RevisionWords:
-        """Return what is known of the words of one revision. It is cached as the catalog is."""
+        """Return the counted words of one revision, cached like the catalog."""
 
         def read(scope: Scope) -> RevisionWords:
             with self._db.read(scope) as session:
@@ -252,7 +244,7 @@ class Catalogs(Part):
         return self._revision_words.get(scope, world, read, revision)
 
     def counts_words(self, scope: Scope) -> bool:
-        """Say whether words were ever counted in the scope's world and generation."""
+        """Return whether the scope's generation has counted words."""
         return bool(
             self._db.at(scope).all(
                 """SELECT 1 FROM words
@@ -263,28 +255,23 @@ class Catalogs(Part):
     def word_recipes(
         self, scope: Scope, *, named: Collection[str] | None = None
     ) -> list[tuple[str, str | None]]:
-        """Return each language of the revisions readers see with the recipe of its counted words,
-        None where they are not counted. If ids are given, those of these documents, and of the
-        oldest ones of the world."""
+        """Return the languages of active revisions with the recipes of their counted words.
+
+        The recipe is None if words are not counted. With `named`, only these ids are considered.
+        """
+        statement: LiteralString = f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}"
         if named is None:
-            return self._db.at(scope).all(f"SELECT DISTINCT {_RECIPES} {_IN_WORLD}")
-        return self._db.at(scope, ids=[*named], most=_OLDEST).all(
-            f"""SELECT {_RECIPES} {_IN_WORLD} AND d.doc_id IN LIST(:ids)
-                UNION SELECT {_RECIPES} WHERE UNINDEXED(d.world_id) = :world
-                  AND d.key IN (SELECT o.key FROM documents o
-                    WHERE o.world_id = :world AND o.deleted_at IS NULL
-                    ORDER BY o.number LIMIT :most)"""
-        )
+            return self._db.at(scope).all(statement)
+        return self._db.at(scope).all(f"{statement} AND d.doc_id IN LIST(:ids)", ids=[*named])
 
     def take_lost_words(self, world: WorldId) -> bool:
-        """Say whether documents of a world have lost their counted words with those of another
-        one, as far as this process knows, since it was last asked."""
+        """Return whether this process has purged words of other documents since the last call."""
         lost = world in self._lost_words
         self._lost_words.discard(world)
         return lost
 
     def countable(self, scope: Scope, revision: RevisionRef) -> list[CountableChunk]:
-        """Return the chunks of a revision, in order, not yet believed."""
+        """Return the chunks of a revision, in order, unverified."""
         with self._db.read(scope) as session:
             rows = session.all(
                 """SELECT c.position, BYTES(c.text), s.text_hash
@@ -301,8 +288,10 @@ class Catalogs(Part):
     def keep_words(
         self, scope: Scope, counted: Sequence[CountedRevision], *, brief: bool = False
     ) -> None:
-        """Replace the counted words of revisions, in one commit. With `brief`, `StoreBusy` is
-        raised if other writers do not let it in soon."""
+        """Replace the counted words of revisions, in one commit.
+
+        With `brief`, `StoreBusy` is raised soon if other writers hold the lock.
+        """
         with self._db.write(scope, wait=BRIEF_WAIT if brief else None) as session:
             for revision in counted:
                 key = revision_key(session, revision.ref)
@@ -312,7 +301,7 @@ class Catalogs(Part):
         self._clear_words()
 
     def postings(self, scope: Scope, term: str) -> Postings:
-        """Return where a term occurs, in any revision of the scope's world and generation."""
+        """Return the occurrences of a term in the scope's generation."""
         rows = self._db.at(scope, term=term).all(
             """SELECT revision, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term = :term"""
@@ -320,16 +309,10 @@ class Catalogs(Part):
         found = Postings([], [], [], b"", [])
         packed = []
         for key, members, stored in rows:
-            places = stored[:-SEAL]
-            if stored != seal_postings(scope, term, members, places):
+            if not are_intact(scope, term, members, stored):
                 found.damaged.append(key)
                 continue
-            packed.append(places)
-            if members is None:
-                found.keys.append(key)
-                found.refs.append(_OWN)
-                found.chunks.append(len(places) // PAIR.size)
-                continue
+            packed.append(stored[:-SEAL])
             for document, revision, count in MEMBER.iter_unpack(members):
                 found.keys.append(key)
                 found.refs.append((document, revision))
@@ -339,23 +322,22 @@ class Catalogs(Part):
     def revision_postings(
         self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
     ) -> dict[str, bytes] | None:
-        """Return where each term occurs in one revision, packed as in `Postings`; None if
-        what is stored does not match its checksum, or nothing is left of it."""
+        """Return the occurrences of terms in one revision, packed as in `Postings`.
+
+        None if rows are damaged or all missing.
+        """
         rows = self._db.at(scope, key=key, terms=list(terms)).all(
             """SELECT term, revisions, postings FROM words
                WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)
-                 AND revision = coalesce((SELECT segment FROM word_counts
-                   WHERE revision = :key AND generation = :generation), :key)"""
+                 AND revision = (SELECT segment FROM word_counts
+                   WHERE revision = :key AND generation = :generation)"""
         )
-        if any(
-            stored != seal_postings(scope, term, members, stored[:-SEAL])
-            for term, members, stored in rows
-        ):
+        if not all(are_intact(scope, *row) for row in rows):
             return None
         if not rows and not self._db.at(scope, key=key).all(
             """SELECT 1 FROM words WHERE UNINDEXED(world_id) = :world
-                 AND generation = :generation AND revision = coalesce((SELECT segment
-                   FROM word_counts WHERE revision = :key AND generation = :generation), :key)
+                 AND generation = :generation AND revision = (SELECT segment
+                   FROM word_counts WHERE revision = :key AND generation = :generation)
                LIMIT 1"""
         ):
             return None
@@ -368,8 +350,7 @@ class Catalogs(Part):
 
     @retry_on_conflict
     def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:
-        """Let the words of revisions, given by key or by name, be counted again, because
-        those that are stored are damaged."""
+        """Delete the damaged words of revisions, so that they are counted again."""
         with self._db.write(scope, generation=scope.generation.number) as session:
             for found in revisions:
                 key = found if isinstance(found, int) else revision_key(session, found)
@@ -379,36 +360,34 @@ class Catalogs(Part):
         self._clear_words()
 
     def word_flaws(self, scope: Scope) -> list[tuple[RevisionRef, str]]:
-        """Return the revisions whose counted words do not match their checksum, with what was
-        found instead."""
+        """Return the revisions whose words do not match their checksum, with the wrong checksum."""
         flaws = []
         generation = scope.generation.number
         with self._db.read(scope) as session:
             rows = session.all(
-                f"""SELECT r.key, d.number, r.number, w.segment, w.checksum, {_COUNTED}
+                f"""SELECT d.number, r.number, w.segment, w.checksum, {_COUNTED}
                     {_ACTIVE} JOIN word_counts w
                       ON w.revision = r.key AND w.generation = :generation {_SEGMENT}
                     {_IN_WORLD} ORDER BY d.number"""
             )
             segment, terms = None, list[Row]()
-            for key, document, number, own_segment, recorded, *cells in rows:
-                if segment is None or own_segment != segment:
+            for document, number, own_segment, recorded, *cells in rows:
+                if own_segment != segment:
+                    segment = own_segment
                     terms = session.all(
                         """SELECT term, revisions, postings FROM words WHERE world_id = :world
                              AND generation = :generation AND revision = :key ORDER BY term""",
-                        key=key if own_segment is None else own_segment,
+                        key=segment,
                     )
-                segment, ref = own_segment, RevisionRef(document, number)
+                ref = RevisionRef(document, number)
                 own = covered_words(scope, ref, terms)
                 made = words_checksum(scope.world, generation, ref, cells, own)
-                # One without a checksum is of an earlier version, and is counted again anyway.
-                if recorded is not None and made != recorded:
+                if made != recorded:
                     flaws.append((ref, made.hex()))
         return flaws
 
     def placed(self, scope: Scope) -> set[tuple[int, int]]:
-        """Return the key and the chunk index of what has text in the scope's chapter and
-        section."""
+        """Return the revision key and index of chunks in the scope's chapter and section."""
         return {
             (found.key, found.position)
             for found in self._in_place(scope)
@@ -416,8 +395,10 @@ class Catalogs(Part):
         }
 
     def place_names(self, scope: Scope) -> list[NamedPlace]:
-        """Return the chapters and sections of the documents in scope, each once, in the order of
-        the documents. The chapter and the section of the scope do not matter."""
+        """Return the distinct chapters and sections of the documents in scope, in their order.
+
+        The chapter and the section of the scope are ignored.
+        """
         return list(
             dict.fromkeys(
                 name
@@ -428,7 +409,7 @@ class Catalogs(Part):
         )
 
     def _placed_revisions(self, scope: Scope) -> list[_PlacedRevision]:
-        """Return the places of every revision that readers see."""
+        """Return the places of all active revisions."""
         at = self._db.at(scope)
         rows = at.all(
             f"SELECT r.key, d.number, r.title, r.characters {_ACTIVE} {_IN_WORLD} ORDER BY 2"
@@ -444,7 +425,7 @@ class Catalogs(Part):
         return found
 
     def _in_place(self, scope: Scope) -> Iterator[_PlacedChunk]:
-        """Give the chunks of all documents that have text in the scope's chapter and section."""
+        """Yield the chunks of all documents with text in the scope's chapter and section."""
         revisions = {found.key: found for found in self._placed_revisions(scope)}
         inside = {
             key: spans
@@ -477,7 +458,7 @@ _KEYS_AT_ONCE: Final = 500
 
 
 class _PlacedRevision(NamedTuple):
-    """A revision, and where its chapters and sections begin."""
+    """A revision with its chapters and sections."""
 
     key: int
     document: int
@@ -486,15 +467,14 @@ class _PlacedRevision(NamedTuple):
     layout: CanonicalText
 
     def names(self) -> Iterator[NamedPlace]:
-        """Give the chapters and sections of the whole text."""
+        """Return the chapters and sections of the whole text."""
         places = self.layout.places_between(0, self.end)
         return (NamedPlace.of(place, self.title) for place in places)
 
     def spans(
         self, covers: Callable[[NamedPlace], bool]
     ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return the ends and the starts of the text at places that are covered; None if no place
-        is."""
+        """Return the ends and the starts of the text at covered places; None without any."""
         starts = (0, *self.layout.starts)
         places = (NO_PLACE, *self.layout.places)
         found = [
@@ -509,7 +489,7 @@ class _PlacedRevision(NamedTuple):
 
 
 class _PlacedChunk(NamedTuple):
-    """A chunk that has text in a chapter or section."""
+    """A chunk with text in a chapter or section."""
 
     document: int
     key: int
@@ -541,13 +521,13 @@ def _read_revision_words(
 
 
 def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
-    """Return what is known of a revision, with its chunks as they are now."""
+    """Return the catalog entry of a revision, with the current state of its chunks."""
     key, document, revision, language, segment, *cells = row
     ref, texts = RevisionRef(document, revision), cells[1]
     recipe, counted = read_lengths(scope, ref, *cells)
     return WordEntry(
         key=key,
-        segment=key if segment is None else segment,
+        segment=segment or key,
         ref=ref,
         language=language,
         recipe=recipe,

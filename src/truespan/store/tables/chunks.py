@@ -1,4 +1,4 @@
-"""Chunks: as retrieval reads them, as repair restores them, as the index should hold them."""
+"""Chunks: read for retrieval, restored by repairs, and as points for the index."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from truespan.store.engines.session import (
 )
 from truespan.store.integrity.checksums import (
     CHUNK_CELLS,
+    JOIN_CHUNKS,
     REVISION_CELLS,
     RevisionCells,
     chunk_checksum,
@@ -51,7 +52,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, dedupe_hash, hash_bytes
 from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
-from truespan.types.text import CanonicalText, Place, name_page, name_places
+from truespan.types.text import CanonicalText, Place, name_places
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
 from truespan.types.vectors import Vector
 
@@ -59,8 +60,8 @@ _PAGE: Final = 512
 _STATES: Final = {state.value: state for state in ChunkState}
 _KINDS: Final = {kind.value: kind for kind in ChunkKind}
 
-# States are looked up first and by themselves. Otherwise PostgreSQL walks the whole world while it
-# has no statistics of what has just come in; the sum keeps it from choosing the wrong index.
+# States are looked up first. Otherwise PostgreSQL scans the whole world while it has no statistics
+# of new rows; the sum keeps it from choosing the wrong index.
 _STATES_OF: Final = """
     WITH s AS MATERIALIZED (
       SELECT chunk_id, revision, generation, position, kind, context_start, start, finish,
@@ -75,8 +76,7 @@ _ROWS: Final = f"""d.deleted_at, s.state, s.checksum, BYTES(c.text), {CHUNK_CELL
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
-    LEFT JOIN chunks c
-      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    {JOIN_CHUNKS}
 """
 _READ: Final = f"{_STATES_OF}, NULL, NULL, {_ROWS}"
 _READ_WITH_VECTORS: Final = f"""{_STATES_OF},
@@ -84,14 +84,14 @@ _READ_WITH_VECTORS: Final = f"""{_STATES_OF},
         AND v.text_hash = s.text_hash),
       (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
         AND v.text_hash = s.text_hash), {_ROWS}"""
-"""SQLite takes a third of the time that it takes for a join."""
+"""Subqueries take SQLite a third of the time of a join."""
 _CELLS: Final = CHUNK_CELLS.count(",") + 1
 _ROW: Final = 4
 _CELL: Final = _ROW + 4
 _ID: Final = _ROW + 5
 _TEXT_HASH: Final = _ROW + 14
 _REVISION: Final = _CELL + _CELLS
-"""Where a chunk's rows begin, its cells, its id, its hash, and the cells of its revision."""
+"""Indexes in a row of `_READ`: of the chunk's cells, its id, its hash, and the revision's cells."""
 
 STATES: Final = """
     SELECT chunk_id, revision, generation, position, kind, context_start, start, finish, first_sid,
@@ -101,13 +101,13 @@ STATES: Final = """
       (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
         AND v.text_hash = states.text_hash) AS vector_checksum
     FROM states WHERE UNINDEXED(world_id) = :world"""
-"""States with their vectors; conditions are added to it, and it becomes `s` in `POINTS`."""
+"""States with their vectors; with added conditions, the table `s` of `POINTS`."""
 
 SHOWN_FROM: Final = """CASE WHEN s.kind = 'figure' THEN s.start ELSE coalesce(
       (SELECT CASE WHEN e.start > s.start THEN e.start ELSE s.start END FROM sentences e
         WHERE e.revision = s.revision AND e.sid = s.first_sid), s.start) END"""
-"""Where the text of a chunk `s` begins, without the white space before its first sentence, which
-may belong to the chapter before."""
+"""Start of the text of a chunk `s`, without the white space before its first sentence, which may
+belong to the previous chapter."""
 
 POINTS: Final = f"""
     SELECT s.revision, {SHOWN_FROM}, d.number, r.number, r.title, s.vector, s.vector_checksum,
@@ -115,12 +115,11 @@ POINTS: Final = f"""
     FROM s
     JOIN revisions r ON r.key = s.revision
     JOIN documents d ON d.key = r.document
-    LEFT JOIN chunks c
-      ON c.revision = s.revision AND c.generation = s.generation AND c.position = s.position
+    {JOIN_CHUNKS}
 """
-"""What the index should hold of each state of `s`, and what that is checked by."""
+"""Cells of the points that the index should have for the states `s`, and their checksums."""
 _CHUNK: Final = 9
-"""Where the cells of the chunk begin in these rows."""
+"""Index of the first chunk cell in a row of `POINTS`."""
 
 _OF_REVISION: Final = f"""
     WITH s AS MATERIALIZED ({STATES}
@@ -134,12 +133,14 @@ class Chunks(Part):
     def read_chunks(
         self, scope: Scope, ids: Sequence[ChunkId], *, vectors: bool = False
     ) -> dict[ChunkId, ChunkRecord]:
-        """Return what is known of each id in the scope's world and generation, in one read. Chunks
-        of documents outside the scope are among them: a hit that is merely out of scope must not be
-        taken for an orphan, whose point may be deleted. With `vectors`, kept vectors are read too.
+        """Return the records of chunks in the scope's world and generation, in one read.
 
-        With a chapter or section in the scope, the sentences of the chunks are read as well; a
-        chunk whose sentences cannot be trusted is not intact, because where to cut is unknown."""
+        Chunks of documents outside the scope are included: a hit out of scope must not be taken for
+        an orphan, whose point may be deleted. With `vectors`, stored vectors are read too.
+
+        With a chapter or section in the scope, the sentences of the chunks are read as well. A
+        chunk with untrusted sentences is not intact, because the cut to make is unknown.
+        """
         records: dict[ChunkId, ChunkRecord] = {}
         world, profile = scope.world, scope.profile.id
         at = self._db.at(scope, profile=profile) if vectors else self._db.at(scope)
@@ -163,9 +164,9 @@ class Chunks(Part):
     def list_chunks(
         self, scope: Scope, revision: RevisionRef, *, first: int, count: int
     ) -> tuple[int, list[ListedChunk]]:
-        """Return how many chunks a revision has, and some of them in reading order.
+        """Return the number of chunks of a revision, and a page of them in reading order.
 
-        A chunk whose rows or text do not match their checksum is listed without its text.
+        A damaged chunk is listed without its text.
         """
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
@@ -218,8 +219,8 @@ class Chunks(Part):
         return total or 0, listed
 
     def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
-        """Return the key of the revision and the index of each id, in the scope's world and
-        generation, not yet believed: what is shown is read and checked with `read_chunks`."""
+        """Return the key of the revision and the index of each chunk, unverified; `read_chunks`
+        verifies the chunks that are shown."""
         rows = self._db.at(scope).all(
             """SELECT chunk_id, revision, position FROM states
                WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
@@ -231,8 +232,10 @@ class Chunks(Part):
     def pending(
         self, scope: Scope, revision: RevisionRef, *, after: int, limit: int
     ) -> list[PendingChunk]:
-        """Return chunks of a revision that are not embedded, with the vectors that are stored
-        already. Text is read only where there is no vector yet, and checked against its hash."""
+        """Return pending chunks of a revision, with stored vectors.
+
+        The text of a chunk is read only if it has no vector yet, and is verified.
+        """
         with self._db.read(scope, after=after, limit=limit) as session:
             rows = session.all(
                 _OF_REVISION,
@@ -261,8 +264,8 @@ class Chunks(Part):
                 )
         return self.pending(scope, revision, after=after, limit=limit)
 
-    def find_vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
-        """Return the stored vectors of texts, without those that do not match their checksum."""
+    def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
+        """Return the stored vectors of texts. Damaged ones are left out, to be embedded again."""
         world, profile = scope.world, scope.profile.id
         rows = self._db.at(scope, profile=profile).all(
             """SELECT text_hash, vector, checksum FROM vectors WHERE world_id = :world
@@ -276,8 +279,10 @@ class Chunks(Part):
         }
 
     def expected(self, scope: Scope) -> Iterator[list[PendingChunk]]:
-        """Give every embedded chunk of every revision that is not retired, with its vector. Rows
-        that are damaged are among them; `text_flaws` names these."""
+        """Yield all embedded chunks of revisions that are not retired, with vectors, in pages.
+
+        Damaged rows are included; `text_flaws` names them.
+        """
         revisions = self._db.at(scope).all(
             """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND r.state <> 'retired' ORDER BY r.key"""
@@ -297,7 +302,7 @@ class Chunks(Part):
                 after = rows[-1][_CHUNK]
 
     def unfinished(self, scope: Scope) -> list[RevisionRef]:
-        """Return the revisions readers see that have pending chunks."""
+        """Return the active revisions with pending chunks."""
         rows = self._db.at(scope).all(
             """SELECT d.number, r.number FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
@@ -308,7 +313,7 @@ class Chunks(Part):
         return [RevisionRef(*row) for row in rows]
 
     def embedded_revisions(self, scope: Scope) -> list[tuple[RevisionRef, int]]:
-        """Return the revisions readers see, with how many of their chunks are embedded."""
+        """Return the active revisions, with the number of their embedded chunks."""
         rows = self._db.at(scope).all(
             """SELECT d.number, r.number, t.embedded FROM documents d
                JOIN revisions r ON r.document = d.key AND r.state = 'active'
@@ -321,10 +326,10 @@ class Chunks(Part):
     def mark_all_pending(
         self, scope: Scope, is_empty: Callable[[Scope], bool] = lambda _: True
     ) -> None:
-        """Mark every chunk pending that was in the index of the scope's profile, in every world.
+        """Mark all chunks of the scope's profile pending, in every world, after its index was lost.
 
-        `is_empty` is asked for each world and generation while no other process marks chunks of it
-        as embedded: another one may have written its points since the index was found empty.
+        `is_empty` is called for each world and generation while no other process can mark its
+        chunks as embedded: another process may have written points since the index was found empty.
         """
         with self._db.write_every_world() as session:
             session.disable_timeout()
@@ -332,7 +337,7 @@ class Chunks(Part):
                 try:
                     session.enter(world, lock=True)
                 except WorldNotFound:
-                    # It was deleted since the worlds were listed.
+                    # The world was deleted after the list was read.
                     continue
                 rows = session.all(
                     """SELECT number FROM generations
@@ -363,17 +368,17 @@ class Chunks(Part):
 
     @retry_on_conflict
     def mark_pending(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Ask for these chunks to be written to the index again."""
+        """Mark chunks to be written to the index again."""
         with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.PENDING, None)
             session.touch_world()
 
     @retry_on_conflict
     def skip_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> None:
-        """Set chunks aside that the model cannot read, so that the rest of a document may go on."""
+        """Quarantine chunks that are too long for the model, so that others can be embedded."""
         with self._db.write(scope) as session:
             _set_states(session, ids, ChunkState.QUARANTINED, "too_long")
-            # Their words were counted with those of the other chunks.
+            # Words were counted with those of the other chunks of the revision.
             revisions = session.all(
                 """SELECT DISTINCT revision FROM states
                    WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
@@ -385,8 +390,11 @@ class Chunks(Part):
 
     @retry_on_conflict
     def record_failures(self, scope: Scope, failures: Sequence[VerificationFailure]) -> None:
-        """Mark what retrieval found broken, and queue its repair, in one commit. Raises
-        `StoreBusy`: other writers did not let it in soon."""
+        """Mark chunks that failed verification, and queue their repairs, in one commit.
+
+        Raises:
+            StoreBusy: other writers held the lock for too long.
+        """
         known = self._db.at(scope, ids=[failure.chunk_id for failure in failures]).all(
             """SELECT chunk_id, kind, point_hash FROM repairs
                WHERE world_id = :world AND generation = :generation AND chunk_id IN LIST(:ids)"""
@@ -412,7 +420,7 @@ class Chunks(Part):
             session.touch_world()
 
     def repairs(self, scope: Scope) -> list[Repair]:
-        """Return the repairs that were queued and not done, oldest first."""
+        """Return the queued repairs, oldest first."""
         rows = self._db.at(scope).all(
             """SELECT number, kind, chunk_id, point_hash, row_hash FROM repairs
                WHERE world_id = :world AND generation = :generation ORDER BY number"""
@@ -434,9 +442,11 @@ class Chunks(Part):
     def rebuild_chunk(
         self, scope: Scope, chunk_id: ChunkId, *, only_lost: bool = False
     ) -> bool | None:
-        """Restore a chunk row from canonical text if that matches its checksum, else quarantine
-        it; say whether it was restored. With `only_lost`, one whose document has its text is left
-        as it is, because the doctor can cut it again; then None is returned."""
+        """Restore a chunk row from canonical text, or quarantine it; return whether it is restored.
+
+        With `only_lost`, a chunk whose document has its text is left unchanged, because the doctor
+        can split the text again; then the result is None.
+        """
         with self._db.write(scope) as session:
             restored = rebuild(session, scope.world, chunk_id)
             if restored is False and only_lost:
@@ -454,8 +464,10 @@ class Chunks(Part):
 
 
 def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
-    """Write a chunk row again from canonical text, or from the figure that it describes. False when
-    that does not match the chunk's checksum, None when there is no such chunk."""
+    """Rewrite a chunk row from canonical text or from its figure.
+
+    False if the result does not match the checksum, None if there is no such chunk.
+    """
     found = _find_content(session, world, chunk_id)
     if found is None or isinstance(found, bool):
         return found
@@ -483,23 +495,24 @@ def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:
 
 
 def restorable(session: Session, world: WorldId, chunk_id: ChunkId) -> bool:
-    """Say whether `rebuild` would write the row again; nothing is changed."""
+    """Return whether `rebuild` would restore the row; nothing is changed."""
     return isinstance(_find_content(session, world, chunk_id), tuple)
 
 
 def _find_content(
     session: Session, world: WorldId, chunk_id: ChunkId
 ) -> tuple[int, int, str, Row] | Literal[False] | None:
-    """Return the revision's key, the generation, and the text and cells that a chunk's row should
-    have. False when nothing matches the recorded checksum, None when there is no such chunk."""
+    """Return the revision's key, the generation, and the original text and cells of a chunk.
+
+    False if nothing matches the recorded checksum, None if there is no such chunk.
+    """
     row = session.one(
         f"""SELECT s.revision, s.generation, d.number, r.number, BYTES(t.text), r.text_hash,
               s.checksum, BYTES(c.text), {CHUNK_CELLS}
             FROM states s JOIN revisions r ON r.key = s.revision
             JOIN documents d ON d.key = r.document
             LEFT JOIN texts t ON t.revision = r.key
-            LEFT JOIN chunks c ON c.revision = s.revision AND c.generation = s.generation
-              AND c.position = s.position
+            {JOIN_CHUNKS}
             WHERE UNINDEXED(s.world_id) = :world AND s.chunk_id = :chunk_id""",
         chunk_id=chunk_id,
     )
@@ -510,7 +523,7 @@ def _find_content(
     position, _, kind, context, start, end, *_, text_hash = state
     text, overlap, ends, figure = None, b"", b"", None
     if kind == ChunkKind.FIGURE:
-        # Its chunk has the same place among the figures' chunks as its record among the figures.
+        # Chunks of figures have the order of the figures.
         found = session.one(
             """SELECT BYTES(description), mark FROM figures WHERE revision = :revision
                ORDER BY number LIMIT 1 OFFSET :position - (SELECT min(s.position) FROM states s
@@ -534,7 +547,7 @@ def _find_content(
         )
         ends = array("I", [min(stop, end) - start for (stop,) in sentences]).tobytes()
     if text is None or hash_bytes(text) != text_hash:
-        # Another row may have been damaged since, while this one is intact.
+        # The row itself may be intact, and another one damaged.
         text = present
     if text is None or hash_bytes(text) != text_hash:
         return False
@@ -543,7 +556,8 @@ def _find_content(
     shown_from = start if kind == ChunkKind.FIGURE else end - len(content.lstrip())
     made = [overlap, ends, *layout.place_at(start), layout.page_at(start), figure]
     made += [dedupe_hash(content), layout.location(shown_from, end)]
-    # What cannot be derived, as the parent of a figure in a later generation, may still be there.
+    # Cells that cannot be derived, such as the parent of a figure in a later generation, may still
+    # be in the row.
     ref = RevisionRef(document, number)
     for choice in product(*({*pair, None} for pair in zip(made, held, strict=True))):
         candidate = (*state, text_hash, *choice)
@@ -553,7 +567,7 @@ def _find_content(
 
 
 class _Labels(NamedTuple):
-    """What a revision's row says of its document, and whether it matches its checksum."""
+    """Labels of a revision, and whether they match its checksum."""
 
     ref: RevisionRef
     is_active: bool
@@ -565,11 +579,11 @@ _MAX_LABELS: Final = 1024
 # Shared by threads: cells of revisions and what they say; each use compares the cells with the row
 # that was just read, so it does not matter which thread's entry is kept.
 _labels: Final[dict[tuple[WorldId, int, int], tuple[bytes | None, Row, _Labels]]] = {}
-"""The cells and the checksum that revisions were last read with, and what they say."""
+"""Checksum, cells and labels of recently read revisions."""
 
 
 def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
-    """Check the cells of a revision. The same cells and checksum need not be checked twice."""
+    """Return the labels of a revision, verified."""
     cells = RevisionCells._make(values)
     intact = recorded == revision_checksum(world, cells)
     document = document_label(cells, intact=intact)
@@ -577,7 +591,7 @@ def _verify_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labe
 
 
 def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels:
-    # To compare the cells with those of the last read takes a third of the time that a hash takes.
+    # Comparing with the previous row is three times as fast as hashing.
     key = world, values[0], values[2]
     known = _labels.get(key)
     if known is not None and known[0] == recorded and known[1] == values:
@@ -595,7 +609,7 @@ def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels
 
 
 def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None) -> ChunkRecord:
-    """Return what is known of a chunk. Of damaged rows, what can be read is returned as well."""
+    """Return the record of a chunk, with everything that can be read of damaged rows."""
     # fmt: off
     (
         _, changes, _, _, deleted_at, state, recorded, data,
@@ -624,7 +638,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             chapter=chapter,
             section=section,
             page=page,
-            location=name_page(location, page),
+            location=location,
             figure=figure_mark(figure) if figure and intact else None,
             dedupe_hash=dedupe,
             vector=vector,
@@ -644,7 +658,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
 
 
 class StoredPoint(NamedTuple):
-    """What the index should hold of a chunk, and whether that can be believed."""
+    """The point that the index should have for a chunk, and whether its rows are intact."""
 
     chunk: PendingChunk
     intact: bool
@@ -652,7 +666,7 @@ class StoredPoint(NamedTuple):
 
 
 def read_points(statements: Statements, scope: Scope, rows: Sequence[Row]) -> list[StoredPoint]:
-    """Return what the index should hold of chunks, from rows of `POINTS`."""
+    """Return the points that the index should have, from rows of `POINTS`."""
     layouts = read_layouts(statements, {row[0] for row in rows})
     return [_read_point(scope, row[2:], row[1], layouts[row[0]]) for row in rows]
 
@@ -662,7 +676,7 @@ def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) 
     ref = RevisionRef(document, revision)
     position, chunk_id, kind, _, _, end, first, last, reach, _, text_hash = cells[:11]
     row_hash, own = cells[11], Place(cells[14], cells[15])
-    # A figure stands in one place, which its row has.
+    # A figure has one place, which is in its row.
     places = [own] if kind == ChunkKind.FIGURE else layout.places_between(shown_from, end)
     chapters, sections = name_places(tuple(places), title)
     expected = chunk_checksum(scope.world, scope.generation.number, ref, cells)
@@ -681,7 +695,7 @@ def _read_point(scope: Scope, row: Row, shown_from: int, layout: CanonicalText) 
         first_sid=first,
         last_sid=last,
         reach=reach,
-        # A damaged kind does not match the checksum, so that it is never written to the index.
+        # A chunk with a damaged kind does not match its checksum and is never indexed.
         kind=_KINDS.get(kind, ChunkKind.TEXT),
         chapters=chapters,
         sections=sections,

@@ -1,4 +1,4 @@
-"""Conversations and their turns: stored, shown up to a position, moved, and deleted."""
+"""Conversations and their turns: storing, reading up to a position, moving and deleting."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from truespan.types.scope import Authority
 
 _DAY: Final = 24 * 3600.0
 _CONVERSATION: Final = "c.id, c.reader, c.document, c.token, c.created_at"
-"""What the checksum of a conversation covers, in the order of a `ConversationRecord`."""
+"""Cells that the checksum of a conversation covers, in the order of a `ConversationRecord`."""
 _TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.documents,
     t.content_hash"""
-"""What the checksum of a turn covers beside its conversation."""
+"""Cells that the checksum of a turn covers, besides its conversation."""
 _TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
 _OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
-"""A caller without a token is the owner, who sees all conversations."""
+"""Condition for conversations of the caller; without a token, the caller is the owner."""
 _VISIBLE: Final = """t.world_id = :world AND t.asked_at >= :oldest
     AND (CAST(:book AS INTEGER) IS NULL
       OR (t.document = :book AND t.revision = :revision AND t.sid <= :sid))"""
-"""Which turns may be shown: not too old, and at or before the position of the reader."""
+"""Condition for turns to show: not too old, and at or before the position of the reader."""
 
 
 class TurnContent(msgspec.Struct, frozen=True):
-    """What a turn says, as it is stored."""
+    """Content of a turn, as it is stored."""
 
     question: str
     standalone: str
@@ -63,8 +63,7 @@ class TurnContent(msgspec.Struct, frozen=True):
 
 
 class Conversations(Part):
-    """The part of the store that holds conversations. A caller with a token sees only those that
-    this token began."""
+    """Conversations. A caller with a token sees only conversations that this token began."""
 
     def conversation(
         self, authority: Authority, world: WorldId, reference: str, *, reader: str | None
@@ -103,10 +102,9 @@ class Conversations(Part):
         days: int,
         most: int,
     ) -> list[Turn]:
-        """Return the `most` latest turns of a conversation in order; of a reader's, of those up to
-        a position.
+        """Return the latest turns of a conversation, at most `most`, in order.
 
-        A damaged turn says nothing but that it is damaged.
+        For a reader, only turns up to the position count. A damaged turn has no content.
         """
         if record.reader is not None and read_to is None:
             return []
@@ -130,8 +128,11 @@ class Conversations(Part):
         limit: int,
         offset: int = 0,
     ) -> list[ConversationInfo]:
-        """Return conversations that have a visible turn, the latest first: those of the whole
-        world, or those of a reader about one book. Of each, the `most` latest turns count."""
+        """Return conversations with a visible turn, the latest first.
+
+        They are those about the whole world, or those of a reader about one book. Only the latest
+        turns of each count, at most `most`.
+        """
         if not authority.sees(world):
             raise WorldNotFound(world)
         own = self._visible(read_to, days)
@@ -194,12 +195,13 @@ class Conversations(Part):
         most: int,
         begins: bool,
     ) -> None:
-        """Store a turn; with `begins`, the conversation as well, unless it is there by now. In the
-        same commit, turns that are older than `days` are deleted, and those of the conversation
-        that are among the `most` latest ones at no position of the reader.
+        """Store a turn; with `begins`, also the conversation, unless it exists.
+
+        The same commit deletes turns older than `days`, and turns of the conversation that are not
+        among the latest `most` at any position of the reader.
 
         Raises:
-            ConversationNotFound: the conversation was deleted meanwhile, or the turn before.
+            ConversationNotFound: the conversation or the previous turn was deleted meanwhile.
             DocumentNotFound: a document that the turn used was deleted meanwhile.
         """
         if not authority.sees(world):
@@ -240,7 +242,7 @@ class Conversations(Part):
                 "DELETE FROM turns WHERE world_id = :world AND key IN LIST(:keys)",
                 keys=list(_crowded_out(turns, most)),
             )
-            # In every world of a file, also in idle ones; row security keeps to this world.
+            # On SQLite in every world, also in idle ones; row security limits it to this world.
             oldest = self._clock.now() - days * _DAY
             if session.execute("DELETE FROM turns WHERE asked_at < :oldest", oldest=oldest):
                 session.execute(_DELETE_EMPTY)
@@ -255,8 +257,11 @@ class Conversations(Part):
         reader: str | None = None,
         erase: bool,
     ) -> dict[str, int]:
-        """Delete one conversation, all of a reader, or all of the world, as far as they are this
-        caller's. Returns how many rows each table lost."""
+        """Delete one conversation of the caller, all of a reader, or all of the world.
+
+        Returns:
+            The number of deleted rows by table.
+        """
         if not authority.sees(world):
             raise WorldNotFound(world)
         values: dict[str, Any] = {"token": authority.token, "reader": reader, "id": conversation}
@@ -281,10 +286,10 @@ class Conversations(Part):
 
 
 def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
-    """Yield the keys of turns that are nowhere among the `most` latest ones.
+    """Yield the keys of turns that are not among the latest `most` at any position.
 
-    The turns are given as key, revision and position, the latest first. Only those at or before the
-    position of a turn count against it: a reader who goes on and comes back loses none.
+    The turns are given as key, revision and position, the latest first. Only later turns at or
+    before the position of a turn displace it, so that a reader who moves back still sees it.
     """
     later: dict[int | None, list[int]] = {}
     for key, revision, sid in turns:
@@ -296,7 +301,7 @@ def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
 
 _DELETE_EMPTY: Final = """DELETE FROM conversations WHERE NOT EXISTS
     (SELECT 1 FROM turns t WHERE t.conversation = conversations.key)"""
-"""Conversations without turns are deleted, in every world of the store."""
+"""Deletes conversations without turns, in every world of the store."""
 
 
 def new_id() -> str:
@@ -321,7 +326,7 @@ def turn_checksum(world: WorldId, conversation: str, cells: Sequence[object]) ->
 
 
 def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn) -> None:
-    """Raise unless all that a turn rests on is still there: its text may repeat it."""
+    """Raise an error if anything that a turn is based on was deleted: its text may repeat it."""
     wanted = sorted({*new.documents, *([new.turn.document] if new.turn.document else [])})
     there = session.all(
         """SELECT number FROM documents
@@ -330,7 +335,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
     )
     if gone := set(wanted) - {number for (number,) in there}:
         raise DocumentNotFound(str(min(gone)))
-    # A document that is deleted takes the last turns along, whichever of them used it.
+    # Deleting a document deletes the latest turns, whichever of them used it.
     last = new.follows and session.one(
         "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
         key=key,
@@ -341,9 +346,13 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
 
 
 def delete_turns_of(session: Session, document: int) -> dict[str, int]:
-    """Delete all that conversations have of a document: in each, the first turn that used a
-    passage of it and every turn after, which may repeat it; and the conversations of readers about
-    it. Returns how many rows each table lost."""
+    """Delete conversations about a document, and in others all turns from the first that used it.
+
+    Later turns may repeat its text.
+
+    Returns:
+        The number of deleted rows by table.
+    """
     removed = _delete(
         session,
         [
@@ -367,8 +376,10 @@ def delete_turns_of(session: Session, document: int) -> dict[str, int]:
 
 
 def turn_places(session: Session, key: int) -> list[tuple[int, int]]:
-    """Return the keys of earlier revisions and the positions in them at which turns were asked, of
-    the document whose revision is about to be seen."""
+    """Return the previous revisions and positions at which turns about a document were asked.
+
+    `key` is that of its revision that becomes active.
+    """
     rows = session.all(
         """SELECT DISTINCT old.key, t.sid FROM revisions new
            JOIN documents d ON d.key = new.document AND d.world_id = :world
@@ -383,8 +394,10 @@ def turn_places(session: Session, key: int) -> list[tuple[int, int]]:
 def move_turns(
     session: Session, world: WorldId, key: int, moves: Mapping[tuple[int, int], int | None]
 ) -> None:
-    """Move the turns about a document to the revision that is about to be seen. A turn that cannot
-    be moved keeps its revision, and is hidden from then on."""
+    """Move the turns about a document to the revision that becomes active.
+
+    A turn that cannot be moved keeps its revision, so that it is hidden.
+    """
     rows = session.all(
         f"""SELECT t.key, old.key, new.number, c.id, t.checksum, {_TURN} FROM revisions new
             JOIN documents d ON d.key = new.document AND d.world_id = :world
@@ -396,7 +409,7 @@ def move_turns(
     )
     for turn, old, number, conversation, recorded, *cells in rows:
         moved = moves.get((old, cells[5]))
-        # A damaged turn stays one.
+        # A damaged turn stays damaged.
         if moved is None or recorded != turn_checksum(world, conversation, cells):
             continue
         cells[4], cells[5] = number, moved
@@ -411,13 +424,13 @@ def move_turns(
 
 
 def _encode_content(turn: Turn) -> bytes:
-    """Return what a turn says as it is stored: JSON, which has no character NUL."""
+    """Return the content of a turn as JSON, which has no NUL characters."""
     fields = {name: getattr(turn, name) for name in TurnContent.__struct_fields__}
     return msgspec.json.encode(TurnContent(**fields))
 
 
 def _turn_cells(new: NewTurn, number: int, content: bytes) -> tuple[Any, ...]:
-    """Return what the row of a turn holds, in the order of `_TURN`."""
+    """Return the cells of a turn, in the order of `_TURN`."""
     turn = new.turn
     documents = "".join(f" {document}" for document in sorted(new.documents)) + " "
     place = turn.document, new.revision, turn.sid
@@ -425,7 +438,7 @@ def _turn_cells(new: NewTurn, number: int, content: bytes) -> tuple[Any, ...]:
 
 
 def _is_intact(world: WorldId, conversation: str, row: Row) -> bool:
-    """Say whether a row matches its checksum, which comes first; the cells are those of `_TURN`."""
+    """Return whether the cells of `_TURN` match the checksum before them."""
     return row[0] == turn_checksum(world, conversation, row[1:])
 
 

@@ -39,7 +39,7 @@ from truespan.types.chunk import PendingChunk
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
-from truespan.types.source import DocumentKind, short_path
+from truespan.types.source import DocumentKind
 from truespan.types.vectors import Vector
 
 _LIST: Final = f"""
@@ -56,12 +56,13 @@ _LIST: Final = f"""
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
 _NUMBER: Final = 7
-"""The place of the document's number in a row of the list; the other cells of `REVISION_CELLS`
-follow."""
+"""Index of the document's number, the first of `REVISION_CELLS`, in a row of `_LIST`."""
 
-_FEW_PATHS: Final = 8
-"""So many paths are looked up by their index. For more, the documents of the world are read: other
-worlds can have documents with the same paths."""
+_MAX_INDEXED_PATHS: Final = 8
+"""Maximum number of paths to look up by the index.
+
+For more, the documents of the world are scanned, because other worlds may have the same paths.
+"""
 _OWNERS_BY_PATH: Final = """
     SELECT r.shown_path, d.doc_id FROM revisions r CROSS JOIN documents d
     WHERE d.key = r.document AND r.shown_path IN LIST(:paths) AND r.state IN ('active', 'staged')
@@ -76,10 +77,10 @@ _KINDS: Final = {kind.value: kind for kind in DocumentKind}
 
 class Documents(Part):
     _lost_words: set[WorldId]
-    """Worlds in which documents have lost their counted words with those of another one."""
+    """Worlds in which documents have lost their words with a purged document of their segment."""
 
     def documents(self, scope: Scope, *, named: Collection[str] | None = None) -> list[Document]:
-        """Return every document that is not deleted, by number; of some ids only, if given."""
+        """Return the documents that are not deleted, by number; with `named`, only these ids."""
         statement: LiteralString = _LIST
         values: dict[str, Any] = {}
         if not isinstance(scope.documents, Unlimited):
@@ -93,8 +94,7 @@ class Documents(Part):
         with self._db.read(scope) as session:
             rows = session.all(statement, **values)
         if named is not None:
-            # Sorted here: SQLite would walk the whole world to have a few documents in order, or
-            # copy all their cells.
+            # Sorting in SQLite would scan the whole world for a few documents, or copy all cells.
             rows.sort(key=itemgetter(_NUMBER))
         documents: list[Document] = []
         world = scope.world
@@ -121,7 +121,7 @@ class Documents(Part):
                 recipe=cells.recipe,
                 chunks=chunks,
                 embedded=embedded,
-                # A chunk that was skipped on purpose is quarantined too, and is no damage.
+                # Skipped chunks are quarantined too, but are not damage.
                 quarantined=quarantined - skipped,
                 characters=cells.characters,
                 sentences=cells.sentences,
@@ -131,21 +131,21 @@ class Documents(Part):
                 skipped=skipped,
                 origin=cells.origin,
                 damaged=not intact,
-                shown_path=cells.shown_path or short_path(cells.path),
+                shown_path=cells.shown_path,
             )
             documents.append(document)
         return documents
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
         """Return the doc ids of the documents that have these shown paths."""
-        few = len(shown_paths) <= _FEW_PATHS
+        few = len(shown_paths) <= _MAX_INDEXED_PATHS
         rows = self._db.at(scope).all(
             _OWNERS_BY_PATH if few else _OWNERS_IN_WORLD, paths=[*shown_paths]
         )
         return dict(rows)
 
     def content_owners(self, scope: Scope, source_hash: str) -> list[str]:
-        """Return the doc ids of some documents with this content, not yet believed."""
+        """Return the ids of a few documents with this content, unverified."""
         rows = self._db.at(scope).all(
             """SELECT d.doc_id FROM revisions r CROSS JOIN documents d
                WHERE d.key = r.document AND r.source_hash = :source_hash
@@ -158,9 +158,11 @@ class Documents(Part):
 
     @retry_on_conflict
     def stage(self, scope: Scope, drafts: Sequence[Draft]) -> dict[RevisionRef, list[PendingChunk]]:
-        """Write revisions with all their rows, invisible to readers, in one commit. Return what
-        `pending` would read of each, in the order of the drafts; whether a vector is stored is not
-        looked up."""
+        """Write staged revisions with all their rows, in one commit.
+
+        Returns:
+            The pending chunks of each revision, in the order of the drafts, without vectors.
+        """
         now = self._clock.now()
         with self._db.write(scope, bulk=True) as session:
             if not has_generation(session):
@@ -180,13 +182,15 @@ class Documents(Part):
         revisions: Collection[RevisionRef] = (),
         brief: bool = False,
     ) -> None:
-        """Commit vectors, so that they are not paid for again if a later step fails. Each is of a
-        text of the `revisions`, if these are given. With `brief`, `StoreBusy` is raised if other
-        writers do not let it in soon."""
+        """Commit vectors, so that a later failure does not waste them.
+
+        Vectors of texts that no revision has are left out; `revisions` are those with the texts, if
+        known. With `brief`, `StoreBusy` is raised soon if other writers hold the lock.
+        """
         world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True, wait=BRIEF_WAIT if brief else None) as session:
-            # Only for text that is still there: another run may have replaced and purged it. The
-            # rows of a revision are purged together, so one chunk shows that all are there.
+            # Another run may have purged the text. The rows of a revision are purged together, so
+            # one chunk shows that all of them exist.
             known = list(vectors)
             if not revisions or _with_chunks(session, revisions) < {*revisions}:
                 found = session.all(
@@ -209,7 +213,7 @@ class Documents(Part):
 
     @retry_on_conflict
     def mark_embedded(self, scope: Scope, chunks: Sequence[PendingChunk]) -> None:
-        """Record that the flushed index holds these chunks, unless they have changed since."""
+        """Mark chunks as embedded after the index was flushed, unless they have changed since."""
         marked = {(chunk.chunk_id, chunk.text_hash) for chunk in chunks}
         with self._db.write(scope) as session:
             pending = session.all(
@@ -221,30 +225,19 @@ class Documents(Part):
                 numbers=[*{chunk.document for chunk in chunks}],
             )
             found = [row for row in pending if row[1:] in marked]
-            keys, partial = {row[0] for row in found}, set[int]()
-            if len(found) < len(pending):
-                partial = {row[0] for row in pending if row[1:] not in marked}
-            # Revisions of which no other chunk is pending are updated along their keys.
             session.execute(
                 """UPDATE states SET state = 'embedded', warning = NULL
-                   WHERE UNINDEXED(world_id) = :world AND revision IN LIST(:keys)
-                     AND generation = :generation AND state = 'pending'""",
-                keys=[*keys - partial],
+                   WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
+                ids=[chunk_id for _, chunk_id, _ in found],
             )
-            if partial:
-                session.execute(
-                    """UPDATE states SET state = 'embedded', warning = NULL
-                       WHERE UNINDEXED(world_id) = :world AND chunk_id IN LIST(:ids)""",
-                    ids=[chunk_id for key, chunk_id, _ in found if key in partial],
-                )
-            tally_each(session, {(key, scope.generation.number) for key in keys})
+            tally_each(session, {(key, scope.generation.number) for key, *_ in found})
             session.touch_world()
 
     @retry_on_conflict
     def activate(self, scope: Scope, revisions: Sequence[RevisionRef]) -> list[RevisionRef]:
-        """Make fully embedded staged revisions the ones readers see; return those that were."""
+        """Activate the staged revisions that are fully embedded, and return them."""
         first = {ref for ref in revisions if ref.revision == 1}
-        # Comparing two revisions takes time, in which nobody else could write.
+        # Revisions are compared before the write transaction, which would block other writers.
         with self._db.read(scope) as session:
             others = [ref for ref in revisions if ref not in first]
             keys = {ref: revision_key(session, ref, state="staged") for ref in others}
@@ -262,7 +255,7 @@ class Documents(Part):
 
     @retry_on_conflict
     def discard_staged(self, scope: Scope, revisions: Sequence[RevisionRef]) -> None:
-        """Give up revisions that are still staged; a document that has no other is hidden too."""
+        """Retire revisions that are still staged; a document without others is deleted."""
         with self._db.write(scope) as session:
             for ref in revisions:
                 with changing_revisions(session, scope.world, ref.document):
@@ -285,8 +278,10 @@ class Documents(Part):
     def relabel(
         self, scope: Scope, document: int, *, tags: Sequence[str], **labels: str | None
     ) -> None:
-        """Change the labels of a document that decide neither its text nor its chunks: `language`,
-        `version`, `source_url`, `metadata`, `origin` and `shown_path`."""
+        """Change labels of a document that do not affect its text and chunks.
+
+        `labels` are `language`, `version`, `source_url`, `metadata`, `origin` and `shown_path`.
+        """
         with (
             self._db.write(scope, document=document) as session,
             changing_revisions(session, scope.world, document),
@@ -317,24 +312,26 @@ class Documents(Part):
         shown_path: str,
         reread: bool,
     ) -> bool:
-        """Give a document the id and the paths of its file after a rename; False if it is gone, or
-        if another document has this id.
+        """Change the id and the paths of a document after its file was renamed.
 
-        A title that was the file's name follows. With `reread`, and if ids of figures contain the
-        document's id, the next ingestion makes a new revision.
+        A title that was the file's name changes too. With `reread`, or if the document has figures,
+        whose ids contain its id, the next ingestion makes a new revision.
+
+        Returns:
+            False if the document is gone, or if another document has the id.
         """
         with (
             self._db.write(scope, document=document) as session,
             changing_revisions(session, scope.world, document),
         ):
-            earlier = session.value(
+            previous = session.value(
                 """SELECT d.doc_id FROM documents d WHERE d.world_id = :world
                      AND d.number = :document AND d.deleted_at IS NULL AND NOT EXISTS
                        (SELECT 1 FROM documents o WHERE o.world_id = :world
                           AND o.doc_id = :doc_id AND o.deleted_at IS NULL)""",
                 doc_id=doc_id,
             )
-            if earlier is None:
+            if previous is None:
                 return False
             session.execute(
                 """UPDATE documents SET doc_id = :doc_id
@@ -355,16 +352,16 @@ class Documents(Part):
                 shown_path=shown_path,
                 reread=int(reread),
             )
-            rename_in_jobs(session, earlier, doc_id)
+            rename_in_jobs(session, previous, doc_id)
             session.touch_world()
         return True
 
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
-        """Hide a document from every reader at once, and delete what conversations have of it.
+        """Mark a document as deleted, and delete the turns of conversations that used it.
 
         Returns:
-            How many rows of each kind were deleted or redacted.
+            The numbers of deleted and redacted rows.
         """
         now = self._clock.now()
         with self._db.write(scope, document=document, erase=erase) as session:
@@ -386,11 +383,12 @@ class Documents(Part):
         return changed
 
     def retired(self, scope: Scope) -> list[RevisionRef]:
-        """Return revisions that no reader sees any more but whose points and rows remain. The only
-        revision of a document that was not deleted is none of them: its state is damaged."""
-        rows = self._db.at(
-            scope
-        ).all(  # CROSS keeps SQLite to the few retired revisions first, which have their own index.
+        """Return the retired revisions, whose points and rows remain.
+
+        The only revision of a document that was not deleted is left out: its state is damaged.
+        """
+        # CROSS lets SQLite begin with the few retired revisions, which have their own index.
+        rows = self._db.at(scope).all(
             """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
                WHERE r.state = 'retired' AND d.key = r.document AND d.world_id = :world
                  AND (d.deleted_at IS NOT NULL OR EXISTS (SELECT 1 FROM revisions o
@@ -400,7 +398,7 @@ class Documents(Part):
         return [RevisionRef(*row) for row in rows]
 
     def deleted(self, scope: Scope) -> list[str]:
-        """Return the ids of deleted documents that have rows left, and that no new one has."""
+        """Return the ids of deleted documents with remaining rows, unless reused."""
         rows = self._db.at(scope).all(
             """SELECT DISTINCT d.doc_id FROM documents d
                WHERE d.world_id = :world AND d.deleted_at IS NOT NULL AND NOT EXISTS
@@ -421,12 +419,12 @@ class Documents(Part):
     def revisions_with_chunks(
         self, scope: Scope, revisions: Collection[RevisionRef]
     ) -> set[RevisionRef]:
-        """Return those of some revisions that have chunks in the scope's generation."""
+        """Return the revisions that have chunks in the scope's generation."""
         return _with_chunks(self._db.at(scope), revisions)
 
     @retry_on_conflict
     def purge(self, scope: Scope, revision: RevisionRef) -> dict[str, int]:
-        """Remove a retired revision's rows and the vectors that nothing else needs."""
+        """Remove the rows of a retired revision, and vectors that nothing else needs."""
         with self._db.write(scope, shared=True) as session:
             key = revision_key(session, revision, state="retired")
             if key is None:
@@ -442,12 +440,12 @@ class Documents(Part):
                 "SELECT erase FROM documents WHERE world_id = :world AND number = :document",
                 document=revision.document,
             )
-            # Only a receipt needs the counts, and counting takes time.
+            # Only the receipt of an erasure needs the counts.
             with session.count_deleted() if erase else nullcontext({}) as removed:
                 others = _purge(session, key)
-            # A search that found its points before, and looks for its rows now, must notice.
+            # A search that has found its points must notice that its rows are gone.
             session.touch_world()
-            # Last, because all worlds share the queue: it is locked as briefly as possible.
+            # Last, because all worlds share the lock of the queue.
             queue_files(
                 session, [row[0] for row in profiles], self._clock.now(), urgent=bool(erase)
             )
@@ -456,7 +454,7 @@ class Documents(Part):
         return removed
 
     def outline(self, scope: Scope, document: int) -> list[OutlineEntry]:
-        """Return where the chapters and sections of the revision readers see begin."""
+        """Return the chapters and sections of the active revision."""
         with self._db.read(scope) as session:
             found = active_revision(session, document)
             return read_outline(session, scope.world, *found) if found else []
@@ -475,12 +473,12 @@ class Documents(Part):
                 end=end,
             )
             if found and last >= 0:
-                # Their neighbours too: a sentence that was moved elsewhere touches no span.
+                # With their neighbours: a sentence with damaged offsets may be missing here.
                 read_sentences(session, scope.world, found[1], first - 1, last + 1)
         return first, last
 
     def canonical_text(self, scope: Scope, document: int) -> str:
-        """Return the text of the revision readers see, checked against its hash."""
+        """Return the verified text of the active revision."""
         row = self._db.at(scope, document=document).one(
             """SELECT BYTES(t.text), r.text_hash
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
@@ -496,8 +494,7 @@ class Documents(Part):
 
 
 def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
-    """Return the keys of revisions that have no chunks, or pending ones, in a generation that
-    readers are sent to."""
+    """Return the revisions without chunks, or with pending ones, in a generation in use."""
     rows = session.all(
         """SELECT r.key FROM revisions r
            CROSS JOIN (SELECT generation FROM worlds WHERE world_id = :world
@@ -511,7 +508,7 @@ def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:
 
 
 def _with_chunks(statements: Statements, revisions: Collection[RevisionRef]) -> set[RevisionRef]:
-    """Return those of some revisions that have chunks in the generation."""
+    """Return the revisions that have chunks in the generation."""
     rows = statements.all(
         """SELECT d.number, r.number FROM documents d JOIN revisions r ON r.document = d.key
            WHERE d.world_id = :world AND d.number IN LIST(:numbers) AND EXISTS
@@ -525,8 +522,10 @@ def _with_chunks(statements: Statements, revisions: Collection[RevisionRef]) -> 
 def _activate_first(
     session: Session, world: WorldId, refs: Collection[RevisionRef]
 ) -> set[RevisionRef]:
-    """Activate first revisions of documents that are fully embedded, all at once. No reader has a
-    position in them, and no other revision is active."""
+    """Activate fully embedded first revisions of documents, all at once.
+
+    No reader has a position in them, and no other revision is active.
+    """
     if not refs:
         return set()
     found = [
@@ -552,9 +551,10 @@ def _activate_first(
 
 
 def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) -> bool:
-    """Activate a revision if it is still staged, its document exists, and nothing is pending. That
-    holds for every generation that readers are sent to: no document may vanish from one of them
-    while it is replaced in another."""
+    """Activate a revision if it is still staged and embedded in every generation in use.
+
+    Otherwise the document would vanish from one generation while it is replaced in another.
+    """
     key = revision_key(session, ref, state="staged")
     if key is None:
         return False
@@ -572,7 +572,7 @@ def _activate(session: Session, world: WorldId, ref: RevisionRef, moves: Moves) 
 
 
 def _purge(session: Session, key: int) -> int:
-    """Remove the rows of a revision; return how many others have lost their words with it."""
+    """Remove the rows of a revision; return the number of others that lose their words."""
     session.execute(
         f"""DELETE FROM vectors WHERE world_id = :world
              AND text_hash IN (SELECT text_hash FROM states
@@ -599,7 +599,7 @@ def _purge(session: Session, key: int) -> int:
         document=document,
     )
     if deleted:
-        # PostgreSQL cannot clear one column of a composite foreign key by itself.
+        # PostgreSQL cannot set one column of a composite foreign key to NULL.
         session.execute(
             "UPDATE readers SET current = NULL WHERE world_id = :world AND current = :document",
             document=document,

@@ -1,4 +1,4 @@
-"""Jobs: their state, the outcome of each of their sources, and their log."""
+"""Jobs: their state, the outcome of each source, and their log."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import uuid4
 from truespan.errors import Interrupted, StoreDamaged
 from truespan.store.engines.session import Part, Session, retry_on_conflict
 from truespan.store.tables.shares import (
-    KEPT_LINES,
     LINES,
+    MAX_LINES,
     SELECT_JOBS,
     WITH_SHARES,
     counts_text,
@@ -32,9 +32,11 @@ from truespan.types.job import (
 from truespan.types.scope import Scope
 
 _DOCUMENT_STATES: Final = frozenset(DocumentState)
-_DAMAGED: Final = "The record of what became of it is damaged."
-KEPT_JOBS = 200
-KEPT_WITH_DOCUMENTS = 10
+_DAMAGED: Final = "The record of its outcome is damaged."
+MAX_JOBS = 200
+"""Maximum number of finished jobs of a kind in a world."""
+MAX_JOBS_WITH_DOCUMENTS = 10
+"""Maximum number of finished jobs of a kind that keep the outcomes of their sources."""
 
 _OLD: Final = """
     SELECT key FROM jobs WHERE world_id = :world AND kind = :kind AND parent IS NULL
@@ -45,22 +47,23 @@ _OLD: Final = """
 
 
 class Jobs(Part):
-    """The part of the store that knows jobs and their shares. Only a job's own row has to be agreed
-    on, so no method waits for writers of the world."""
+    """Jobs. Methods only lock the row of a job, so they do not wait for writers of the world."""
 
     def begin_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Add a job that runs now, and remove the oldest jobs of its kind that are over."""
+        """Add a running job, and remove the oldest finished jobs of its kind."""
         return self._add_job(scope, kind, request, process, JobState.RUNNING)
 
     def queue_job(self, scope: Scope, kind: str, request: str, process: str) -> Job:
-        """Add a job that is to be done in the background; otherwise as `begin_job`."""
+        """Add a job to run in the background; otherwise like `begin_job`."""
         return self._add_job(scope, kind, request, process, JobState.QUEUED)
 
     def queue_job_once(
         self, scope: Scope, kind: str, request: str, process: str, *, since: float | None = None
     ) -> Job:
-        """Add a job as `queue_job` does, unless an equal job is queued; then return that job. With
-        `since`, a job of the kind that was added then or later will do, in any state."""
+        """Add a job like `queue_job`, unless an equal job is queued; then return that job.
+
+        With `since`, any job of the kind that was added at that time or later counts as equal.
+        """
         return self._add_job(scope, kind, request, process, JobState.QUEUED, once=True, since=since)
 
     @retry_on_conflict
@@ -87,7 +90,7 @@ class Jobs(Part):
         }
         with self._db.write(scope, lock=False, kind=kind, request=request, since=since) as session:
             if once:
-                # Of several that ask at the same time, only one may add a job.
+                # Of several concurrent callers, only one may add the job.
                 session.lock_name("truespan.once", f"{scope.world} {kind}")
                 equal = session.value(
                     """SELECT id FROM jobs WHERE world_id = :world AND kind = :kind
@@ -100,18 +103,18 @@ class Jobs(Part):
             session.insert("jobs", **values, state=state.value, phase=Phase.READING.value)
             # Per kind, so that a frequent kind does not push out a rare one.
             session.execute(
-                f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})", kept=KEPT_JOBS
+                f"DELETE FROM jobs WHERE world_id = :world AND key IN ({_OLD})", kept=MAX_JOBS
             )
-            # Of older jobs the numbers are enough; their documents would outgrow the library.
+            # Older jobs keep only their counts; their documents would outgrow the library.
             session.execute(
-                f"DELETE FROM job_documents WHERE job IN ({_OLD})", kept=KEPT_WITH_DOCUMENTS
+                f"DELETE FROM job_documents WHERE job IN ({_OLD})", kept=MAX_JOBS_WITH_DOCUMENTS
             )
         return Job(**values, state=state, phase=Phase.READING, finished_at=None)
 
     def requeue_job(
         self, scope: Scope, job: str, process: str, *, seen: JobState, crashes: int
     ) -> bool:
-        """Queue a job again; False when it is no longer in the state it was seen in."""
+        """Queue a job again; False if its state has changed since it was seen."""
         return self._update(
             scope,
             job,
@@ -125,8 +128,10 @@ class Jobs(Part):
         )
 
     def start_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Start a job that is queued; False when it is not. A share is not started either once its
-        job is to stop, or another share of it failed."""
+        """Start a queued job; return whether it was started.
+
+        A share is not started if its job is to stop, or if another share failed.
+        """
         return self._update(
             scope,
             job,
@@ -137,7 +142,7 @@ class Jobs(Part):
         )
 
     def continue_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Resume a job that did not end well; False when it is done or runs elsewhere."""
+        """Resume a job that did not succeed; False if it is done, queued or running."""
         return self._update(
             scope,
             job,
@@ -149,8 +154,10 @@ class Jobs(Part):
         )
 
     def interrupt_job(self, scope: Scope, job: str, process: str) -> bool:
-        """Record that a job of a process is interrupted; False if the process does not have it. A
-        background job that was running counts a crash. A job that was to stop is cancelled."""
+        """Mark a job of a process as interrupted; False if the process does not have it.
+
+        A running background job counts a crash. A job that was to stop is cancelled.
+        """
         return self._update(
             scope,
             job,
@@ -165,8 +172,10 @@ class Jobs(Part):
     def take_over_job(
         self, scope: Scope, job: str, process: str, *, owner: str, most_crashes: int
     ) -> bool:
-        """Queue a job of a process that is gone, as a crash; False if the process has it not. A job
-        that was to stop is cancelled instead, one with too many crashes is interrupted."""
+        """Queue a job of a crashed process again; False if the process does not have it.
+
+        A job that was to stop is cancelled; a job with too many crashes is interrupted.
+        """
         return self._update(
             scope,
             job,
@@ -183,7 +192,7 @@ class Jobs(Part):
         )
 
     def cancel_job(self, scope: Scope, job: str) -> None:
-        """Ask a job to stop. A job that no process runs is cancelled at once."""
+        """Request that a job stops. A job that is not running is cancelled at once."""
         self._update(
             scope,
             job,
@@ -204,8 +213,10 @@ class Jobs(Part):
         only_if: Callable[[Session, str], bool] | None = None,
         **values: Any,
     ) -> bool:
-        """Run a statement that may name the job's `key` and `now`; return if it changed anything. A
-        job that is over, or that was over and starts anew, has no shares afterwards."""
+        """Run a statement on the row `:key` of a job, with `:now`; return whether it changed.
+
+        Shares of a job that is over, before or after the statement, are merged into it.
+        """
         with self._db.write(scope, lock=False) as session:
             key = require_key(session, job)
             if only_if is not None and not only_if(session, job):
@@ -228,8 +239,11 @@ class Jobs(Part):
         error: str | None = None,
         process: str | None = None,
     ) -> bool:
-        """Record the state of a job and its news; return whether it is asked to stop. Raises
-        `Interrupted`: a process is given, and it no longer has the job."""
+        """Record the state and the news of a job; return whether it is to stop.
+
+        Raises:
+            Interrupted: `process` is given and no longer has the job.
+        """
         now = self._clock.now()
         with self._db.write(scope, lock=False, error=error, now=now, process=process) as session:
             key = require_key(session, job)
@@ -256,7 +270,7 @@ class Jobs(Part):
         return bool(found[0])
 
     def job(self, scope: Scope, job: str) -> Job | None:
-        """Return one job of the world; the numbers of its shares are added to its own."""
+        """Return one job of the world, with the counts of its shares; None if there is none."""
         found = read_jobs(self._db.at(scope).all(WITH_SHARES, job=job))
         return next((read for read in found if read.id == job), None)
 
@@ -268,7 +282,7 @@ class Jobs(Part):
         return [job for job in found if job.parent is None]
 
     def job_documents(self, scope: Scope, job: str) -> list[JobDocument]:
-        """Return what became of the sources of a job and of its shares."""
+        """Return the outcome of each source of a job and of its shares."""
         rows = self._db.at(scope, job=job).all(
             """SELECT d.doc_id, d.name, d.state, d.code, d.reason, d.chunks
                FROM job_documents d JOIN jobs j ON j.key = d.job
@@ -290,13 +304,13 @@ class Jobs(Part):
         ]
 
     def job_lines(self, scope: Scope, job: str) -> list[JobLine]:
-        """Return the last lines in the log of a job and of its shares."""
+        """Return the last lines of the log of a job and of its shares."""
         rows = self._db.at(scope).all(LINES, job=job)
-        return [JobLine(*row) for row in rows[-KEPT_LINES:]]
+        return [JobLine(*row) for row in rows[-MAX_LINES:]]
 
 
 def _write_news(session: Session, key: int, news: JobNews) -> None:
-    """Write what became of sources, and lines of the log, of which the last ones are kept."""
+    """Write outcomes of sources and log lines; only the last log lines are kept."""
     session.insert_many(
         "job_documents",
         ("job", "doc_id", "name", "state", "code", "reason", "chunks"),
@@ -320,5 +334,5 @@ def _write_news(session: Session, key: int, news: JobNews) -> None:
     session.execute(
         "DELETE FROM job_lines WHERE job = :key AND number <= :number",
         key=key,
-        number=last + len(news.lines) - KEPT_LINES,
+        number=last + len(news.lines) - MAX_LINES,
     )

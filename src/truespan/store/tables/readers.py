@@ -32,15 +32,14 @@ from truespan.store.tables.rows import (
     figure_mark,
     numbers_of,
     read_chosen_sentences,
-    read_chunking,
     read_layout,
-    read_page,
     read_places,
     read_sentences,
     revision_key,
 )
 from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.profile import chunking_from_json
 from truespan.types.reading import (
     Anchor,
     InForce,
@@ -51,18 +50,15 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope
-from truespan.types.text import PlacedSentence, name_page
-from truespan.types.vectors import Vector
+from truespan.types.text import PlacedSentence
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
     *("tokens", "chapter", "section", "page", "location"),
 )
-"""In the order of the fields of a `TailChunk`, whose vector is stored in another table."""
+"""Columns in the order of the fields of a `TailChunk`; its vector is in another table."""
 _TAIL_FIELDS: Final = TailChunk.__struct_fields__[:-1]
 _TEXT: Final = 6
-_FEW: Final = 16
-"""So many sentences are read in one round trip, each with its chapter and page."""
 
 
 class Readers(Part):
@@ -70,7 +66,7 @@ class Readers(Part):
     def set_position(
         self, scope: Scope, reader: str, revision: RevisionRef, sid: int, *, current: bool
     ) -> None:
-        """Record the last sentence read of a revision that readers see."""
+        """Set the last sentence that a reader has read of an active revision."""
         with self._db.write(scope) as session:
             document = session.value(
                 """SELECT d.key FROM documents d JOIN revisions r ON r.document = d.key
@@ -107,7 +103,7 @@ class Readers(Part):
                 )
 
     def readers(self, scope: Scope) -> list[str]:
-        """Return the names of the readers that have a position in a document that readers see."""
+        """Return the names of readers with a position in a document that is not deleted."""
         rows = self._db.at(scope).all(
             """SELECT DISTINCT e.name FROM readers e
                JOIN positions p ON p.reader = e.key
@@ -117,7 +113,7 @@ class Readers(Part):
         return [name for (name,) in rows]
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
-        """Return every position of a reader in documents that readers see, by number."""
+        """Return the positions of a reader in active documents, by number."""
         rows = self._db.at(scope, reader=reader).all(
             f"""SELECT p.revision, p.sid, e.current IS NOT DISTINCT FROM p.document, p.updated_at,
                  p.checksum, r.checksum, {REVISION_CELLS}
@@ -140,15 +136,15 @@ class Readers(Part):
             if recorded_labels != revision_checksum(scope.world, cells):
                 raise damaged_labels(number)
             if revision != cells.number:
-                # It names a revision that is no longer there.
+                # Its revision no longer exists.
                 continue
             positions.append(_position(scope, reader, cells, sid, current=bool(current)))
         return sorted(positions, key=lambda position: position.document)
 
     def position_at(self, scope: Scope, reader: str, document: int, sid: int) -> list[Position]:
-        """Return the position of a reader who has read so far; none if the document is gone.
+        """Return the position of a reader at a sentence; empty if the document is gone.
 
-        A sentence past the end stands for the last one.
+        A sentence past the end means the last one.
         """
         rows = self._db.at(scope, document=document).all(
             f"""SELECT r.checksum, {REVISION_CELLS} FROM documents d
@@ -168,16 +164,12 @@ class Readers(Part):
         self, scope: Scope, revision: RevisionRef, first: int, last: int
     ) -> list[StoredSentence]:
         """Return the sentences from `first` to `last` of a revision."""
-        if last - first < _FEW:
-            return read_sentences(self._db.at(scope), scope.world, revision, first, last)
-        with self._db.read(scope) as session:
-            return read_page(session, scope.world, revision, first, last)
+        return read_sentences(self._db.at(scope), scope.world, revision, first, last)
 
     def sentences_of_chunks(
         self, scope: Scope, chosen: Collection[tuple[str, int]]
     ) -> dict[tuple[str, int], PlacedSentence]:
-        """Return sentences of chunks of the scope's generation, each by the id of its chunk and its
-        number; those that are gone are left out."""
+        """Return sentences of chunks, by chunk id and sentence number, without missing ones."""
         return read_chosen_sentences(self._db.at(scope), scope.world, chosen)
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
@@ -188,7 +180,7 @@ class Readers(Part):
         )
 
     def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:
-        """Return a part of a revision's text. The caller checks it sentence by sentence."""
+        """Return a part of a revision's text, unverified; the caller verifies each sentence."""
         with self._db.read(scope) as session:
             data = _read_part(session, revision_key(session, revision), start, end)
         return "" if data is None else data.decode()
@@ -202,8 +194,10 @@ class Readers(Part):
     def anchor(
         self, scope: Scope, revision: RevisionRef, position: int, *, at_sentence: bool
     ) -> Anchor | None:
-        """Return the last stored chunk that nothing past `position` decided. With `at_sentence`,
-        the last one that also begins where a sentence does."""
+        """Return the last stored chunk that depends on nothing past `position`.
+
+        With `at_sentence`, only chunks that begin with a sentence count.
+        """
         row = self._db.at(scope).one(
             f"""SELECT s.chunk_id, s.position, s.start, s.first_sid FROM states s
                 WHERE s.world_id = :world AND s.revision = {REVISION}
@@ -220,7 +214,7 @@ class Readers(Part):
     def whole_marks(
         self, scope: Scope, revision: RevisionRef, position: int
     ) -> list[tuple[int, int, int, TextHash]]:
-        """Return first and last sentence, start and hash of what `whole_chunks` counts."""
+        """Return first and last sentence, start and hash of the chunks of `whole_chunks`."""
         rows = self._db.at(scope).all(
             f"""SELECT s.checksum, {CHUNK_CELLS} FROM {CHUNK_TABLES}
                 WHERE s.world_id = :world AND s.revision = {REVISION}
@@ -236,8 +230,10 @@ class Readers(Part):
         ]
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
-        """Return the stored chunks of a position, with vectors where there are any; None if there
-        are none yet, or if they are damaged and have to be made again."""
+        """Return the stored chunks of a position, with vectors if stored.
+
+        None if they are missing or damaged, so that they have to be made again.
+        """
         rows = self._db.at(scope).all(
             f"""SELECT m.checksum,
                   (SELECT v.vector FROM vectors v WHERE v.world_id = :world
@@ -269,7 +265,6 @@ class Readers(Part):
                 vector = None
             values = dict(zip(_TAIL_FIELDS, cells, strict=True))
             values["text"] = values["text"].decode()
-            values["location"] = name_page(values["location"], values["page"])
             tail.append(TailChunk(**values, vector=vector))
         return tail
 
@@ -277,8 +272,11 @@ class Readers(Part):
     def keep_tail(
         self, scope: Scope, revision: RevisionRef, sid: int, chunks: Sequence[TailChunk]
     ) -> None:
-        """Store the chunks of a position, in place of earlier ones. Raises `StoreBusy`: other
-        writers did not let it in soon."""
+        """Store the chunks of a position, in place of previous ones.
+
+        Raises:
+            StoreBusy: other writers held the lock for too long.
+        """
         generation = scope.generation.number
         rows = [
             (
@@ -315,21 +313,8 @@ class Readers(Part):
                 ],
             )
 
-    def vectors(self, scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
-        """Return the vectors of texts. One that is damaged is left out: it is embedded again."""
-        world, profile = scope.world, scope.profile.id
-        rows = self._db.at(scope, profile=profile, hashes=list(hashes)).all(
-            """SELECT text_hash, vector, checksum FROM vectors
-               WHERE world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)"""
-        )
-        return {
-            text_hash: Vector(vector)
-            for text_hash, vector, recorded in rows
-            if recorded == vector_checksum(world, profile, text_hash, vector)
-        }
-
     def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
-        """Return the revision readers see of a document, named by its number or its doc id."""
+        """Return the active revision of a document, given by its number or id."""
         row = self._db.at(scope, reference=reference).one(
             f"""SELECT r.checksum, {REVISION_CELLS}
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
@@ -361,7 +346,7 @@ class Readers(Part):
         )
 
     def passage(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> Passage | None:
-        """Return a part of a revision's text in one read; None when the revision is gone."""
+        """Return a part of a revision's text with its places; None if the revision is gone."""
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             text = _read_part(session, key, start, end)
@@ -371,8 +356,11 @@ class Readers(Part):
     def figures(
         self, scope: Scope, revision: RevisionRef, *, all_of_them: bool
     ) -> list[StoredFigure]:
-        """Return the figures of a revision, in reading order. With `all_of_them`, it is checked
-        that none is missing; for a reader, unread figures must not matter."""
+        """Return the figures of a revision, in reading order.
+
+        With `all_of_them`, missing figures are an error; for a reader, unread figures must not
+        make a difference.
+        """
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             rows = session.all(
@@ -399,7 +387,7 @@ class Readers(Part):
         for recorded, *cells in rows:
             _, figure_id, start, image_ref, description, mark = cells
             intact = recorded == figure_checksum(scope.world, revision, cells)
-            # What decided the figure by itself; rows of an earlier version have its chunk's.
+            # The reach in a damaged record is unknown; that of its chunk is not lower.
             own = figure_mark(mark).reach if intact else None
             reach = reaches.get(figure_id) if own is None else own
             figures.append(
@@ -419,7 +407,7 @@ class Readers(Part):
 def _figure_reaches(
     scope: Scope, revision: RevisionRef, rows: Sequence[Sequence[Any]]
 ) -> dict[str, int]:
-    """Return the reach of the chunks of figures by figure, of those that match their checksum."""
+    """Return the reach of intact figure chunks, by figure."""
     return {
         figure_mark(cells[17]).figure_id: cells[8]
         for recorded, *cells in rows
@@ -430,28 +418,26 @@ def _figure_reaches(
 def _tail_checksum(
     scope: Scope, revision: RevisionRef, sid: int, rows: Sequence[Sequence[object]]
 ) -> bytes:
-    # Rows of earlier versions have no location, and were written without that cell.
-    covered = [row if row[-1] is not None else row[:-1] for row in rows]
-    return checksum("tails", scope.world, scope.generation.number, revision, sid, *covered)
+    return checksum("tails", scope.world, scope.generation.number, revision, sid, *rows)
 
 
 class RevisedBook(Struct, frozen=True):
-    """The positions in a document, and its sentences before and after a change."""
+    """Positions in a document, and its sentences before and after a change."""
 
     positions: Sequence[tuple[int, int, int]]
-    """The earlier revision, the position in it, and how far it is the same in the new one."""
+    """Previous revision, position, and the last sentence up to which the new one is the same."""
     turns: Sequence[tuple[int, int, int]]
     """The same for the turns of conversations."""
-    earlier: Mapping[int, Sequence[str] | None]
+    previous: Mapping[int, Sequence[str] | None]
     new: Sequence[str] | None
 
     def moves(self) -> Moves:
-        """Return where each earlier revision and position in it goes."""
+        """Return the new positions."""
         from truespan.text.alignment import Alignment
 
         aligned = {
             key: Alignment(sentences, self.new)
-            for key, sentences in self.earlier.items()
+            for key, sentences in self.previous.items()
             if sentences is not None and self.new is not None
         }
         positions = {
@@ -468,15 +454,15 @@ class RevisedBook(Struct, frozen=True):
 
 
 class Moves(Struct, frozen=True):
-    """New positions by the earlier revision and the position in it."""
+    """New positions, by previous revision and position."""
 
     positions: Mapping[tuple[int, int], int] = field(default_factory=dict)
     turns: Mapping[tuple[int, int], int | None] = field(default_factory=dict)
-    """None where no new position has all that a turn may tell of."""
+    """None if no new position covers everything that a turn may mention."""
 
 
 def read_revised(session: Session, key: int) -> RevisedBook:
-    """Return what decides where the positions in a document go when a revision becomes visible."""
+    """Return the data that decides how positions move when a revision becomes active."""
     rows = session.all(
         """SELECT DISTINCT old.key, p.sid FROM revisions new
            JOIN positions p ON p.document = new.document
@@ -507,9 +493,11 @@ def read_revised(session: Session, key: int) -> RevisedBook:
 
 
 def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> None:
-    """Move every position in a document to the revision that is about to be seen, and the turns
-    about it. `moves` was computed before the transaction, which it would hold up; a position set
-    since is computed here, and a turn asked since."""
+    """Move all positions and turns of a document to the revision that becomes active.
+
+    `moves` was computed before the transaction; it is computed again if positions or turns were
+    added since.
+    """
     rows = session.all(
         """SELECT e.name, d.number, p.updated_at, p.checksum, old.number, new.number, p.reader,
              p.document, old.key, p.sid
@@ -528,7 +516,7 @@ def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> 
     for name, book, updated_at, recorded, before, number, reader, document, old, sid in rows:
         ref = RevisionRef(book, before)
         if recorded != position_checksum(world, name, ref, sid, updated_at):
-            # A damaged position stays one, until it is set again.
+            # A damaged position stays damaged until it is set again.
             continue
         moved = moves.positions[old, sid]
         ref = RevisionRef(book, number)
@@ -544,7 +532,7 @@ def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> 
 
 
 def _read_sentences(session: Session, revision: int) -> list[str] | None:
-    """Return the sentences of a revision; None if one is missing or does not match its hash."""
+    """Return the sentences of a revision; None if any is missing or damaged."""
     data = session.value("SELECT BYTES(text) FROM texts WHERE revision = :key", key=revision)
     whole = (data or b"").decode(errors="replace")
     rows = session.all(
@@ -560,8 +548,10 @@ def _read_sentences(session: Session, revision: int) -> list[str] | None:
 
 
 def _read_part(session: Session, revision: int | None, start: int, end: int) -> bytes | None:
-    """Return a part of a revision's text; None when there is no such text. Only that part is sent,
-    unless the bytes are damaged or hold what the engine cannot read."""
+    """Return a part of a revision's text; None if there is no text.
+
+    Only that part is sent, unless the engine cannot decode the bytes.
+    """
     rows = session.all(
         "SELECT PART(text, :start, :length) FROM texts WHERE revision = :revision",
         start=start,
@@ -577,7 +567,7 @@ def _read_part(session: Session, revision: int | None, start: int, end: int) -> 
 def _position(
     scope: Scope, reader: str, cells: RevisionCells, sid: int, *, current: bool
 ) -> Position:
-    own = scope.generation.chunking or read_chunking(cells.chunking, cells.chunking_profile)
+    own = scope.generation.chunking or chunking_from_json(cells.chunking_profile)
     return Position(
         reader=reader,
         document=cells.document,

@@ -23,10 +23,10 @@ from truespan.types.token import KEPT_SECONDS, Claim, TokenRecord
 from truespan.types.vectors import Vector
 
 _CACHE_SECONDS = 48 * 3600
-"""Twice the longest use of a cached query: older ones are removed when a new one is written."""
+"""Age after which cached queries are removed: twice the maximum time of use."""
 _RATE_WINDOW_SECONDS = 60
 _HTTP = "truespan.http"
-"""Stands for the callers of the HTTP server where others have the name of a provider."""
+"""Provider name of the callers of the HTTP server."""
 _DAY = 24 * 3600.0
 _USAGE = """
     SELECT id, created_at, mode, milliseconds, primary_model, fallback_model, evidence,
@@ -39,20 +39,21 @@ _TOKENS = """
     FROM tokens t LEFT JOIN token_worlds w ON w.token = t.key
     LEFT JOIN directory d ON d.world_id = w.world_id
 """
-"""Gives a row for each world of a token, and one for a token without worlds."""
+"""Selects a row for each world of a token, and one for a token without worlds."""
 
 
 class Records(Part):
-    """The part of the store that holds small records: calibrations, cached queries, idempotency
-    keys, the limits of providers, the usage log, and access tokens."""
+    """Calibrations, cached queries, idempotency keys, rate limits, usage log and access tokens."""
 
     def __init__(self) -> None:
         super().__init__()
         self._calibrations = StateCache[tuple[Calibration | None]](64)
 
     def kept_calibration(self, scope: Scope, world: World | None = None) -> Calibration | None:
-        """Return the calibration of the scope's profile; None without one. If the state of the
-        world is given, it is read once for that state."""
+        """Return the calibration of the scope's profile; None without one.
+
+        With `world`, it is cached for that state of the world.
+        """
         if world is None:
             return self._read_calibration(scope)[0]
         return self._calibrations.get(scope, world, self._read_calibration)[0]
@@ -68,7 +69,7 @@ class Records(Part):
         *cells, recorded = found
         if recorded != checksum("calibrations", scope.world, scope.profile.id, *cells):
             raise StoreDamaged(
-                "The calibration kept for this world is damaged.",
+                "The calibration of this world is damaged.",
                 advice="Measure it again with 'truespan calibrate --keep'.",
             )
         return (msgspec.json.decode(cells[0], type=Calibration),)
@@ -86,7 +87,7 @@ class Records(Part):
                 kept_at=cells[1],
                 checksum=checksum("calibrations", scope.world, profile, *cells),
             )
-            # Answers depend on it, so that a request that is running must look again.
+            # Running requests must notice the change, because answers depend on it.
             session.touch_world()
 
     @retry_on_conflict
@@ -102,8 +103,10 @@ class Records(Part):
         return removed > 0
 
     def cached_query(self, scope: Scope, key: str, *, now: float, ttl: float) -> Vector | None:
-        """Return a vector that is strictly younger than `ttl`. An entry dated in the future counts
-        as expired: the clock was wrong then or is wrong now."""
+        """Return the vector of a query if it is younger than `ttl`; None otherwise.
+
+        An entry dated in the future counts as expired: the clock was wrong then or is wrong now.
+        """
         found = self._db.at(scope).one(
             """SELECT vector, created_at, checksum FROM query_cache
                WHERE world_id = :world AND key = :key""",
@@ -112,14 +115,17 @@ class Records(Part):
         if found is None or not 0 <= now - found[1] < ttl:
             return None
         *cells, recorded = found
-        # A damaged one counts as none: the query is embedded again.
+        # If it is damaged, the query is embedded again.
         intact = recorded == checksum("query_cache", scope.world, key, *cells)
         return Vector(found[0]) if intact else None
 
     @retry_on_conflict
     def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
-        """Cache the vectors of queries, except those from before an erasure, and remove those that
-        are too old. Raises `StoreBusy`: another writer is at work; nothing waits for a cache."""
+        """Cache the vectors of queries, except from before an erasure, and remove old entries.
+
+        Raises:
+            StoreBusy: another writer holds the lock; a cache is not worth waiting for.
+        """
         with self._db.write(scope, lock=False, wait=0.0, now=now) as session:
             erased = session.value(
                 "SELECT created_at FROM query_cache WHERE world_id = :world AND key = :key",
@@ -135,7 +141,7 @@ class Records(Part):
                 ],
                 key=("key",),
             )
-            # In every world of a file, also in idle ones; row security keeps to this world.
+            # On SQLite in every world, also in idle ones; row security limits it to this world.
             session.execute(
                 "DELETE FROM query_cache WHERE created_at < :oldest OR created_at > :now",
                 oldest=now - _CACHE_SECONDS,
@@ -143,11 +149,13 @@ class Records(Part):
 
     @retry_on_conflict
     def claim_key(self, digest: bytes, fingerprint: bytes, process: str) -> Claim | None:
-        """Claim a key for a request of a process; return the claim of another, if there is one. Of
-        two that claim it at the same time, one waits here and then finds the other's claim."""
+        """Claim a key for a request of a process; return the existing claim, if there is one.
+
+        Of two concurrent callers, one waits and then finds the claim of the other.
+        """
         now = self._clock.now()
         with self._db.write_shared() as session:
-            # Entries that a wrong clock dated far ahead would otherwise stay for as long.
+            # Entries that a wrong clock dated far ahead are removed as well.
             session.execute(
                 "DELETE FROM replays WHERE created_at NOT BETWEEN :oldest AND :latest",
                 oldest=now - KEPT_SECONDS,
@@ -167,7 +175,7 @@ class Records(Part):
                 "SELECT fingerprint, process, reply FROM replays WHERE digest = :digest",
                 digest=digest,
             )
-        # It may have been released between the two statements; then the next attempt may get it.
+        # If the claim was released between the two statements, try again.
         return Claim(*found) if found else self.claim_key(digest, fingerprint, process)
 
     def take_over_key(self, digest: bytes, gone: str, process: str) -> bool:
@@ -200,7 +208,7 @@ class Records(Part):
         )
 
     def probes(self, scope: Scope) -> dict[str, Vector]:
-        """Return the vectors of known texts that were stored for the generation."""
+        """Return the vectors of fixed texts of the generation."""
         number = scope.generation.number
         rows = self._db.at(scope).all(
             """SELECT probe, vector, checksum FROM probes
@@ -227,7 +235,7 @@ class Records(Part):
             )
 
     def cooling_until(self, provider: str, key: str) -> float:
-        """Return the time until which a key is not to be used; 0 for one that can be used."""
+        """Return the time until which a key has to wait; 0 if it can be used."""
         until = self._db.shared.value(
             "SELECT until FROM cooldowns WHERE provider = :provider AND key = :key",
             provider=provider,
@@ -243,15 +251,17 @@ class Records(Part):
 
     @retry_on_conflict
     def reserve(self, provider: str, per_minute: int) -> float:
-        """Reserve the moment of the next request and return the seconds until then. Only a store on
-        a server has the table: its processes share one limit, by its clock."""
+        """Reserve the time of the next request to a provider, and return the seconds until then.
+
+        Only a store on a server has the table: its processes share one limit, by its clock.
+        """
         with self._db.write_shared() as session:
-            # One reservation at a time, so that no minute has more than it may.
+            # One reservation at a time, so that no minute has too many requests.
             session.lock_name("truespan.paces", provider)
             now: float = session.value(
                 "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
             )
-            # Requests that began before this window limit nothing any more.
+            # Requests before this window do not count any more.
             session.execute(
                 "DELETE FROM paces WHERE provider = :provider AND begins_at < :oldest",
                 provider=provider,
@@ -269,11 +279,11 @@ class Records(Part):
 
     @retry_on_conflict
     def count_request(self, caller: str, per_minute: int) -> float:
-        """Count a request of a caller; return 0, or the seconds until the caller may send one.
+        """Count a request of a caller; return 0, or the seconds until a request is allowed.
 
-        All processes on one store share the limit. It allows its full number at once, and then one
-        more whenever a minute divided by that number has passed. One moment is stored for each
-        caller: when all requests so far would have been sent at that pace.
+        All processes on one store share the limit. It allows a burst of `per_minute` requests, then
+        one request per interval. The stored time of a caller is when all requests so far would have
+        been sent at that rate.
         """
         interval = _RATE_WINDOW_SECONDS / per_minute
         with self._db.write_shared() as session:
@@ -292,15 +302,20 @@ class Records(Part):
             session.insert_many("cooldowns", (*where, "until"), [(_HTTP, caller, paced)], key=where)
             return 0.0
 
-    # The usage log: what was asked and how it was decided, without any text of documents.
+    # The usage log: requests and decisions, without any text of documents.
 
     @retry_on_conflict
     def record_usage(
         self, authority: Authority, world: WorldId, usage: Usage, *, days: int, most: int
     ) -> str:
-        """Log one answered request and return its id. In the same commit, records that are older
-        than `days` are removed, and those of the world beyond the `most` latest ones. Raises
-        `StoreBusy`: other writers did not let it in soon."""
+        """Log one answered request and return its id.
+
+        The same commit removes records older than `days`, and all but the latest `most` records of
+        the world.
+
+        Raises:
+            StoreBusy: other writers held the lock for too long.
+        """
         if not authority.sees(world):
             raise WorldNotFound(world)
         now, record = self._clock.now(), uuid4().hex[:12]
@@ -316,7 +331,7 @@ class Records(Part):
                 evidence=msgspec.json.encode(usage.evidence).decode(),
                 decision_explain=msgspec.json.encode(usage.decision_explain).decode(),
             )
-            # In every world of a file, also in idle ones; row security keeps to this world.
+            # On SQLite in every world, also in idle ones; row security limits it to this world.
             session.execute(
                 "DELETE FROM usage WHERE created_at < :oldest", oldest=now - days * _DAY
             )
@@ -327,15 +342,18 @@ class Records(Part):
         return record
 
     def usage(self, authority: Authority, world: WorldId, *, limit: int) -> list[UsageRecord]:
-        """Return the latest records of a world, the newest first."""
+        """Return the latest records of a world, newest first."""
         if not authority.sees(world):
             raise WorldNotFound(world)
         rows = self._db.at(world).all(f"{_USAGE} ORDER BY key DESC LIMIT :limit", limit=limit)
         return [_read_usage(row, damaged=True) for row in rows]
 
     def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
-        """Return one record of a world. Raises `RecordNotFound`: it does not exist, or no
-        longer."""
+        """Return one record of a world.
+
+        Raises:
+            RecordNotFound: it does not exist, or was removed.
+        """
         row = self._db.at(world).one(f"{_USAGE} AND id = :id", id=reference)
         if row is None or not authority.sees(world):
             raise RecordNotFound(reference)
@@ -344,15 +362,18 @@ class Records(Part):
         except (ValueError, RecursionError):
             raise StoreDamaged(
                 f"The record {reference!r} of the usage log is damaged.",
-                advice="Nothing but this record depends on it.",
+                advice="No other data depends on it.",
             ) from None
 
     # Access tokens. Only the owner of the library may list them, or change them.
 
     @retry_on_conflict
     def create_token(self, authority: Authority, record: TokenRecord, digest: bytes) -> None:
-        """Add a token. Raises `WorldNotFound`: one of its worlds does not exist; then nothing is
-        added."""
+        """Add a token.
+
+        Raises:
+            WorldNotFound: one of its worlds does not exist; nothing is added.
+        """
         _require_owner(authority)
         worlds = [] if isinstance(record.worlds, Unlimited) else sorted(record.worlds)
         world = ""
@@ -390,7 +411,7 @@ class Records(Part):
         return [record for record, _ in found]
 
     def revoke_token(self, authority: Authority, token: str, *, now: float) -> bool:
-        """Make a token invalid from now on; False if there is none. The first time stays."""
+        """Revoke a token; False if there is none. The time of the first revocation is kept."""
         _require_owner(authority)
         found = self._db.shared.execute(
             "UPDATE tokens SET revoked_at = coalesce(revoked_at, :now) WHERE id = :token",
@@ -400,15 +421,20 @@ class Records(Part):
         return found > 0
 
     def find_token(self, token: str) -> tuple[TokenRecord, bytes] | None:
-        """Return a token with the digest of its secret. It is read anew each time, so that a token
-        that another process revoked is seen as revoked."""
+        """Return a token with the digest of its secret; None if there is none.
+
+        It is not cached, so that a revocation by another process is noticed.
+        """
         found = _read_tokens(self._db.shared.all(f"{_TOKENS} WHERE t.id = :token", token=token))
         return found[0] if found else None
 
 
 def _read_usage(row: Row, *, damaged: bool = False) -> UsageRecord:
-    """Return a row as a record; a ValueError or RecursionError says that it is damaged. With
-    `damaged`, what can be read of such a record, so that the rest is listed."""
+    """Return a row as a record; with `damaged`, a damaged record without its details.
+
+    Raises:
+        ValueError, RecursionError: the record is damaged.
+    """
     record, created_at, mode, milliseconds, primary, fallback, evidence, explained = row
     try:
         found = AnswerMode(mode)
@@ -437,12 +463,16 @@ def _require_owner(authority: Authority) -> None:
 
 
 def _names_text(names: frozenset[Any] | Unlimited) -> str:
-    """Return names as the text that is stored; another column says that there is no limit."""
+    """Return names as JSON; another column says if there is no limit."""
     return msgspec.json.encode([] if isinstance(names, Unlimited) else sorted(names)).decode()
 
 
 def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
-    """Return tokens with their digests; a damaged one is an error, and gives no rights."""
+    """Return tokens with their digests.
+
+    Raises:
+        StoreDamaged: a token is damaged, so that it grants no rights.
+    """
     worlds: dict[Row, list[WorldId]] = {}
     for *own, world in rows:
         worlds.setdefault(tuple(own), []).extend([WorldId(world)] if world else [])

@@ -1,4 +1,4 @@
-"""Revisions: written with all their rows, chunked for another generation, and their metadata."""
+"""Revisions: writing all their rows, chunks for another generation, and derived metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from truespan.store.tables.rows import (
     figure_mark,
     figure_text,
     has_generation,
-    read_chunking,
     read_layout,
     read_outline,
     revision_key,
@@ -49,7 +48,7 @@ from truespan.types.document import (
     StoredText,
 )
 from truespan.types.ids import ChunkId, chunk_id, hash_bytes, hash_text
-from truespan.types.profile import chunking_to_json
+from truespan.types.profile import chunking_from_json, chunking_to_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import Place, Properties, Sentence, Validators, name_places
 
@@ -58,19 +57,18 @@ _COPIED: Final = (
     *("declared_title", "stated_title", "source_hash", "recipe", "source_url", "metadata"),
     *("origin", "shown_path"),
 )
-"""Columns of a revision that have the value of the field of the same name of a draft."""
+"""Columns of a revision with the value of the draft's field of the same name."""
 
 
 _DERIVED: Final = 2
-"""Where the derived metadata begin in `DETAILS`."""
+"""Index of the derived metadata in `DETAILS`."""
 
 
 class Revisions(Part):
-    """The part of the store that gives a generation its own chunks of existing revisions, and that
-    holds what was learnt about documents."""
+    """Chunks of existing revisions for another generation, and derived metadata."""
 
     def missing_chunks(self, scope: Scope) -> list[RevisionRef]:
-        """Return revisions, staged or active, that the generation has no chunks of."""
+        """Return the staged and active revisions without chunks in the generation."""
         statement: LiteralString = """SELECT d.number, r.number FROM documents d
             JOIN revisions r ON r.document = d.key AND r.state IN ('active', 'staged')
             WHERE d.world_id = :world AND d.deleted_at IS NULL
@@ -84,18 +82,17 @@ class Revisions(Part):
         return [RevisionRef(*row) for row in rows]
 
     def stored_text(self, scope: Scope, revision: RevisionRef) -> StoredText | None:
-        """Return all that chunks are made of; None when the revision is gone."""
+        """Return the text of a revision and everything else that chunking needs; None if gone."""
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             row = session.one(
-                """SELECT BYTES(t.text), r.text_hash, r.chunking, r.chunking_profile, r.parts,
-                     r.language
+                """SELECT BYTES(t.text), r.text_hash, r.chunking_profile, r.parts, r.language
                    FROM revisions r JOIN texts t ON t.revision = r.key WHERE r.key = :key""",
                 key=key,
             )
             if key is None or row is None:
                 return None
-            data, recorded, name, profile, parts, language = row
+            data, recorded, profile, parts, language = row
             structure = Structure.read(session, key)
             if (
                 hash_bytes(data) != recorded
@@ -122,7 +119,7 @@ class Revisions(Part):
             places=layout.places,
             pages=layout.pages,
             sentences=tuple(Sentence(*row) for row in sentences),
-            chunking=read_chunking(name, profile),
+            chunking=chunking_from_json(profile),
             figures=tuple(_read_figure(row) for row in figures),
         )
 
@@ -134,8 +131,11 @@ class Revisions(Part):
         chunks: Sequence[NewChunk],
         words: CountedWords | None = None,
     ) -> bool:
-        """Give the scope's generation its chunks of a revision, with their counted words, unless it
-        has them."""
+        """Write the chunks of a revision in the scope's generation, unless they exist.
+
+        Returns:
+            False if the revision or the generation is gone.
+        """
         with self._db.write(scope) as session:
             key = session.value(
                 """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
@@ -157,7 +157,7 @@ class Revisions(Part):
         return True
 
     def missing_metadata(self, scope: Scope) -> list[RevisionRef]:
-        """Return the revisions that readers see whose metadata were not derived yet."""
+        """Return the active revisions without derived metadata."""
         rows = self._db.at(scope).all(
             # CROSS makes SQLite start with the few revisions, which have an index of their own.
             """SELECT d.number, r.number FROM revisions r CROSS JOIN documents d
@@ -167,7 +167,7 @@ class Revisions(Part):
         return [RevisionRef(*row) for row in rows]
 
     def derivable(self, scope: Scope, revision: RevisionRef) -> Derivable | None:
-        """Return what metadata are derived from; None when the revision is gone."""
+        """Return the input for deriving metadata; None if the revision is gone."""
         with self._db.read(scope) as session:
             key = revision_key(session, revision)
             found = session.one(
@@ -221,7 +221,7 @@ class Revisions(Part):
             session.execute_many(f"{change} WHERE key = :key", damaged)
 
     def derived(self, scope: Scope, document: int) -> str | None:
-        """Return the metadata derived from the revision that readers see; None until they are."""
+        """Return the derived metadata of the active revision; None until they are derived."""
         row = self._db.at(scope, document=document).one(
             f"""SELECT r.number, r.details_checksum, {DETAILS} FROM revisions r
                 JOIN documents d ON d.key = r.document
@@ -235,7 +235,7 @@ class Revisions(Part):
         return details[2]
 
     def validators(self, scope: Scope, document: int) -> Validators | None:
-        """Return what the server said of the version of a page that readers see, if anything."""
+        """Return the HTTP validators of the active revision of a web page, if any."""
         row = self._db.at(scope, document=document).one(
             """SELECT r.properties FROM revisions r JOIN documents d ON d.key = r.document
                WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
@@ -244,7 +244,7 @@ class Revisions(Part):
         return msgspec.convert(stored, Validators) if stored else None
 
     def audit(self, scope: Scope, document: int) -> list[AuditEntry]:
-        """Return what the sanitiser counted in the revision that readers see."""
+        """Return the findings of the sanitizer in the active revision."""
         with self._db.read(scope) as session:
             found = active_revision(session, document)
             if found is None:
@@ -264,8 +264,11 @@ class Revisions(Part):
 def write_revisions(
     session: Session, scope: Scope, drafts: Sequence[Draft], now: float
 ) -> dict[RevisionRef, list[ChunkId]]:
-    """Write staged revisions with all their rows, each in place of one that was staged before;
-    return each with the ids of its chunks, in the order of the drafts."""
+    """Write staged revisions with all their rows, in place of previously staged ones.
+
+    Returns:
+        The ids of the chunks of each revision, in the order of the drafts.
+    """
     staged = [_write_revision(session, scope, draft, now) for draft in drafts]
     session.insert_many(
         "texts",
@@ -293,11 +296,11 @@ def write_revisions(
 def pending_chunks(
     ref: RevisionRef, draft: Draft, ids: Sequence[ChunkId]
 ) -> Iterator[PendingChunk]:
-    """Give the chunks of a staged draft as they are read from the store, but without vectors."""
+    """Yield the pending chunks of a staged draft, without vectors."""
     text, title, none = draft.canonical, draft.title, Place(None, None)
     starts = {sid: start for sid, start, *_ in draft.sentences} if text.places else {}
     for chunk, own in zip(draft.chunks, ids, strict=True):
-        # A figure stands in one place, which its chunk has.
+        # A figure has one place, which is that of its chunk.
         if chunk.kind is ChunkKind.FIGURE:
             places = [Place(chunk.chapter, chunk.section)]
         elif text.places:
@@ -387,7 +390,7 @@ def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) ->
 
 
 def _properties_text(draft: Draft) -> str:
-    """Return what a source says of itself; for a page, also what its server says."""
+    """Return the properties that a source states, and the HTTP validators of a web page."""
     fields = to_builtins(draft.properties)
     if draft.validators is not None:
         fields["validators"] = to_builtins(draft.validators)
@@ -395,7 +398,7 @@ def _properties_text(draft: Draft) -> str:
 
 
 def structure_of(draft: Draft) -> Structure:
-    """Return the rows that describe the text of a draft."""
+    """Return the structure of a draft as rows."""
     canonical = draft.canonical
     return Structure(
         places=[
@@ -425,7 +428,7 @@ def structure_of(draft: Draft) -> Structure:
 def insert_structures(
     session: Session, written: Sequence[tuple[int, Structure, StructureChecksums]]
 ) -> None:
-    """Write what describes the texts of revisions, given by their keys."""
+    """Write the structures of revisions, given by key."""
     session.insert_many(
         "places",
         ("revision", "start", "chapter", "section", "checksum"),
@@ -471,8 +474,7 @@ def insert_structures(
 def insert_chunks(
     session: Session, scope: Scope, written: Sequence[tuple[RevisionRef, int, Sequence[NewChunk]]]
 ) -> list[list[ChunkId]]:
-    """Write the chunks that the scope's generation has of revisions, all of them pending; return
-    the ids of each."""
+    """Write pending chunks of revisions in the scope's generation; return the ids of each."""
     generation = scope.generation.number
     where = ("revision", "generation", "position")
     chunks: list[Row] = []
@@ -518,14 +520,14 @@ def insert_chunks(
 
 
 def chunk_checksums(scope: Scope, chunks: Sequence[NewChunk], ref: RevisionRef) -> list[bytes]:
-    """Return the checksums that chunks have once they are written."""
+    """Return the checksums of chunks that are not written yet."""
     generation = scope.generation.number
     cells = (_chunk_cells(scope, chunk, ref) for chunk in chunks)
     return [chunk_checksum(scope.world, generation, ref, row) for row in cells]
 
 
 def _chunk_cells(scope: Scope, chunk: NewChunk, ref: RevisionRef) -> tuple[Any, ...]:
-    """Return what the rows of a chunk hold, in the order of `CHUNK_CELLS`."""
+    """Return the cells of a chunk, in the order of `CHUNK_CELLS`."""
     generation = scope.generation.number
     return (
         chunk.index,

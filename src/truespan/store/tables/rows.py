@@ -1,4 +1,4 @@
-"""What several parts share: finding a revision, counting its chunks, and records as rows."""
+"""Queries and conversions that several parts of the store share."""
 
 from __future__ import annotations
 
@@ -24,28 +24,24 @@ from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId, hash_bytes
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import (
-    STANDARD_CHUNKING,
-    ChunkingProfile,
     Distance,
     EmbeddingProfile,
     chunking_from_json,
 )
 from truespan.types.reading import StoredSentence
 from truespan.types.scope import Generation
-from truespan.types.source import short_path
 from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
-_LONGEST: Final = 2**31 - 1
+_MAX_OFFSET: Final = 2**31 - 1
 
 REVISION: Final = """(
     SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
     WHERE d.world_id = :world AND d.number = :document AND r.number = :revision)"""
-"""The key of a revision, by the numbers that it is known by; as a value of `:document` and
-`:revision`."""
+"""Key of the revision with the numbers `:document` and `:revision`."""
 
 TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
     WHERE r.key = t.revision AND d.key = r.document AND d.world_id = :world"""
-"""The tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
+"""Tails of the world. CROSS keeps SQLite from starting with all documents of the world."""
 
 IS_NAMED: Final = """g.number IS NOT DISTINCT FROM w.generation OR EXISTS
     (SELECT 1 FROM aliases a WHERE a.world_id = w.world_id AND a.generation = g.number)"""
@@ -58,7 +54,7 @@ def numbers_of(ref: RevisionRef) -> dict[str, int]:
 
 
 def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None) -> int | None:
-    """Return the key that a revision's rows carry; None when it is gone or in another state."""
+    """Return the key of a revision; None if it is gone or in another state."""
     return session.value(
         """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
            WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
@@ -69,7 +65,7 @@ def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None
 
 
 def has_text(session: Session, key: int) -> bool:
-    """Say whether the text of a revision has its recorded hash."""
+    """Return whether the text of a revision has its recorded hash."""
     row = session.one(
         """SELECT BYTES(t.text), r.text_hash FROM revisions r JOIN texts t ON t.revision = r.key
            WHERE r.key = :key""",
@@ -79,7 +75,7 @@ def has_text(session: Session, key: int) -> bool:
 
 
 def has_generation(session: Session) -> bool:
-    """Say whether the scope's generation exists and is not being removed."""
+    """Return whether the scope's generation exists and is not being removed."""
     found = session.one(
         """SELECT 1 FROM generations
            WHERE world_id = :world AND number = :generation AND removed_at IS NULL"""
@@ -88,8 +84,10 @@ def has_generation(session: Session) -> bool:
 
 
 def tally_each(session: Session, changed: Iterable[Row]) -> None:
-    """Count the states again of each revision and generation that occurs among changed rows, in
-    the transaction that changed them."""
+    """Count states again, in the transaction that changed them.
+
+    The rows begin with the revision and the generation of a changed state.
+    """
     by_generation: dict[int, set[int]] = {}
     for revision, generation, *_ in changed:
         by_generation.setdefault(generation, set()).add(revision)
@@ -114,7 +112,7 @@ def tally_each(session: Session, changed: Iterable[Row]) -> None:
 
 
 class Layout(NamedTuple):
-    """Where the chapters, sections and pages of a text begin."""
+    """Starts of the chapters, sections and pages of a text."""
 
     starts: tuple[int, ...]
     places: tuple[Place, ...]
@@ -127,8 +125,10 @@ _LAYOUT: Final[tuple[tuple[LiteralString, LiteralString], ...]] = (
 )
 
 
-def read_layout(session: Session, key: int | None, start: int = 0, end: int = _LONGEST) -> Layout:
-    """Return the places and pages that the text of a revision from `start` to `end` lies in."""
+def read_layout(
+    session: Session, key: int | None, start: int = 0, end: int = _MAX_OFFSET
+) -> Layout:
+    """Return the places and pages of the text of a revision from `start` to `end`."""
     places, pages = (
         session.all(
             f"""SELECT start, {columns} FROM {table}
@@ -148,7 +148,7 @@ def read_layout(session: Session, key: int | None, start: int = 0, end: int = _L
 
 
 def read_layouts(statements: Statements, keys: Iterable[int]) -> dict[int, CanonicalText]:
-    """Return where the chapters and sections of revisions begin, not yet believed, and no text."""
+    """Return the chapters and sections of revisions, unverified and without text."""
     layouts = dict.fromkeys(keys, CanonicalText(""))
     rows = statements.all(
         """SELECT revision, start, chapter, section FROM places
@@ -171,27 +171,26 @@ _SENTENCE: Final = """
         ORDER BY p.start DESC LIMIT 1),
       (SELECT CAST(p.page AS TEXT) || ' ' || p.unit FROM pages p
         WHERE p.revision = e.revision AND p.start <= e.start ORDER BY p.start DESC LIMIT 1)"""
-_SENTENCES: Final = f"SELECT {_SENTENCE} FROM sentences e"
+_SENTENCES_OF_CHUNKS: Final = f"""
+    WITH s AS MATERIALIZED (
+      SELECT chunk_id, revision, first_sid, last_sid FROM states
+      WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
+        AND generation + 0 = :generation
+    )
+    SELECT s.chunk_id, s.first_sid, s.last_sid, d.number, r.number, {_SENTENCE}
+    FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+    JOIN sentences e ON e.revision = s.revision AND e.sid BETWEEN s.first_sid AND s.last_sid"""
 
 
 def read_sentences_of(
     statements: Statements, world: WorldId, ids: Sequence[str]
 ) -> dict[str, tuple[PlacedSentence, ...]]:
-    """Return the sentences that chunks have at least a part of, by the ids of the chunks.
+    """Return the sentences of chunks, by the ids of the chunks, including partial sentences.
 
-    A chunk of which a sentence is missing or does not match its checksum is left out.
+    A chunk with a missing or damaged sentence is left out.
     """
     rows = statements.all(
-        f"""WITH s AS MATERIALIZED (
-              SELECT chunk_id, revision, first_sid, last_sid FROM states
-              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
-                AND generation + 0 = :generation
-            )
-            SELECT s.chunk_id, s.first_sid, s.last_sid, d.number, r.number, {_SENTENCE}
-            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
-            JOIN sentences e ON e.revision = s.revision
-              AND e.sid BETWEEN s.first_sid AND s.last_sid
-            ORDER BY s.chunk_id, e.sid""",
+        f"{_SENTENCES_OF_CHUNKS} ORDER BY s.chunk_id, e.sid",
         ids=[*ids],
     )
     found: dict[str, tuple[PlacedSentence, ...]] = {}
@@ -222,23 +221,16 @@ def read_chosen_sentences(
 ) -> dict[tuple[str, int], PlacedSentence]:
     """Return single sentences of chunks, by the id of the chunk and the number of the sentence.
 
-    Raises StoreDamaged if one does not match its checksum.
+    Raises:
+        StoreDamaged: a sentence does not match its checksum.
     """
     rows = statements.all(
-        f"""WITH s AS MATERIALIZED (
-              SELECT chunk_id, revision, first_sid, last_sid FROM states
-              WHERE chunk_id IN LIST(:ids) AND UNINDEXED(world_id) = :world
-                AND generation + 0 = :generation
-            )
-            SELECT s.chunk_id, d.number, r.number, {_SENTENCE}
-            FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
-            JOIN sentences e ON e.revision = s.revision
-              AND e.sid BETWEEN s.first_sid AND s.last_sid AND e.sid + 0 IN LIST(:sids)""",
+        f"{_SENTENCES_OF_CHUNKS} AND e.sid + 0 IN LIST(:sids)",
         ids=[*{chunk for chunk, _ in chosen}],
         sids=[*{sid for _, sid in chosen}],
     )
     found: dict[tuple[str, int], PlacedSentence] = {}
-    for chunk, document, revision, *row in rows:
+    for chunk, _, _, document, revision, *row in rows:
         if (chunk, row[0]) in chosen:
             ref = RevisionRef(document, revision)
             [found[chunk, row[0]]] = _verify_sentences(world, ref, [row])
@@ -248,10 +240,10 @@ def read_chosen_sentences(
 def read_sentences(
     statements: Statements, world: WorldId, ref: RevisionRef, first: int, last: int
 ) -> list[StoredSentence]:
-    """Return sentences of a revision, each checked with the chapter, section and page it is in."""
+    """Return sentences of a revision, verified together with chapter, section and page."""
     rows = statements.all(
-        f"""{_SENTENCES} WHERE e.revision = {REVISION} AND e.sid BETWEEN :first AND :last
-            ORDER BY e.sid""",
+        f"""SELECT {_SENTENCE} FROM sentences e
+            WHERE e.revision = {REVISION} AND e.sid BETWEEN :first AND :last ORDER BY e.sid""",
         **numbers_of(ref),
         first=first,
         last=last,
@@ -262,66 +254,44 @@ def read_sentences(
 def _verify_sentences(
     world: WorldId, ref: RevisionRef, rows: Iterable[Sequence[Any]]
 ) -> list[StoredSentence]:
-    return [
-        _verify_sentence(
-            *(world, ref, cells, recorded, Place(chapter, section)),
-            _read_page_start(cells[1], page),
+    """Return rows of `_SENTENCE` as sentences.
+
+    Raises:
+        StoreDamaged: a sentence does not match its checksum.
+    """
+    sentences: list[StoredSentence] = []
+    for *cells, recorded, chapter, section, page in rows:
+        sid, start, end, tokens, digest = cells
+        place, page_start = Place(chapter, section), _read_page_start(start, page)
+        if recorded != sentence_checksum(world, ref, cells, place, page_start):
+            raise StoreDamaged(
+                f"A sentence of document {ref.document} does not match its checksum.",
+                advice="Run 'truespan doctor'.",
+            )
+        sentences.append(
+            StoredSentence(
+                sid=sid,
+                start=start,
+                end=end,
+                tokens=tokens,
+                place=place,
+                page_start=page_start,
+                digest=digest,
+            )
         )
-        for *cells, recorded, chapter, section, page in rows
-    ]
+    return sentences
 
 
 def _read_page_start(offset: int, stored: str | None) -> PageStart | None:
-    """Return the page that a sentence begins on, given its number and unit in one text."""
+    """Return the page that a sentence begins on, from a text of its number and unit."""
     if stored is None:
         return None
     page, _, unit = stored.partition(" ")
     return PageStart(offset, int(page), unit)
 
 
-def read_page(
-    session: Session, world: WorldId, ref: RevisionRef, first: int, last: int
-) -> list[StoredSentence]:
-    """Return the same for many sentences, for which chapters and pages are read only once."""
-    key = revision_key(session, ref)
-    rows = session.all(
-        """SELECT sid, start, finish, tokens, text_hash, checksum FROM sentences
-           WHERE revision = :key AND sid BETWEEN :first AND :last ORDER BY sid""",
-        key=key,
-        first=first,
-        last=last,
-    )
-    layout = read_layout(session, key, rows[0][1], rows[-1][2]) if rows else Layout((), (), ())
-    text = CanonicalText("", layout.starts, layout.places, pages=layout.pages)
-    return [
-        _verify_sentence(
-            world, ref, cells, recorded, text.place_at(cells[1]), text.page_start(cells[1])
-        )
-        for *cells, recorded in rows
-    ]
-
-
-def _verify_sentence(
-    world: WorldId,
-    ref: RevisionRef,
-    cells: Row | list[Any],
-    recorded: bytes | None,
-    place: Place,
-    page: PageStart | None,
-) -> StoredSentence:
-    if recorded != sentence_checksum(world, ref, cells, place, page):
-        raise StoreDamaged(
-            f"A sentence of document {ref.document} does not match its checksum.",
-            advice="Run 'truespan doctor'.",
-        )
-    sid, start, end, tokens, digest = cells
-    return StoredSentence(
-        sid=sid, start=start, end=end, tokens=tokens, place=place, page_start=page, digest=digest
-    )
-
-
 def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] | None:
-    """Return the key and the number of the revision of a document that readers see."""
+    """Return the key and the number of the active revision of a document."""
     row = session.one(
         """SELECT r.key, r.number FROM revisions r JOIN documents d ON d.key = r.document
            WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
@@ -330,9 +300,11 @@ def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] 
     return (row[0], RevisionRef(document, row[1])) if row else None
 
 
-def read_places(session: Session, key: int | None, end: int = _LONGEST) -> list[Row]:
-    """Return the chapters and sections of a revision that begin before `end`, not yet believed:
-    the first sentence, or 0 without any, the offset, the names, the checksum."""
+def read_places(session: Session, key: int | None, end: int = _MAX_OFFSET) -> list[Row]:
+    """Return the chapters and sections of a revision that begin before `end`, unverified.
+
+    A row has the first sentence (0 without any), the offset, both names, and the checksum.
+    """
     places = session.all(
         """SELECT start, chapter, section, checksum FROM places
            WHERE revision = :key AND start < :end ORDER BY start""",
@@ -341,7 +313,7 @@ def read_places(session: Session, key: int | None, end: int = _LONGEST) -> list[
     )
     if not places:
         return []
-    # All sentences at once: to look for the first one of each place would be quadratic.
+    # All sentences at once: looking up the first one of each place would be quadratic.
     sentences = session.all(
         "SELECT start, sid FROM sentences WHERE revision = :key ORDER BY start", key=key
     )
@@ -354,7 +326,7 @@ def read_places(session: Session, key: int | None, end: int = _LONGEST) -> list[
 def read_outline(
     session: Session, world: WorldId, key: int, ref: RevisionRef
 ) -> list[OutlineEntry]:
-    """Return where the chapters and sections of a revision begin, all of them checked."""
+    """Return all chapters and sections of a revision, verified."""
     entries, last = verify_places(world, ref, read_places(session, key))
     parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
     if part_of(parts, "places") != last:
@@ -362,11 +334,6 @@ def read_outline(
             f"Chapters of document {ref.document} are missing.", advice="Run 'truespan doctor'."
         )
     return entries
-
-
-def read_chunking(name: str, stored: str | None) -> ChunkingProfile:
-    """Return the chunking of a revision; one of an earlier version names a standard profile."""
-    return chunking_from_json(stored) if stored else STANDARD_CHUNKING[name]
 
 
 def figure_text(mark: FigureMark) -> str:
@@ -382,8 +349,7 @@ def tags_of(stored: str) -> tuple[str, ...]:
 
 
 def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabel:
-    """Return the names of a document and revision. Without `intact`, only what is text as it is."""
-    covered = intact and cells.shown_path is not None
+    """Return the labels of a document and revision; tags and metadata only if `intact`."""
     return DocumentLabel(
         number=cells.document,
         doc_id=cells.doc_id,
@@ -394,10 +360,10 @@ def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabe
         tags=tags_of(cells.tags) if intact else (),
         language=cells.language,
         version=cells.version,
-        path=cells.shown_path or short_path(cells.path),
+        path=cells.shown_path,
         source_url=cells.source_url,
         language_declared=bool(cells.language_declared) and not cells.language_stated,
-        metadata=read_metadata(cells.metadata) or None if covered else None,
+        metadata=(read_metadata(cells.metadata) or None) if intact else None,
     )
 
 
@@ -409,24 +375,26 @@ def read_generation(number: int, profile: str, chunking: str | None) -> Generati
 # Shared by threads: caches of texts and frozen profiles.
 @cache
 def _read_profile(stored: str) -> EmbeddingProfile:
-    """Return a profile; its text is read every time, but equal text need not be parsed twice."""
+    """Return the profile in a stored text; equal texts are parsed once."""
     fields = json.loads(stored)
     return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
 
 
 def drop_words(session: Session, key: int, generation: int | None = None) -> int:
-    """Delete the words of a revision, in one generation or in all, and those of the revisions that
-    share their rows: these are counted again when they are next needed. Return how many they
-    are."""
+    """Delete the words of a revision and of its segment, in one generation or in all.
+
+    The words of other revisions of the segment are counted again when needed.
+
+    Returns:
+        The number of other revisions.
+    """
     where = "" if generation is None else " AND generation = :generation"
     values = {} if generation is None else {"generation": generation}
     segments = session.all(
-        f"SELECT segment FROM word_counts WHERE revision = :key AND segment IS NOT NULL{where}",
-        key=key,
-        **values,
+        f"SELECT segment FROM word_counts WHERE revision = :key{where}", key=key, **values
     )
     session.execute(f"DELETE FROM word_counts WHERE revision = :key{where}", key=key, **values)
-    # A segment may be named after it although its own row, if that is damaged, does not say so.
+    # The revision may identify a segment even if its own row, being damaged, does not say so.
     others = 0
     for segment in {key, *(row[0] for row in segments)}:
         session.execute(

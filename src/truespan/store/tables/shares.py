@@ -1,7 +1,7 @@
-"""Shares of jobs: parts of a job that several workers do at once.
+"""Shares of jobs: parts of a job that several workers run at the same time.
 
-Each share is a row of `jobs` that names its job in `parent`. What the shares add up to is part of
-the job's state. When the job is over, they are merged into it.
+Each share is a row of `jobs` whose `parent` is the job. The counts of the shares are part of the
+job's counts. When the job is over, the shares are merged into it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.types.job import Job, JobCounts, JobShare, JobState, Phase, damaged_job
 from truespan.types.scope import Scope
 
-KEPT_LINES = 200
+MAX_LINES = 200
+"""Maximum number of log lines of a job."""
 _ADDED: Final = (
     "documents", "documents_total", "unchanged", "failed", "chunks", "embedded", "reused",
 )  # fmt: skip
-"""The counts of a job to which those of its shares are added."""
+"""Counts of a job that include the counts of its shares."""
 
 SELECT_JOBS: Final = """
     SELECT key, id, kind, state, phase, request, created_at, seen_at, finished_at, process, counts,
@@ -34,7 +35,7 @@ _COLUMNS: Final = (
     "id", "kind", "state", "phase", "request", "created_at", "seen_at", "finished_at", "process",
     "counts", "error", "background", "crashes", "parent",
 )  # fmt: skip
-"""The columns of a job among those of `SELECT_JOBS`."""
+"""Columns of `SELECT_JOBS` that are fields of a `Job`."""
 WITH_SHARES: Final = f"""{SELECT_JOBS}
     WHERE UNINDEXED(world_id) = :world AND (id = :job OR parent = :job) ORDER BY key
 """
@@ -49,14 +50,17 @@ LINES: Final = """
 
 
 class Shares(Part):
-    """The part of the store that knows shares of jobs."""
+    """Shares of jobs."""
 
     @retry_on_conflict
     def spread_job(
         self, scope: Scope, job: str, process: str, *, owner: str, shares: Sequence[JobShare]
     ) -> list[Job]:
-        """Add the shares of a job that a process runs, queued; `owner` has the job from then on.
-        Raises `Interrupted`: the process no longer has the job."""
+        """Add queued shares to a job of a process; `owner` has the job from then on.
+
+        Raises:
+            Interrupted: the process no longer has the job.
+        """
         now = self._clock.now()
         with self._db.write(scope, lock=False, owner=owner, now=now, process=process) as session:
             found = session.one(
@@ -68,7 +72,7 @@ class Shares(Part):
             if found is None:
                 raise Interrupted
             key, kind = found
-            # The shares report again on the sources that an earlier run reported on.
+            # The shares report again on the sources of a previous run.
             session.execute(
                 "DELETE FROM job_documents WHERE job = :key AND state <> 'removed'", key=key
             )
@@ -94,11 +98,11 @@ class Shares(Part):
             return read_jobs(session.all(_SHARES, job=job))
 
     def shares(self, scope: Scope, job: str) -> list[Job]:
-        """Return the shares of a job, in the order in which they are to be started."""
+        """Return the shares of a job, in the order in which to start them."""
         return read_jobs(self._db.at(scope).all(_SHARES, job=job))
 
     def share_after(self, scope: Scope, share: str, places: int) -> str | None:
-        """Return the id of the share so many places after another of the same job."""
+        """Return the id of the share that is `places` after another share of the same job."""
         return self._db.at(scope).value(
             """SELECT s.id FROM jobs s JOIN jobs own ON own.parent = s.parent AND own.key < s.key
                WHERE UNINDEXED(s.world_id) = :world AND UNINDEXED(own.world_id) = :world
@@ -110,9 +114,11 @@ class Shares(Part):
 
     @retry_on_conflict
     def settle_job(self, scope: Scope, job: str, *, owner: str) -> bool:
-        """End a job of which no share is running, if not all of them are to be done. That is, it
-        was asked to stop, or a share failed. Returns whether all shares are done, so that the job
-        only has to be gathered."""
+        """End a job without running shares if it was cancelled or a share failed.
+
+        Returns:
+            Whether all shares are done, so that the job can be gathered.
+        """
         with self._db.write(scope, lock=False, job=job) as session:
             cancel = _lock_owned_job(session, job, owner)
             states = _share_states(session, job)
@@ -132,7 +138,7 @@ class Shares(Part):
 
     @retry_on_conflict
     def gather_job(self, scope: Scope, job: str, process: str, *, owner: str) -> bool:
-        """Run a job whose owner waited for its shares; False unless all of them are done."""
+        """Let a process continue a job after its shares; False unless all of them are done."""
         with self._db.write(scope, lock=False, job=job, process=process) as session:
             cancel = _lock_owned_job(session, job, owner)
             if cancel is None or cancel or set(_share_states(session, job)) != {"done"}:
@@ -146,10 +152,13 @@ class Shares(Part):
 
     @retry_on_conflict
     def claim_documents(self, scope: Scope, job: str, process: str, doc_ids: Sequence[str]) -> bool:
-        """Reserve documents for a job while it runs; False while another job has one of them.
-        Raises `Interrupted`: the process no longer has the job."""
+        """Reserve documents for a job while it runs; False if another job has one of them.
+
+        Raises:
+            Interrupted: the process no longer has the job.
+        """
         with self._db.write(scope, lock=False, job=job, process=process) as session:
-            # One claim at a time in a world, or two would not see each other.
+            # One claim at a time in a world: concurrent ones would not see each other.
             session.lock_name("truespan.claims", scope.world)
             others = session.all(
                 """SELECT claims FROM jobs WHERE world_id = :world AND state = 'running'
@@ -168,8 +177,7 @@ class Shares(Part):
 
 
 def _read_claims(claims: str) -> Sequence[str]:
-    """Return the documents that a running job has; none if that is damaged, because other jobs
-    would wait for as long as it runs."""
+    """Return the documents that a job has reserved; none if damaged, so that no job waits."""
     try:
         return msgspec.json.decode(claims, type=list[str])
     except msgspec.DecodeError:
@@ -184,8 +192,10 @@ def require_key(session: Session, job: str) -> int:
 
 
 def may_start(session: Session, job: str) -> bool:
-    """Return whether nothing keeps a share from starting; always true for a job that is no share.
-    The job of the share stays as it is until the transaction ends."""
+    """Return whether a share may start; always true for a job.
+
+    The parent job is locked until the transaction ends.
+    """
     parent = session.value("SELECT parent FROM jobs WHERE world_id = :world AND id = :job", job=job)
     if parent is None:
         return True
@@ -199,8 +209,7 @@ def may_start(session: Session, job: str) -> bool:
 
 
 def _lock_owned_job(session: Session, job: str, owner: str) -> bool | None:
-    """Lock a job that waits for its shares and return whether it is to stop; None without one. A
-    decision about a job by the state of its shares needs the job's row for itself."""
+    """Lock a job that waits for its shares; return whether it is to stop, None if it is gone."""
     found = session.one(
         """SELECT cancel FROM jobs WHERE world_id = :world AND id = :job AND state = 'running'
              AND process = :owner LOCK_ROWS()""",
@@ -211,7 +220,7 @@ def _lock_owned_job(session: Session, job: str, owner: str) -> bool | None:
 
 
 def _share_states(session: Session, job: str) -> dict[str, str | None]:
-    """Return the states that the shares of a job are in, each with the error of one of them."""
+    """Return the states of the shares of a job, each with the error of one share."""
     rows = session.all(
         """SELECT state, max(error) FROM jobs
            WHERE UNINDEXED(world_id) = :world AND parent = :job GROUP BY state""",
@@ -221,7 +230,7 @@ def _share_states(session: Session, job: str) -> dict[str, str | None]:
 
 
 def merge_shares(session: Session, job: str) -> None:
-    """Add what the shares of a job that is over did to the job itself, and remove them."""
+    """Merge the shares of a job that is over into the job, and remove them."""
     rows = session.all(WITH_SHARES, job=job)
     merged = next((read for read in read_jobs(rows) if read.id == job), None)
     if merged is None or not merged.shares or not merged.state.is_over:
@@ -236,7 +245,7 @@ def merge_shares(session: Session, job: str) -> None:
         crashes=merged.crashes,
         phase=merged.phase.value,
     )
-    # Of a source that several report on, the report of the last share stays.
+    # If several shares report on a source, the last report wins.
     session.execute(
         """DELETE FROM job_documents AS d WHERE d.job IN LIST(:keys) AND EXISTS (
              SELECT 1 FROM job_documents o
@@ -253,14 +262,13 @@ def merge_shares(session: Session, job: str) -> None:
     session.insert_many(
         "job_lines",
         ("job", "number", "at", "level", "line"),
-        [(key, number, *line) for number, line in enumerate(lines[-KEPT_LINES:], 1)],
+        [(key, number, *line) for number, line in enumerate(lines[-MAX_LINES:], 1)],
     )
     session.execute("DELETE FROM jobs WHERE world_id = :world AND parent = :job", job=job)
 
 
 def read_jobs(rows: Iterable[Row]) -> list[Job]:
-    """Return jobs from rows of `SELECT_JOBS`, in their order; those with shares among the rows with
-    the numbers of these added."""
+    """Return jobs from rows of `SELECT_JOBS`, with the counts of the shares among the rows."""
     jobs: list[Job] = []
     shares: dict[str, list[tuple[Job, int, int]]] = {}
     for row in rows:
@@ -283,7 +291,7 @@ def _read_job(row: Row) -> Job:
 
 
 def _read_damaged_job(row: Row) -> Job:
-    """Return a job of which only id, kind and request are believed: it failed, and says why."""
+    """Return a failed job with only the id, kind and request of a damaged row."""
     _, job, kind, _, _, request, *_, parent, _ = row
     return Job(
         id=str(job),
@@ -301,8 +309,7 @@ def _read_damaged_job(row: Row) -> Job:
 
 
 def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
-    """Return a job with the numbers of its shares added to its own. It has got as far as they have
-    read of what they have to read."""
+    """Return a job with the counts of its shares; its progress is their weighted progress."""
     done = job.state is JobState.DONE
     shares = [share for share, _, _ in rows]
     counts = [job.counts, *(share.counts for share in shares)]
@@ -310,7 +317,7 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
     weight = max(sum(weight for *_, weight in rows), 1)
     began = min(share.created_at for share in shares)
     seen = max(share.seen_at for share in shares)
-    # Of those that were seen at the same time, the oldest one.
+    # The most recently seen share, and of several the oldest.
     running = [(-job.seen_at, key, job) for job, key, _ in rows if job.state is JobState.RUNNING]
     latest = min(running)[2] if running else None
     return replace(
@@ -329,7 +336,7 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
 
 
 def _phase(job: Job, shares: Sequence[Job], latest: Job | None) -> Phase:
-    """Return what a job with shares is doing; `latest` is its running share, if there is one."""
+    """Return the phase of a job with shares; `latest` is its latest running share, if any."""
     if job.state is JobState.DONE:
         return job.phase
     if latest is not None:

@@ -1,10 +1,9 @@
-"""Rows of counted words: written, packed and checked.
+"""Rows of counted words: packed, written and verified.
 
-Words are plain rows by term, so that both engines store them alike. The packed bytes are moved
-between stores as they are, so this is the one place that makes them. Revisions that are staged
-together share rows, as a segment that is known by the key of its first revision. Nothing is ever
-added to a segment: if one of its revisions goes, all its rows go, and the words of the others are
-counted again.
+Words are plain rows by term, so that both engines store them alike. Packed bytes are copied between
+stores unchanged, so only this module makes them. Revisions that are staged together share the rows
+of a segment, which is identified by the key of its first revision. A segment never changes: when
+one of its revisions is removed, all its rows are, and the words of the others are counted again.
 """
 
 from __future__ import annotations
@@ -16,13 +15,17 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from truespan.store.engines.session import Row, Session
-from truespan.store.integrity.checksums import checksum, checksums_after
+from truespan.store.integrity.checksums import checksum
 from truespan.types.document import PAIR, CountedWords, RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
 
 SEAL: Final = 8
-"""How many bytes of a checksum follow packed numbers."""
+"""Number of bytes of a checksum that follow packed numbers."""
+
+MEMBER: Final = struct.Struct("<III")
+"""A revision in a row of its segment: its document, its number, and how many of its chunks have the
+term."""
 
 
 def _seal(packed: bytes, *identity: object) -> bytes:
@@ -30,21 +33,14 @@ def _seal(packed: bytes, *identity: object) -> bytes:
     return packed + checksum("packed", *identity, packed)[:SEAL]
 
 
-def seal_postings(scope: Scope, term: str, members: bytes | None, places: bytes) -> bytes:
-    """Return postings as they are stored. Those of a revision alone name no other."""
-    shared = () if members is None else (members,)
-    return _seal(places, "words", scope.world, scope.generation.number, term, *shared)
+def are_intact(scope: Scope, term: str, members: bytes, stored: bytes) -> bool:
+    """Return whether a row of words matches its checksum."""
+    identity = "words", scope.world, scope.generation.number, term, members
+    return stored == _seal(stored[:-SEAL], *identity)
 
 
-MEMBER: Final = struct.Struct("<III")
-"""A revision in a row that several share: the numbers of document and revision, and how many chunks
-of it have the term."""
-
-
-def part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | None:
-    """Return the places of one revision in a row of words; None if it has none there."""
-    if members is None:
-        return stored[:-SEAL]
+def part_of(ref: RevisionRef, members: bytes, stored: bytes) -> bytes | None:
+    """Return the postings of one revision in a row of words; None if it has none there."""
     start = 0
     for document, revision, count in MEMBER.iter_unpack(members):
         end = start + PAIR.size * count
@@ -55,16 +51,13 @@ def part_of(ref: RevisionRef, members: bytes | None, stored: bytes) -> bytes | N
 
 
 def covered_words(scope: Scope, ref: RevisionRef, rows: Sequence[Row]) -> Iterable[object]:
-    """Return what the checksum of a revision's words covers, of the rows under its segment's
-    key."""
-    if all(members is None for _, members, _ in rows):
-        return [(term, stored) for term, _, stored in rows]
+    """Return the words that the checksum of a revision covers, from the rows of its segment."""
     terms: list[str] = []
     counts: list[int] = []
     packed = b""
     for term, members, stored in rows:
-        if stored != seal_postings(scope, term, members, stored[:-SEAL]):
-            # Which revisions it belongs to is unknown.
+        if not are_intact(scope, term, members, stored):
+            # The revisions of the row are unknown.
             return [(term, stored)]
         part = part_of(ref, members, stored)
         if part is not None:
@@ -81,36 +74,35 @@ def words_checksum(
     cells: Sequence[object],
     words: Iterable[object],
 ) -> bytes:
-    # Words that lie under the key of their own revision have no segment, as in earlier versions.
-    covered = cells if cells[-1] is not None else cells[:-2]
-    return checksum("word_counts", world, generation, ref, *covered, *words)
+    """Return the checksum of the words of a revision.
 
-
-def _lengths_identity(
-    scope: Scope, ref: RevisionRef, recipe: str | None, texts: bytes | None, segment: Row
-) -> tuple[object, ...]:
-    own = () if segment == (None, None) else segment
-    return "lengths", scope.world, scope.generation.number, ref, recipe, texts, *own
+    The cells are recipe, digest of the texts, lengths, and the document and number of the revision
+    that identifies the segment.
+    """
+    return checksum("word_counts", world, generation, ref, *cells, *words)
 
 
 class WrittenWords(NamedTuple):
-    """The words of a revision that has a row."""
+    """Words of a revision whose own row is written."""
 
     ref: RevisionRef
     key: int
     words: CountedWords
 
 
-SEGMENT_CHUNKS: Final = 2560
-"""Revisions share rows up to so many chunks: that many are counted again if one of them is purged.
-Rows of even more revisions would not fit in the pages of SQLite, and take twice the space."""
+MAX_SEGMENT_CHUNKS: Final = 2560
+"""Maximum number of chunks of a segment of several revisions.
+
+All of them are counted again when one revision is purged. Larger rows would not fit in the pages of
+SQLite, and take twice the space.
+"""
 
 
 def write_staged_words(session: Session, scope: Scope, written: Sequence[WrittenWords]) -> None:
     """Write the words of new revisions, in segments."""
     segment, chunks = list[WrittenWords](), 0
     for found in written:
-        if segment and chunks + len(found.words.hashes) > SEGMENT_CHUNKS:
+        if segment and chunks + len(found.words.hashes) > MAX_SEGMENT_CHUNKS:
             write_words(session, scope, segment)
             segment, chunks = [], 0
         segment.append(found)
@@ -120,40 +112,30 @@ def write_staged_words(session: Session, scope: Scope, written: Sequence[Written
 
 
 def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords]) -> None:
-    """Write the words of revisions that have none in the scope's generation; several of them share
-    their rows."""
+    """Write the words of revisions that have none in the scope's generation, as one segment."""
     world, generation = scope.world, scope.generation.number
-    first, key = segment[0] if len(segment) > 1 else None, segment[0].key
-    # Shared rows are read once, below; those of a single revision twice.
-    rows: Iterable[tuple[int, str, int, bytes | None, bytes]]
-    # The postings are the same as `seal_postings` makes of each.
-    if first is None:
-        finish = checksums_after("packed", "words", world, generation, more=2)
-        rows = [
-            (generation, term, key, None, packed + finish(term, packed)[:SEAL])
-            for term, packed in segment[0].words.postings()
-        ]
-    else:
-        finish = checksums_after("packed", "words", world, generation, more=3)
-        rows = (
-            (generation, term, key, members, packed + finish(term, members, packed)[:SEAL])
+    first = segment[0]
+    named = first.ref.document, first.ref.revision
+    identity = "words", world, generation
+    session.insert_many(
+        "words",
+        ("generation", "term", "revision", "revisions", "postings"),
+        (
+            (*(generation, term, first.key, members), _seal(packed, *identity, term, members))
             for term, members, packed in _share_rows(segment)
-        )
-    session.insert_many("words", ("generation", "term", "revision", "revisions", "postings"), rows)
+        ),
+    )
     counts: list[Row] = []
-    for ref, own, words in segment:
+    for ref, key, words in segment:
         numbers = array("I", [number for pair in words.lengths.items() for number in pair])
         texts = digest_texts(sorted(words.hashes.items()))
-        named = (None, None) if first is None else (first.ref.document, first.ref.revision)
-        identity = _lengths_identity(scope, ref, words.recipe, texts, named)
-        lengths = _seal(numbers.tobytes(), *identity)
-        covered: Iterable[object] = (list(words.terms), list(words.chunks), words.packed)
-        if first is None:
-            covered = [(term, postings) for _, term, _, _, postings in rows]
+        lengths = _seal(
+            numbers.tobytes(), "lengths", world, generation, ref, words.recipe, texts, *named
+        )
         cells = words.recipe, texts, lengths, *named
-        whole = words_checksum(world, generation, ref, cells, covered)
-        of_segment = None if first is None else key
-        counts.append((own, generation, of_segment, *cells[:3], whole))
+        covered = list(words.terms), list(words.chunks), words.packed
+        own = words_checksum(world, generation, ref, cells, covered)
+        counts.append((key, generation, first.key, words.recipe, texts, lengths, own))
     session.insert_many(
         "word_counts",
         ("revision", "generation", "segment", "recipe", "texts", "lengths", "checksum"),
@@ -162,8 +144,7 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
 
 
 def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Give each term of several revisions, in order, with those that contain it and their packed
-    postings, one revision after another."""
+    """Yield each term of several revisions, in order, with its packed members and postings."""
     import numpy as np
 
     numbers: dict[str, int] = {}
@@ -181,7 +162,7 @@ def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, b
     members = np.column_stack((np.repeat(refs, sizes, axis=0), counts)).astype("<u4")
     pairs = np.frombuffer(b"".join([row.words.packed for row in segment]), f"V{PAIR.size}")
     if len(terms) <= 1 << 16:
-        # Of numbers of 16 bits, a stable order takes a fraction of the time.
+        # A stable sort of 16-bit numbers takes a fraction of the time.
         found = found.astype(np.uint16)
     order = np.argsort(found, kind="stable")
     packed_members = members[order].tobytes()
@@ -195,7 +176,7 @@ def _share_rows(segment: Sequence[WrittenWords]) -> Iterator[tuple[str, bytes, b
 
 
 def digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
-    """Return what tells one list of chunk texts, by index and hash, from another."""
+    """Return the digest of a list of chunk texts, given by index and hash."""
     return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
 
 
@@ -207,10 +188,12 @@ def read_lengths(
     lengths: bytes | None,
     *segment: int | None,
 ) -> tuple[str | None, dict[int, int]]:
-    """Return the recipe of counted words, and the words of each chunk. Damaged counts, and those
-    of an earlier version, count as none."""
+    """Return the recipe of counted words, and the number of words of each chunk.
+
+    Missing and damaged counts are None and empty.
+    """
     packed = (lengths or b"")[:-SEAL]
-    identity = _lengths_identity(scope, ref, recipe, texts, segment)
+    identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts, *segment
     if lengths is None or lengths != _seal(packed, *identity):
         return None, {}
     numbers = array("I", packed)

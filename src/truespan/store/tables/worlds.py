@@ -1,10 +1,10 @@
-"""Worlds and their generations: names, aliases, and what each one holds."""
+"""Worlds and their generations: names, aliases and statistics."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 from unicodedata import normalize
 from uuid import uuid4
 
@@ -28,7 +28,6 @@ from truespan.store.engines.session import (
 )
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.store.integrity.seal import seal_name, seal_world
 from truespan.store.tables.rows import IS_NAMED, TAILS, read_generation
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
@@ -55,22 +54,22 @@ _WITH_DEFAULT: Final = f"{_WHOLE} {_DEFAULT}"
 _WITH_NUMBERED: Final = f"{_WHOLE} {_NUMBERED}"
 
 _MAX_IDS: Final = 10_000
-"""Names whose ids are remembered."""
+"""Maximum number of names whose ids are cached."""
 
 _WORLD_ALIAS: Final = ""
-"""How the default of a world is named among the aliases that were moved."""
+"""Name of the default of a world in `alias_moves`."""
 
 _OF_WORLD: Final = ("states", "repairs", "probes", "words")
 _OF_REVISIONS: Final = ("chunks", "tallies", "tails", "tail_marks", "word_counts")
-"""The tables with rows of a generation: of a world, or of a revision of it."""
+"""Tables with rows of a generation: of its world, or of a revision."""
 
 
 class Worlds(Part):
     _ids_by_name: dict[str, str]
-    """The ids that worlds were last found to have."""
+    """Cached ids of worlds."""
 
     def library_id(self) -> str:
-        """Return the random id of this library; it is created when it is first needed."""
+        """Return the random id of this library; it is created on first use."""
         wanted = "SELECT id FROM identity WHERE name = 'library'"
         found = self._db.shared.value(wanted)
         if found is None:
@@ -86,70 +85,73 @@ class Worlds(Part):
     def create_world(
         self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
     ) -> World:
-        """Make an empty world; it gets its first generation with its first document."""
+        """Create an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
         if not authority.may(Verb.ADMINISTER, world):
             raise WorldNotFound(name)
         try:
             with self._db.write_every_world() as session:
-                session.create_world(world, name, self._clock.now(), defaults)
-                session.enter(world)
-                seal_world(session, world)
+                now = self._clock.now()
+                own = world_checksum(world, name, now, defaults)
+                session.create_world(world, name, now, defaults, own)
         except DuplicateRow as error:
             raise WorldExists(name) from error
         return World(world, name, None, 0, defaults=defaults)
 
     @retry_on_conflict
     def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
-        """Change what the requests of a world do by default. Raises `WorldNotFound`: it does not
-        exist, or not for this authority."""
-        # Gives a checksum to a row that has none, and refuses one that does not match its own.
+        """Change the defaults of a world.
+
+        Raises:
+            WorldNotFound: it does not exist, or not for this authority.
+        """
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
             raise WorldNotFound(world)
         with self._db.write(world, shared=True) as session:
-            session.execute(
-                "UPDATE directory SET defaults = :defaults WHERE world_id = :world",
-                defaults=str(defaults),
+            [(name, created_at)] = session.all(
+                "SELECT name, created_at FROM directory WHERE world_id = :world"
             )
-            seal_name(session, world)
+            session.execute(
+                """UPDATE directory SET defaults = :defaults, checksum = :checksum
+                   WHERE world_id = :world""",
+                defaults=str(defaults),
+                checksum=world_checksum(world, name, created_at, defaults),
+            )
             session.touch_world()
 
     def worlds(self, authority: Authority) -> list[World]:
         """Return the worlds that this authority may read, by name."""
         with self._db.read_every_world() as session:
-            named = session.all(
-                """SELECT WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum
-                   FROM directory d ORDER BY d.name"""
-            )
+            named = session.all(f"SELECT {_NAMED} FROM directory d ORDER BY d.name")
             named = [row for row in named if authority.sees(WorldId(row[0]))]
             found = session.in_each([world for world, *_ in named], _DEFAULT_GENERATION)
         for *own, recorded in named:
-            if recorded is None:
-                self._seal(own[0])
-            elif recorded != world_checksum(*own):
+            if recorded != world_checksum(*own):
                 raise _damaged_name(own[0])
         return [
-            _read_world(tuple(own), row, verify=recorded is not None)
-            for (*own, recorded), rows in zip(named, found, strict=True)
+            _read_world(own, row)
+            for (*own, _), rows in zip(named, found, strict=True)
             for row in rows
         ]
 
     def find_world(
         self, authority: Authority, reference: str, selector: GenerationSelector = None
     ) -> World | None:
-        """Return the world with this id or name, with the generation that is selected. The
-        authority is checked before anything of the world is read. A name with accents is found in
-        either form of Unicode."""
+        """Return the world with this id or name, with the selected generation.
+
+        The authority is checked before anything of the world is read. A name with accents is found
+        in either form of Unicode.
+        """
         is_id = is_world_id(reference)
         known = reference if is_id else self._ids_by_name.get(reference)
         if known is not None and not isinstance(selector, str):
             found = self._find_by_id(authority, WorldId(known), selector)
-            # A known id only saves a statement: by now the name may belong to another world.
+            # A cached id only saves a statement: the name may belong to another world by now.
             if found is not None and reference in (found.id, found.name):
                 return found
         with self._db.read_every_world() as session:
             named = session.one(
-                # An id wins over a name, and the name as it is written over its normal form.
+                # An id wins over a name, and the exact name over its normal form.
                 f"""SELECT {_NAMED}
                    FROM directory d
                    WHERE IS_WORLD(d, :id) OR d.name IN (:reference, :normal)
@@ -162,22 +164,19 @@ class Worlds(Part):
             if named is None or not authority.sees(WorldId(named[0])):
                 return None
             *named, recorded = named
+            if recorded != world_checksum(*named):
+                raise _damaged_name(named[0])
             if len(self._ids_by_name) >= _MAX_IDS:
                 self._ids_by_name.clear()
             self._ids_by_name[named[1]] = named[0]
-            if recorded == world_checksum(*named):
-                if isinstance(selector, str):
-                    return _find_aliased(session, tuple(named), selector)
-                statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
-                [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
-                return _read_world(tuple(named), rows[0], selector) if rows else None
-        if recorded is not None:
-            raise _damaged_name(named[0])
-        self._seal(named[0])
-        return self.find_world(authority, reference, selector)
+            if isinstance(selector, str):
+                return _find_aliased(session, named, selector)
+            statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
+            [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
+        return _read_world(named, rows[0], selector) if rows else None
 
     def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
-        """Return a world with one statement; None if that is not enough to find or trust it."""
+        """Return a world with one statement; None if it is not found or not intact."""
         if not authority.sees(world):
             return None
         statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
@@ -187,17 +186,9 @@ class Worlds(Part):
         return _read_world(found[:4], found[5:], number)
 
     def is_unchanged(self, world: World) -> bool:
-        """Say whether a world still exists and nothing in it changed since it was read."""
+        """Return whether a world exists and is unchanged since it was read."""
         changes = self._db.at(world.id).value("SELECT changes FROM worlds WHERE world_id = :world")
         return changes == world.changes
-
-    @retry_on_conflict
-    def _seal(self, world: str) -> None:
-        """Give checksums to rows that were written by an earlier version, which had none."""
-        with suppress(WorldNotFound), self._db.write(world, shared=True, bulk=True) as session:
-            session.disable_timeout()
-            if session.value("SELECT checksum FROM directory WHERE world_id = :world") is None:
-                seal_world(session, WorldId(world))
 
     def find_domain(self, authority: Authority, key: str) -> World | None:
         """Return the world of a domain, with the generation that its alias names."""
@@ -269,12 +260,12 @@ class Worlds(Part):
         )
 
     def generations(self, scope: Scope) -> list[GenerationRecord]:
-        """Return every generation of the world, by number, with what it holds."""
+        """Return all generations of the world, by number, with their statistics."""
         with self._db.read(scope, shared=True) as session:
             return _read_records(session)
 
     def kept_generations(self, scope: Scope) -> list[KeptGeneration]:
-        """Return every generation of the world that is not being removed, by number."""
+        """Return the generations of the world that are not being removed, by number."""
         with self._db.read(scope, shared=True) as session:
             rows = session.all(
                 f"""SELECT g.number, g.profile, g.chunking, {IS_NAMED}
@@ -287,7 +278,7 @@ class Worlds(Part):
     def add_generation(
         self, scope: Scope, profile: EmbeddingProfile, chunking: ChunkingProfile | None
     ) -> Generation:
-        """Begin another generation, which no alias names yet."""
+        """Add a generation, which no alias names yet."""
         with self._db.write(scope) as session:
             number = session.value(
                 """UPDATE worlds SET next_generation = next_generation + 1
@@ -298,7 +289,7 @@ class Worlds(Part):
 
     @retry_on_conflict
     def move_alias(self, scope: Scope, domain: str | None) -> bool:
-        """Let an alias name the scope's generation, if that is complete at this moment."""
+        """Point an alias to the scope's generation, if that is complete; return whether it is."""
         to = scope.generation.number
         with self._db.write(scope, shared=True) as session:
             if domain is None:
@@ -316,7 +307,7 @@ class Worlds(Part):
             if not complete.get(to):
                 return False
             if current == to:
-                # No move: the generation before must stay the one to go back to.
+                # No move, so that a rollback still leads to the previous generation.
                 return True
             if domain is None:
                 session.execute(
@@ -346,7 +337,7 @@ class Worlds(Part):
         return True
 
     def previous_generation(self, scope: Scope, domain: str | None) -> int | None:
-        """Return what an alias named before its last move, if that still exists."""
+        """Return the previous generation of an alias, if that still exists."""
         row = self._db.at(scope, alias=domain or _WORLD_ALIAS).one(
             """SELECT m.came_from, EXISTS (SELECT 1 FROM generations g WHERE g.world_id = :world
                  AND g.number = m.came_from AND g.removed_at IS NULL)
@@ -356,7 +347,7 @@ class Worlds(Part):
         return row[0] if row and row[1] else None
 
     def domains(self, authority: Authority) -> list[DomainRecord]:
-        """Return the domains of the worlds an authority sees, by key."""
+        """Return the domains of all worlds that the authority sees, by key."""
         rows = self._db.shared.all(
             """SELECT a.key, WORLD_TEXT(d), d.name, a.generation
                FROM aliases a JOIN directory d ON d.world_id = a.world_id ORDER BY a.key"""
@@ -372,7 +363,7 @@ class Worlds(Part):
             )
             if not removed:
                 raise DomainNotFound(key)
-            # A domain of that name that is made later has no past.
+            # A later domain of that name must not inherit them.
             session.execute(
                 "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
             )
@@ -380,7 +371,11 @@ class Worlds(Part):
 
     @retry_on_conflict
     def retire_generation(self, scope: Scope) -> None:
-        """Let nothing name the scope's generation any more."""
+        """Mark the scope's generation as being removed; from then on nothing can name it.
+
+        Raises:
+            GenerationInUse: the world or a domain names it.
+        """
         number = scope.generation.number
         with self._db.write(scope, shared=True) as session:
             default = session.value("SELECT generation FROM worlds WHERE world_id = :world")
@@ -401,7 +396,7 @@ class Worlds(Part):
             session.touch_world()
 
     def retired_generations(self, scope: Scope) -> list[Generation]:
-        """Return generations that were retired and whose rows remain."""
+        """Return the retired generations that still have rows."""
         rows = self._db.at(scope).all(
             """SELECT number, profile, chunking FROM generations
                WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number"""
@@ -410,7 +405,7 @@ class Worlds(Part):
 
     @retry_on_conflict
     def remove_generation(self, scope: Scope) -> None:
-        """Remove the rows of a retired generation, and the vectors that nothing else needs."""
+        """Remove the rows of a retired generation, and vectors that nothing else needs."""
         with self._db.write(scope, shared=True) as session:
             session.disable_timeout()
             profile = session.value(
@@ -430,7 +425,7 @@ class Worlds(Part):
                 session.execute(
                     f"DELETE FROM {table} WHERE world_id = :world AND generation = :generation"
                 )
-            # What only this generation needed: vectors of its texts, and of its profile.
+            # Vectors of texts and of profiles that no other generation has.
             session.execute(
                 f"""DELETE FROM vectors WHERE world_id = :world AND (
                       profile_id NOT IN
@@ -450,7 +445,7 @@ def _damaged_name(world: str) -> StoreDamaged:
     )
 
 
-def _find_aliased(session: Session, named: Row, key: str) -> World | None:
+def _find_aliased(session: Session, named: Sequence[Any], key: str) -> World | None:
     """Return a world with the generation that one of its domains names."""
     world = named[0]
     number = session.value(
@@ -465,13 +460,11 @@ def _find_aliased(session: Session, named: Row, key: str) -> World | None:
     return _read_world(named, rows[0], key) if rows else None
 
 
-def _read_world(
-    named: Row, row: Row, selector: GenerationSelector = None, *, verify: bool = True
-) -> World:
+def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = None) -> World:
     world, name, _, defaults = named
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
-    if number is not None and verify and recorded != generation_checksum(world, *cells):
+    if number is not None and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = read_generation(number, profile, chunking) if number is not None else None
     return World(

@@ -1,9 +1,9 @@
-"""Copying everything in one store into another, and proving that it arrived.
+"""Copies of a whole store into another one, verified by reading everything back.
 
-Rows are copied in a form that does not depend on the engine: instead of the key of another row they
-have what that row is known by in every store, and texts of documents are bytes, so that damage is
-copied unchanged. Each table of each world is one commit, so that a copy that was stopped continues
-after the last of them. The source is only read.
+Rows are copied in a form that does not depend on the engine: keys of other rows are replaced by
+names that are the same in every store, and texts are bytes, so that damage is copied unchanged.
+Each table of each world is one commit, so that an interrupted copy can be continued. The source is
+only read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from truespan.store.engines.session import (
 from truespan.store.engines.sqlite import SqliteDatabase
 
 NOT_COPIED: Final = frozenset({"erasures", "paces", "cooldowns", "schema_steps"})
-"""Work on the files of the one library, and what is over in a minute."""
+"""Tables that concern only one library, or only the last minutes."""
 
 _CREATED_LATER: Final = frozenset({"identity"})
-"""Tables that a copy may have filled by itself, if the source had nothing in them."""
+"""Tables that the target may have filled itself, if they are empty in the source."""
 _PAGE: Final = 500
 _LARGE_ROWS: Final = {"texts": 8}
-"""Tables with rows as large as a book, and how many of them are in memory at a time."""
+"""Maximum number of rows in memory, for tables with rows as large as a book."""
 _MODULUS: Final = 1 << 256
 
 _NAMES: Final = {
@@ -49,9 +49,9 @@ _NAMES: Final = {
     "tokens": ("id",),
     "conversations": ("id",),
 }
-"""Tables whose rows others refer to by key, and the columns that name a row in every store."""
+"""Tables that others refer to by key, and the columns that identify a row in every store."""
 _TEXTS: Final = frozenset({"text", "overlap_text", "description", "content"})
-"""Columns of document text and of answers from it, which are copied as bytes."""
+"""Columns with texts of documents and answers, which are copied as bytes."""
 _FLAGS: Final = frozenset(
     {
         "erase", "language_declared", "language_stated", "redacted", "cancel", "background",
@@ -59,10 +59,10 @@ _FLAGS: Final = frozenset(
     }
 )  # fmt: skip
 _CHANGED: Final = {
-    # No index has the points of the copy yet: every chunk is yet to be written to one.
+    # The index of the copy is empty.
     ("states", "state"): "CASE WHEN t.state = 'embedded' THEN 'pending' ELSE t.state END",
     ("tallies", "embedded"): "0",
-    # No process runs the jobs of the copy, and files uploaded for them are not copied.
+    # No process runs the jobs of the copy, and their uploaded files are not copied.
     ("jobs", "state"): """CASE WHEN t.state IN ('queued', 'running') THEN 'interrupted'
         ELSE t.state END""",
     ("jobs", "finished_at"): """CASE WHEN t.state IN ('queued', 'running') THEN t.seen_at
@@ -70,35 +70,35 @@ _CHANGED: Final = {
     ("jobs", "background"): "0",
     ("jobs", "claims"): "'[]'",
 }
-"""Columns that the copy has with another value."""
+"""Columns with another value in the copy."""
 _NOT_COMPARED: Final = {"worlds": {"changes"}}
-"""Columns that need not stay the same: this one counts changes, also the filling of the index."""
+"""Columns that may differ; `changes` is also increased when the index is filled."""
 
 Cell: TypeAlias = int | float | str | bytes | None
 NeutralRow: TypeAlias = tuple[Cell, ...]
-"""One row in a form that every store has: the names of other rows first, then its own columns."""
+"""A row in the form of every store: names of other rows first, then its own columns."""
 
 
 class Table(Struct, frozen=True):
-    """A table as it is copied."""
+    """A table to copy."""
 
     name: str
     columns: tuple[str, ...]
     references: tuple[tuple[str, str], ...]
-    """Columns with the key of a row in another table, and that table."""
+    """Columns with keys of other tables, and these tables."""
     in_world: bool
     """Whether each row belongs to one world."""
     has_world: bool
-    """Whether it has a column for that world; otherwise the row it refers to first tells."""
+    """Whether it has a world column; otherwise its first reference determines the world."""
     own_key: str
-    """The column of a key that the store gives; rows are copied in its order, and get new ones."""
+    """The generated key; rows are copied in its order, and get new keys."""
 
     @property
     def page(self) -> int:
         return _LARGE_ROWS.get(self.name, _PAGE)
 
     def compared(self, row: NeutralRow) -> NeutralRow:
-        """Return the part of a row that must be the same in the copy."""
+        """Return the cells of a row that must be the same in the copy."""
         ignored = _NOT_COMPARED.get(self.name)
         if ignored is None:
             return row
@@ -110,9 +110,11 @@ class Table(Struct, frozen=True):
 # Shared by threads: caches of texts and of tables that are only read.
 @cache
 def load_tables() -> tuple[Table, ...]:
-    """Return every table that is copied, those first that others refer to. They are read from the
-    schema of a new SQLite store, so that no later column is forgotten. The same tables and columns
-    exist in PostgreSQL."""
+    """Return the tables to copy, in the order of their references.
+
+    They are read from the schema of a new SQLite store, so that no column is forgotten. PostgreSQL
+    has the same tables and columns.
+    """
     with closing(SqliteDatabase(Path(":memory:"), reserve=0)) as database:
         schema = database.shared.all(
             """SELECT t.name, c.name, c.pk > 0, c.type FROM sqlite_schema t
@@ -126,7 +128,7 @@ def load_tables() -> tuple[Table, ...]:
                WHERE t.type = 'table' AND f."to" IN ('key', 'world_id')
                ORDER BY t.rowid, f.id DESC"""
         )
-    # A state outlives its revision, so that the schema does not refer to it.
+    # The schema has no foreign key here, because a state may outlive its revision.
     keys.append(("states", "revision", "revisions"))
     tables: dict[str, Table] = {}
     for name in {row[0]: None for row in schema if row[0] not in NOT_COPIED}:
@@ -155,7 +157,7 @@ def load_tables() -> tuple[Table, ...]:
 
 
 class StoreRows:
-    """All rows of one store, to be read or written table by table."""
+    """All rows of a store, read or written table by table."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -170,7 +172,7 @@ class StoreRows:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let everything that is read inside see one state of the store."""
+        """Read one state of the store inside the block."""
         if self._writable:
             yield
             return
@@ -179,7 +181,7 @@ class StoreRows:
 
     @contextmanager
     def single_commit(self) -> Iterator[None]:
-        """Make everything that is written inside one commit; no other process adds a world."""
+        """Write everything inside the block as one commit; no other process can add a world."""
         with self._db.write_every_world() as session, self._use(session, writable=True):
             session.lock_directory()
             yield
@@ -197,7 +199,7 @@ class StoreRows:
         return nullcontext(self._session) if self._session else self._db.read_every_world()
 
     def world_ids(self) -> list[str]:
-        """Return the ids of all worlds, in the order in which they were made."""
+        """Return the ids of all worlds, in the order of their creation."""
         with self._read() as session:
             rows = session.all(
                 "SELECT WORLD_TEXT(d) FROM directory d ORDER BY d.created_at, d.world_id"
@@ -205,7 +207,7 @@ class StoreRows:
         return [world for (world,) in rows]
 
     def rows(self, table: Table, world: str | None) -> Iterator[NeutralRow]:
-        """Give the rows of a table, those of one world if it is a table of worlds."""
+        """Yield the rows of a table; of one world if it is a table of worlds."""
         with self._db.map_errors(), self._read() as session:
             if world is not None:
                 try:
@@ -244,16 +246,12 @@ def write_rows(
     if table.name == "worlds":
         for row in remaining:
             record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
-            named = (record.pop(name) for name in ("name", "created_at", "defaults"))
-            session.create_world(world or "", *named)
+            named = ("name", "created_at", "defaults", "checksum")
+            session.create_world(world or "", *(record.pop(name) for name in named))
             session.enter(world or "")
             session.execute(
-                "UPDATE directory SET checksum = :checksum WHERE world_id = :world",
-                checksum=record.pop("checksum"),
-            )
-            session.execute(
                 """UPDATE worlds SET generation = :generation, next_document = :next_document,
-                     changes = :changes, next_generation = :next_generation
+                     next_generation = :next_generation, changes = :changes
                    WHERE world_id = :world""",
                 **record,
             )
@@ -277,7 +275,7 @@ def write_rows(
 
 
 def _bind(table: Table, row: NeutralRow, keys: dict[str, dict[NeutralRow, int]]) -> dict[str, Cell]:
-    """Return the values of a row by column, with this store's keys of the rows it refers to."""
+    """Return the values of a row by column, with the keys of this store for its references."""
     cells = iter(row)
     values: dict[str, Cell] = {}
     for column, target in table.references:
@@ -295,7 +293,7 @@ def _bind(table: Table, row: NeutralRow, keys: dict[str, dict[NeutralRow, int]])
 
 
 def _load_keys(session: Session, table: str) -> dict[NeutralRow, int]:
-    """Return the keys of the rows of a table, by the names that they have in every store."""
+    """Return the keys of the rows of a table, by their names in every store."""
     if table == "revisions":
         rows = session.all(
             """SELECT r.key, d.number, r.number FROM revisions r
@@ -310,12 +308,14 @@ def _load_keys(session: Session, table: str) -> dict[NeutralRow, int]:
 # Shared by threads: as above.
 @cache
 def _select(table: Table) -> LiteralString:
-    """Return the statement that gives the rows of a table in neutral form. Where a row has two ways
-    to a world, both must lead to the same one: the number of a document is the number of another
-    document in another world."""
+    """Return the statement that selects the rows of a table in neutral form.
+
+    If a row refers to its world in two ways, both must lead to the same world, because numbers of
+    documents are only unique within a world.
+    """
     if table.name == "worlds":
-        return """SELECT d.name, t.generation, t.next_document, t.changes, d.created_at,
-                    t.next_generation, d.checksum, d.defaults
+        return """SELECT d.name, d.created_at, d.defaults, d.checksum, t.generation,
+                    t.next_document, t.next_generation, t.changes
                   FROM worlds t JOIN directory d ON d.world_id = t.world_id
                   WHERE t.world_id = :world"""
     if table.name == "token_worlds":
@@ -351,19 +351,19 @@ def _select(table: Table) -> LiteralString:
 
 
 def _as_sql(statement: str) -> LiteralString:
-    """Vouch for a statement that is made of names of tables and columns of the schema alone."""
+    """Mark a statement as literal: it is made of names of tables and columns of the schema."""
     return cast("LiteralString", statement)
 
 
 @dataclass(slots=True)
 class RowDigest:
-    """How many rows there were, and a digest of them that does not depend on their order."""
+    """Number of rows, and a digest that does not depend on their order."""
 
     rows: int = 0
     total: int = field(default=0, repr=False)
 
     def add(self, row: NeutralRow) -> None:
-        # The form in which Python writes a cell distinguishes numbers, texts and bytes.
+        # `repr` distinguishes numbers, texts and bytes.
         digest = sha256(repr(row).encode("utf-8", "surrogatepass")).digest()
         self.total = (self.total + int.from_bytes(digest, "big")) % _MODULUS
         self.rows += 1
@@ -374,7 +374,7 @@ class RowDigest:
 
 
 class CopiedRows(Struct, frozen=True):
-    """What was copied, table by table over all worlds."""
+    """Digests of the copied tables, over all worlds."""
 
     worlds: int
     tables: dict[str, RowDigest]
@@ -391,17 +391,21 @@ def copy_rows(
     *,
     skip: Collection[str] = (),
 ) -> CopiedRows:
-    """Copy every row that the target does not have yet; then read all of it back and compare.
-    Tables that are named in `skip` are neither read nor written. Raises `MigrationRefused`: the
-    target holds something else, or what arrived differs from the source."""
+    """Copy all rows that the target lacks, then read everything back and compare.
+
+    Tables in `skip` are neither read nor written.
+
+    Raises:
+        MigrationRefused: the target has other rows, or the copy differs from the source.
+    """
     sent: dict[tuple[str, str | None], RowDigest] = {}
     with source.snapshot():
         worlds = source.world_ids()
         with target.snapshot():
             if set(target.world_ids()) - set(worlds):
                 raise MigrationRefused(
-                    "The target holds worlds that this library does not have.",
-                    advice="Use an empty one, or the one that an earlier run began to fill.",
+                    "The target has worlds that this library does not have.",
+                    advice="Use an empty target, or the target of an interrupted run.",
                 )
         tables = [table for table in load_tables() if table.name not in skip]
         units = [(table, world) for world in worlds for table in tables if table.in_world]
@@ -409,7 +413,7 @@ def copy_rows(
         for table, world in units:
             digest = digest_table(target, table, world)
             if digest.rows:
-                # An earlier run copied it.
+                # A previous run copied it.
                 copied = digest_table(source, table, world)
                 created_there = table.name in _CREATED_LATER and not copied.rows
                 if digest.total != copied.total and not created_there:
@@ -419,7 +423,7 @@ def copy_rows(
                 try:
                     target.write(table, world, rows)
                 finally:
-                    # Whatever happened, nothing may read on in a transaction that is over.
+                    # The generator must not read on after its transaction has ended.
                     rows.close()
                 if on_copied is not None and digest.rows:
                     on_copied(table.name, digest.rows)
@@ -437,7 +441,7 @@ def copy_rows(
 
 
 def digest_table(rows: StoreRows, table: Table, world: str | None) -> RowDigest:
-    """Return how many rows a table has, and their digest."""
+    """Return the number of rows of a table, and their digest."""
     digest = RowDigest()
     for row in rows.rows(table, world):
         digest.add(table.compared(row))
@@ -454,7 +458,7 @@ def _count_rows(
 
 def _differs(table: Table) -> MigrationRefused:
     return MigrationRefused(
-        f"The table {table.name} of the target differs from the one in this library.",
+        f"The table {table.name} of the target differs from that of this library.",
         advice="One of them was changed meanwhile. Start again with an empty target, while nothing "
         "writes to this library.",
     )

@@ -1,5 +1,4 @@
-"""The store as a backup holds it: one SQLite file, taken from a library in use, and checked before
-another library is made of it."""
+"""Snapshots of a store for backups: one SQLite file, taken from a library in use."""
 
 from __future__ import annotations
 
@@ -26,25 +25,25 @@ from truespan.types.document import assets_token
 from truespan.types.ids import WorldId
 
 CACHES: Final = ("vectors", "query_cache", "tails", "tail_marks")
-"""What can be made again by embedding texts; a backup without vectors does not have it."""
+"""Tables that can be rebuilt by embedding texts; backups without vectors lack them."""
 NOT_RESTORED: Final = ("tokens", "token_worlds", "replays")
-"""What no library takes over from a backup: a token that was revoked since would be valid again,
-and one in a forged file would be a back door."""
+"""Tables that are not restored: a token revoked since the backup would be valid again, and a token
+in a forged file would be a back door."""
 
 
 class Snapshot(NamedTuple):
-    """What a copy of the store holds."""
+    """Contents of a snapshot."""
 
     schema: int
     worlds: int
     documents: int
     chunks: int
     images: tuple[tuple[WorldId, str, str], ...]
-    """Documents with images: world, id, and the token of the revision that they belong to."""
+    """Documents with images: world, id, and the token of their revision."""
 
 
 class FileSnapshots(Struct, frozen=True):
-    """Takes snapshots of a store in a file."""
+    """Snapshots of a store in a file."""
 
     store: Path
     attempts: int = 5
@@ -53,7 +52,7 @@ class FileSnapshots(Struct, frozen=True):
         return self.store.stat().st_size
 
     def take(self, target: Path, *, vectors: bool) -> Snapshot:
-        """Write one state of the store into a new file, while others read and write."""
+        """Write one state of the store to a new file, while others read and write."""
         with closing(SqliteDatabase(self.store, reserve=0)) as database, database.map_errors():
             database.connection.execute("VACUUM INTO ?", (str(target),))
         with closing(apsw.Connection(str(target))) as copy:
@@ -65,19 +64,19 @@ class FileSnapshots(Struct, frozen=True):
 
 
 class ServerSnapshots(Struct, frozen=True):
-    """Takes snapshots of a store on a server: its rows are copied into a file."""
+    """Snapshots of a store on a server: its rows are copied to a file."""
 
     rows: Callable[[], StoreRows]
-    """Gives the rows anew, so that two backups share nothing."""
+    """Returns a new object for each snapshot, so that two backups share nothing."""
     reserve: int
     attempts: int = 2
-    """A whole copy because an image has just changed; images on another machine stay missing."""
+    """Maximum number of attempts; a changed image makes another copy of the store necessary."""
 
     def size(self) -> int:
         return self.rows().size()
 
     def take(self, target: Path, *, vectors: bool) -> Snapshot:
-        """Write one state of the store into a new file, a few rows at a time, and read it back.
+        """Write one state of the store to a new file, page by page, and read it back.
 
         Raises:
             BackupInvalid: the copy differs from the store.
@@ -86,8 +85,7 @@ class ServerSnapshots(Struct, frozen=True):
         database = SqliteDatabase(target, reserve=self.reserve)
         try:
             with database.map_errors():
-                # An unfinished copy is thrown away and a finished one is packed: it needs neither
-                # a log of its own nor to be on the disk at every commit.
+                # The file is temporary, so it needs neither a journal nor durable commits.
                 database.connection.pragma("journal_mode", "off")
                 database.connection.pragma("synchronous", "off")
             skip = NOT_RESTORED if vectors else (*NOT_RESTORED, *CACHES)
@@ -103,14 +101,14 @@ class ServerSnapshots(Struct, frozen=True):
 
 
 def prepare_snapshot(store: Path) -> None:
-    """Turn a file that was unpacked from a backup into one that a library can be opened with.
+    """Prepare the unpacked store of a backup for a new library.
 
-    Its schema is brought up to date and compared with our own: a forged file could hold statements
-    that run unnoticed. No index belongs to it yet, so that every chunk is yet to be written to one.
-    Pending erasures of other files mean nothing in these. A job that was not over is interrupted.
+    Its schema is migrated and compared with ours, because a forged file could have triggers. All
+    chunks become pending, since there is no index yet. Pending erasures, which concern other files,
+    are removed. Unfinished jobs become interrupted.
 
     Raises:
-        BackupInvalid: it is not the store of a library, or a damaged one.
+        BackupInvalid: the file is not the store of a library, or is damaged.
     """
     try:
         with (
@@ -125,8 +123,8 @@ def prepare_snapshot(store: Path) -> None:
             session.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
             session.execute("UPDATE tallies SET embedded = 0")
             session.execute("DELETE FROM erasures")
-            # No process runs them here, and files uploaded for them are not part of a backup. Nor
-            # should a library that was restored for inspection start to work by itself.
+            # No process runs them here, and their uploaded files are not in the backup. A restored
+            # library must not start jobs by itself.
             session.execute(
                 """UPDATE jobs SET state = 'interrupted', finished_at = seen_at
                    WHERE state IN ('queued', 'running')"""
@@ -142,8 +140,11 @@ def prepare_snapshot(store: Path) -> None:
 
 @contextmanager
 def open_rows(store: Path) -> Iterator[StoreRows]:
-    """Give the rows of a file that was prepared, for a store on another engine. Raises
-    `BackupInvalid`: some refer to rows that do not exist, so that their world is unknown."""
+    """Open the rows of a prepared file, to copy them to a store on another engine.
+
+    Raises:
+        BackupInvalid: rows refer to missing rows, so that their world is unknown.
+    """
     with closing(SqliteDatabase(store, reserve=0)) as database:
         if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
             raise BackupInvalid("The backup's store has rows that refer to missing rows.")

@@ -294,7 +294,6 @@ export const texts = {
     closest: "Closest",
     sources: "Sources",
     sourceNumber: (number, place) => `Source ${number}: ${place}`,
-    page: (page) => `page ${page}`,
     noSource: (number) => `[${number}] is cited, but there is no such source`,
     quotes: "Quotes, checked against the text",
     verbatim: "verbatim in",

@@ -26,11 +26,8 @@ export function sentences(first, last) {
   return first === last ? texts.counts.sentence(first) : texts.counts.sentences(first, last);
 }
 
-/** Return the pages, slides, lines or cells that a passage lies on, if it has any. Turns that earlier
- * versions stored have the page alone. */
-export function location(one) {
-  return one.location || (one.page ? texts.ask.page(one.page) : "");
-}
+/** Return the pages, slides, lines or cells that a passage lies on, if it has any. */
+export const location = (one) => one.location || "";
 
 /** Return in one line where a passage is: its title, chapter and section, and its location. */
 export function place(one, names = [one.title, one.chapter, one.section]) {

@@ -1,3 +1,0 @@
--- Revisions whose metadata wait to be derived are few among many; every ingestion asks for them.
-CREATE INDEX revisions_underived ON revisions (world_id, document)
-  WHERE state = 'active' AND derived IS NULL;
