@@ -266,8 +266,8 @@ def accepted_rows(client: Client, token: str, places: dict[str, str]) -> Iterato
     sizes = (250, 1000, 4000)
     world = at("/v1/worlds/{world}", places)
     calls: dict[str, Callable[[str], tuple[str, str, Any]]] = {
-        "search query": lambda text: ("POST", "/search", {"query": text, "mode": "auto"}),
-        "retrieve query": lambda text: ("POST", "/retrieve", {"query": text, "mode": "auto"}),
+        "search query": lambda text: ("POST", "/search", {"query": text, "mode": "hybrid"}),
+        "retrieve query": lambda text: ("POST", "/retrieve", {"query": text, "mode": "hybrid"}),
         "retrieve selected_text": lambda text: ("POST", "/retrieve", {"selected_text": text}),
         "retrieve both": lambda text: (
             "POST", "/retrieve", {"selected_text": text, "query": "tide"}
@@ -404,9 +404,9 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         "GET no document": ("GET", "/documents/none", None),
         "search": ("POST", "/search", {"query": "tide {}"}),
         "search, many": ("POST", "/search", {"query": "tide {}", "top_k": 100_000, "floor": 0}),
-        "search fused": ("POST", "/search", {"query": "tide {}", "mode": "auto"}),
+        "search fused": ("POST", "/search", {"query": "tide {}", "mode": "hybrid"}),
         "retrieve": ("POST", "/retrieve", {"query": "tide {}"}),
-        "retrieve fused": ("POST", "/retrieve", {"query": "tide {}", "mode": "auto"}),
+        "retrieve fused": ("POST", "/retrieve", {"query": "tide {}", "mode": "hybrid"}),
         "retrieve tags": ("POST", "/retrieve", {"query": "tide {}", "tags": ["a", "b"]}),
         "retrieve chapter": ("POST", "/retrieve", {"query": "tide {}", "chapter": "One"}),
         "retrieve selection": ("POST", "/retrieve", {"selected_text": SENTENCE.format(1)}),

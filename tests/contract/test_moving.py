@@ -74,7 +74,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     folder = str(made.folder / "files" / "mysteries")
     world.ingest([folder], tags=["river"], metadata={"team": "a", "due": "2026-05-01"})
     world.documents.update("note.txt", source_url="https://wiki.example/note")
-    world.search("Who had the key?", mode="auto")
+    world.search("Who had the key?", mode="hybrid")
     reader = world.reader("ada")
     reader.set("ferry.md", sid=1)
     reader.retrieve("key")

@@ -216,10 +216,10 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
     # SQLite asks for leave while it compiles a statement.
     here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
     for ask in (world, reader):
-        ask.retrieve("who lit the lamp?", mode="auto")
+        ask.retrieve("who lit the lamp?", mode="hybrid")
         assert compiled
         compiled.clear()
-        ask.retrieve("where was the harbour?", mode="auto")
+        ask.retrieve("where was the harbour?", mode="hybrid")
         compiled_again = {name for name in compiled if name not in (None, "")}
         assert compiled_again <= {"BEGIN", "ROLLBACK", "COMMIT", "query_cache"}
 

@@ -103,9 +103,9 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
         "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
     )
 
-    _, found = terminal.json("search", "hook seven", "-w", "w", "--mode", "auto")
+    _, found = terminal.json("search", "hook seven", "-w", "w", "--mode", "hybrid")
     _, bundle = terminal.json(
-        "retrieve", "hook seven", "-w", "w", "--mode", "auto", "--near-misses"
+        "retrieve", "hook seven", "-w", "w", "--mode", "hybrid", "--near-misses"
     )
     _, plain = terminal.json("search", "hook seven", "-w", "w")
 
@@ -119,15 +119,15 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     codes = [notice["code"] for notice in bundle["metadata"]["warnings"]]
     assert codes == ["floor_does_not_discriminate"]
     assert found["warnings"] == []
-    out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
+    out = terminal("search", "hook seven", "-w", "w", "--mode", "hybrid")[1]
     assert f"blend {blend:.3f}" in out
     # What the model makes of a floor is said by the doctor, once.
     assert "unrelated" not in out
-    out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
+    out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "hybrid")[1]
     assert f"blend {blend:.3f}" in out
     assert "unrelated" not in out
     assert "unrelated texts stay below" in terminal("doctor", "--no-self-test")[1]
-    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "auto")[0] == 0
+    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "hybrid")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,9 @@ def test_parse_arguments_translates_contract_names(kind: type[Any]) -> None:
         assert getattr(translated, name) == value
         with pytest.raises(InvalidArgument, match=alias):
             parse_arguments(kind, {"query": "lamp", alias: value, name: value})
+
+
+def test_parse_arguments_translates_earlier_modes() -> None:
+    for earlier, mode in (("meaning", "vector"), ("words", "keyword"), ("hybrid", "hybrid")):
+        parsed = parse_arguments(SearchArguments, {"query": "lamp", "mode": earlier})
+        assert parsed.mode == mode

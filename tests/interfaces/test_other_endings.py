@@ -251,7 +251,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
             f"why not {chunk}": lambda reader, chunk=chunk, **asked: reader.why_not(chunk, **asked),
         }
         for verb, act in verbs.items():
-            for mode in (Mode.MEANING, Mode.AUTO, Mode.WORDS):
+            for mode in (Mode.VECTOR, Mode.HYBRID, Mode.KEYWORD):
                 for query in some_queries(book, verb, mode):
                     acts[f"{verb} {query} {mode}"] = partial(act, query=query, book=book, mode=mode)
         # Two entries of a book differ in image and chunk; what does not is asked once.
@@ -261,7 +261,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
         for book in BOOKS
         for name, act in {
             "page": lambda reader, book=book: reader.sentences(book),
-            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="auto"),
+            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="hybrid"),
         }.items()
     }
     rows["no such book"] = row(lambda reader: reader.where("absent.md"))
@@ -289,7 +289,7 @@ def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Sid
                 if body and b"query" in body and call.name == "answerAsReader":
                     bodies.append(body[:-1] + b', "stream": true}')
                 if body and b"query" in body and of_reader:
-                    modes = (b"auto", b"words") if query == QUERIES[2] else (b"auto",)
+                    modes = (b"hybrid", b"keyword") if query == QUERIES[2] else (b"hybrid",)
                     bodies += [body[:-1] + b', "mode": "%s"}' % mode for mode in modes]
                 for body in bodies:
                     one = Request(call, made.target, made.headers, body)
@@ -387,13 +387,13 @@ def test_no_other_end_changes_a_byte_of_the_command_line(
         ("ask", QUERIES[0], *ann, "--no-stream"),
         ("ask", QUERIES[1], *ann, "--book", "figures.docx", "--json"),
         ("read", "ask", QUERIES[1], *ann, "--context"),
-        ("ask", QUERIES[2], *ann, "--mode", "words", "--json"),
+        ("ask", QUERIES[2], *ann, "--mode", "keyword", "--json"),
     ]  # fmt: skip
     for book in CHOSEN:
         spelled += [
             ("read", "ask", QUERIES[0], *ann, "--book", book),
             ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
-            ("read", "ask", QUERIES[2], *ann, "--book", book, "--mode", "auto", "--json"),
+            ("read", "ask", QUERIES[2], *ann, "--book", book, "--mode", "hybrid", "--json"),
             ("reader", "set", book, *ann, "--passage", BOUNDARY, "--json"),
         ]
 
@@ -425,7 +425,7 @@ def test_other_end_moves_no_reader_of_an_edition_with_foreword(
         rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
         rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
         rows[f"retrieve {name}"] = row(
-            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="auto")
+            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="hybrid")
         )
     results = compare(sides, rows, least=7)
 

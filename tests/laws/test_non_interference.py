@@ -51,8 +51,8 @@ def small_pool() -> Iterator[None]:
 
 def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> list[str]:
     """Return all that a reader can be told, as bytes would travel."""
-    asked = [(*query, mode) for query in queries for mode in (Mode.MEANING, Mode.AUTO)]
-    asked.append((*queries[0], Mode.WORDS))
+    asked = [(*query, mode) for query in queries for mode in (Mode.VECTOR, Mode.HYBRID)]
+    asked.append((*queries[0], Mode.KEYWORD))
     bundles = [
         frozen(reader.retrieve(text, top_k=k, mode=mode, highlight=True)) for text, k, mode in asked
     ]
@@ -164,7 +164,7 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
             bundles = [
                 frozen(reader.retrieve(query, mode=mode))
                 for query in lookahead.QUERIES
-                for mode in (Mode.AUTO, Mode.WORDS)
+                for mode in (Mode.HYBRID, Mode.KEYWORD)
             ]
             given.append([*bundles, *answers(reader, QUERIES[-1:])])
         told = "\n".join(given[0] + given[1])

@@ -45,7 +45,7 @@ def test_the_mark_of_a_passage_names_the_hash_of_the_words_that_are_shown(visit:
 
 def test_the_sentence_and_the_words_that_match_are_marked_and_in_view(visit: Visit) -> None:
     visit.find("#options summary").click()
-    visit.find("#search-mode").select_option("auto")
+    visit.find("#search-mode").select_option("hybrid")
     visit.ask(QUESTION)
 
     card = visit.find("#panel-context .card").filter(has_text="Wrenfield").first
@@ -60,7 +60,7 @@ def test_the_sentence_and_the_words_that_match_are_marked_and_in_view(visit: Vis
         }"""
     )
     assert inside
-    visit.find("#search-mode").select_option("meaning")
+    visit.find("#search-mode").select_option("vector")
     visit.ask(QUESTION)
     expect(visit.find("#panel-context mark.best").first).to_be_visible()
     expect(visit.find("#panel-context b.hit")).to_have_count(0)

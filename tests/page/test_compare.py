@@ -117,7 +117,7 @@ def test_generations_and_modes_are_compared_and_answered(
     assert counted(visit, "both") + visit.find(".compare-row[data-kind=part]").count() > 0
 
     visit.find("[data-preset=modes]").click()
-    expect(visit.find("#left-mode")).to_have_value("meaning")
+    expect(visit.find("#left-mode")).to_have_value("vector")
     compared(visit)
     visit.find("#compare-answer").click()
     answers = visit.find(".compare-answer")
@@ -127,7 +127,7 @@ def test_generations_and_modes_are_compared_and_answered(
     bodies = [
         json.loads(one.post_data or "{}") for one in visit.requests if one.url.endswith("/answer")
     ]
-    assert [body["mode"] for body in bodies] == ["meaning", "words"]
+    assert [body["mode"] for body in bodies] == ["vector", "keyword"]
 
 
 def test_a_bound_reader_compares_only_what_was_read(

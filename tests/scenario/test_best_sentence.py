@@ -51,7 +51,7 @@ QUERIES = {
     "pages.pdf": "this page tells of ferries alone",
     "prices.xlsx": "price 50 of ferries",
 }
-MODES = (Mode.MEANING, Mode.AUTO, Mode.WORDS)
+MODES = (Mode.VECTOR, Mode.HYBRID, Mode.KEYWORD)
 
 
 def with_file(here: Place, name: str, **options: Any) -> World:
@@ -81,11 +81,11 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
     assert (best.location, best.section) == (exact, section)
     assert best.page == (6 if name == "pages.pdf" else None)
     assert passage.first_sid <= best.sid <= passage.last_sid
-    if mode is not Mode.MEANING:
+    if mode is not Mode.VECTOR:
         assert marked.best_sentence is not None
         assert marked.best_sentence.location == exact
     [sentence] = world.search(query, granularity="sentence", top_k=1, mode=mode).results
-    if mode is not Mode.MEANING:
+    if mode is not Mode.VECTOR:
         assert sentence.location == exact
     assert sentence.best_sentence is None
 
@@ -95,7 +95,7 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
 def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, name: str) -> None:
     world = with_file(place(tmp_path / name), name)
 
-    [passage] = world.search("zeppelin", mode="meaning", floor=0.0).results
+    [passage] = world.search("zeppelin", mode="vector", floor=0.0).results
 
     assert passage.best_sentence is None
 

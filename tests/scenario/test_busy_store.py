@@ -77,7 +77,7 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
     requests: dict[str, Callable[[], Any]] = {
         "retrieve": lambda: world.retrieve("lamp"),
         "answer": lambda: world.answer("When did the lamp go out?"),
-        "reader.retrieve": lambda: reader.retrieve("lamp", mode="auto"),
+        "reader.retrieve": lambda: reader.retrieve("lamp", mode="hybrid"),
         "reader.answer": lambda: reader.answer("Who lit it again?"),
     }
     waits = {name: waits_of(here, request) for name, request in requests.items()}

@@ -49,8 +49,10 @@ def test_a_document_that_is_added_or_deleted_meanwhile_fails_no_request(tmp_path
     failures: list[str] = []
     requests: dict[str, Callable[[Any], Any]] = {
         "search": lambda world: world.search("keeper counts", floor=0).context,
-        "fused": lambda world: world.search("keeper counts", floor=0, mode="auto").context,
-        "reading": lambda world: world.reader("ann").retrieve("keeper counts", mode="auto").context,
+        "fused": lambda world: world.search("keeper counts", floor=0, mode="hybrid").context,
+        "reading": lambda world: (
+            world.reader("ann").retrieve("keeper counts", mode="hybrid").context
+        ),
         "query": lambda world: world.retrieve(query="keeper counts").context,
         "selection": lambda world: world.retrieve(selected_text="The keeper counts it").context,
         "both": lambda world: (

@@ -60,8 +60,8 @@ def test_every_chapter_of_one_chunk_shows_its_own_text(here: Place, world: World
         {},
         {"neighbours": 10},
         {"granularity": "sentence", "top_k": 20},
-        {"mode": "auto"},
-        {"mode": "words"},
+        {"mode": "hybrid"},
+        {"mode": "keyword"},
     ]
     wrong = []
     for name, text in CHAPTERS.items():

@@ -24,7 +24,7 @@ OIL = "The oil for the lamp stands in the cellar of the inn, behind the third ba
 QUERY = "the keeper lights the lamp in the tower at dusk"
 FILLER = "The ferry crossed the river and came back. "
 TINY = ChunkingProfile("tiny", Strategy.SENTENCES, size=1, overlap=0)
-MODES = (Mode.MEANING, Mode.WORDS, Mode.AUTO)
+MODES = (Mode.VECTOR, Mode.KEYWORD, Mode.HYBRID)
 METHODS = ("search", "retrieve")
 IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 

@@ -63,13 +63,13 @@ def test_a_recommended_world_asks_whether_the_words_are_covered(tmp_path: Path) 
     assert decided(good) == ("hybrid", [])
     assert decided(bad) == ("fallback", coverage)
     # Whoever searches by similarity alone is judged by similarity alone.
-    assert decided(good, mode="meaning") == ("fallback", similarity)
+    assert decided(good, mode="vector") == ("fallback", similarity)
     # A question without words that could be covered, too.
     assert decided(bad, "Who is he to be so, and why?") == ("hybrid", [])
     for world in (good, bad):
         world.set_defaults(Defaults.CONTRACT)
         assert world.answer(QUESTION).decision_explain["gates"] == []
-        assert decided(world, mode="auto") == ("rag", [])
+        assert decided(world, mode="hybrid") == ("rag", [])
 
 
 @proves("decision.coverage")

@@ -89,9 +89,9 @@ def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, st
     asked = here.embedder.calls
 
     plain = world.search("kestrel nests above the gate", floor=0.0)
-    fused = world.search("otter keeper", floor=0.0, mode="auto")
+    fused = world.search("otter keeper", floor=0.0, mode="hybrid")
     read = world.reader("ann").retrieve("the otter of the old harbour")
-    by_words = world.reader("ann").retrieve("the otter of the old harbour", mode="auto")
+    by_words = world.reader("ann").retrieve("the otter of the old harbour", mode="hybrid")
 
     assert [[hit.chunk_id, round(hit.score, 6)] for hit in plain.results] == expected["search"]
     assert [[hit.chunk_id, round(hit.score, 6)] for hit in fused.results] == expected["fused"]

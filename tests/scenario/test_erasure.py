@@ -192,7 +192,7 @@ def test_every_table_is_free_of_the_only_document_once_deleted(
         reader = world.reader("ann")
         reader.set("zyxwvut.docx", sid=1)
         reader.retrieve("lamp")
-        world.search("lamp", floor=0.0, mode="auto")
+        world.search("lamp", floor=0.0, mode="hybrid")
         store = made._components.store
         tables = [
             name

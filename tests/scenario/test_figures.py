@@ -171,7 +171,7 @@ def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> Non
 @proves("figures.chunk-fields", "search.words")
 def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL))
-    found = world.search("a chart of arrivals", floor=0.0, mode="words").results
+    found = world.search("a chart of arrivals", floor=0.0, mode="keyword").results
 
     assert [(one.chunk_type, "chart" in one.text) for one in found] == [(ChunkKind.FIGURE, True)]
     assert found[0].fused is not None

@@ -33,7 +33,7 @@ from truespan.wire.serialize import to_json
 OTTER = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 LEDGER = "Numbers fill the ledger. The clerk adds them twice. Ink dries slowly in the cold office."
 CODE = "index_incomplete"
-MODES = ("auto", "meaning", "words")
+MODES = ("hybrid", "vector", "keyword")
 
 
 def two_documents(here: Place, *, kind: DocumentKind = DocumentKind.DOCUMENT) -> World:
@@ -293,7 +293,7 @@ def test_reader_does_not_notice_points_that_are_not_theirs(here: Place) -> None:
 @proves("index.lost-points")
 def test_reader_is_told_of_lost_points_of_the_read_part(here: Place) -> None:
     world, reader = reading(here)
-    for mode in ("auto", "meaning"):
+    for mode in ("hybrid", "vector"):
         for ask in (reader.retrieve, reader.answer):
             assert lose_where(here, world, lambda at: at.document == 1 and at.pos_reach <= READ)
             try:

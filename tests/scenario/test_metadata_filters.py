@@ -168,7 +168,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 
     for index.deaf in (False, True):
         for filters, name in rows:
-            for mode in ("meaning", "auto"):
+            for mode in ("vector", "hybrid"):
                 found = world.search("the lamp", top_k=1, floor=0, mode=mode, **filters)
                 assert [part.source for part in found.results] == [name]
                 assert found.funnel.in_scope == found.funnel.verified == 1

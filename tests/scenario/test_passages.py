@@ -222,7 +222,7 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
 @proves("retrieval.fitted-passages")
 def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> None:
     text = canonical(world)
-    for mode in ("auto", "meaning", "words"):
+    for mode in ("hybrid", "vector", "keyword"):
         found = world.search("seventh hook", top_k=2, granularity="sentence", mode=mode)
         assert {part.text for part in found.results} == {SENTENCES[3], SENTENCES[11]}
         for part in found.results:
@@ -265,9 +265,9 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
     world.ingest([here.write("long.txt", text)])
     here.embedder.documents.clear()
 
-    by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="words")
+    by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="keyword")
     assert here.embedder.documents == []
-    world.search("porter quay", top_k=20, granularity="sentence", mode="auto")
+    world.search("porter quay", top_k=20, granularity="sentence", mode="hybrid")
 
     assert len(by_words.results) == 20
     assert 0 < len(here.embedder.documents) <= 32

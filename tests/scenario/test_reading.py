@@ -76,7 +76,7 @@ def test_position_is_read_once_before_the_index_is_asked(
 
 
 @proves("reading.position-read-first")
-@pytest.mark.parametrize("mode", ["meaning", "auto"])
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
     here = place(tmp_path, watched=True)
     _, reader = reading(here, 40)
@@ -102,14 +102,14 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
         return search(*args, **settings)
 
     here.index.search = search_late
-    reader.retrieve(QUERY, mode="auto")
+    reader.retrieve(QUERY, mode="hybrid")
 
     assert before == [1]
     assert here.journal.index("store.positions") < here.journal.index("store.vectors")
 
 
 @proves("reading.position-read-first")
-@pytest.mark.parametrize(("query", "mode"), [("lamp", "words"), ('"lamp"', "auto")])
+@pytest.mark.parametrize(("query", "mode"), [("lamp", "keyword"), ('"lamp"', "hybrid")])
 def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     tmp_path: Path, query: str, mode: str
 ) -> None:

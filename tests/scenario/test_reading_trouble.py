@@ -247,7 +247,9 @@ def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> N
         # Whoever opens the library now has nothing in memory of how it was.
         again = place(tmp_path, index=here.index, embedder=here.embedder)
         reader = again.library.world("world").reader("ann")
-        found = [frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("meaning", "auto", "words")]
+        found = [
+            frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("vector", "hybrid", "keyword")
+        ]
         found += [to_json(reader.why_not(chunk, QUERY, top_k=1)) for chunk in unread]
         return found
 

@@ -130,16 +130,16 @@ def test_words_without_a_match_are_explained(tmp_path: Path) -> None:
     chunk = room.world.search("lamp", floor=0.0).results[0].chunk_id
 
     for query, code in (("zebra", "no_word_matches"), ('"oil lamp"', "no_phrase_matches")):
-        mode = "words" if code == "no_word_matches" else "auto"
+        mode = "keyword" if code == "no_word_matches" else "hybrid"
         result = room.world.search(query, mode=mode, floor=0.0)
         assert [notice.code for notice in result.warnings] == [code]
         assert result.results == ()
         assert code in [n.code for n in room.world.retrieve(query, mode=mode).metadata.warnings]
         answer = room.world.answer(query, mode=mode)
         assert answer.answer.startswith("Nothing certain. No passage contains ")
-    result = room.world.search("lamp", mode="words", floor=0.0)
+    result = room.world.search("lamp", mode="keyword", floor=0.0)
     assert result.warnings == ()
-    assert room.world.why_not(chunk, "oil", mode="words").code == "returned"
+    assert room.world.why_not(chunk, "oil", mode="keyword").code == "returned"
 
 
 @proves("search.words-explained")
@@ -148,10 +148,10 @@ def test_why_not_says_that_no_word_occurs(tmp_path: Path) -> None:
     query = "lamp oil keeper rain"
     rain = next(one for one in room.world.search(query, floor=0.0).results if "Rain" in one.text)
 
-    assert room.world.why_not(rain.chunk_id, "night lamp", mode="words").code == "returned"
-    assert room.world.why_not(rain.chunk_id, "zebra rain", mode="words").code == "returned"
-    assert room.world.why_not(rain.chunk_id, "all lamp", mode="words").code == "no_words"
-    assert room.world.why_not(rain.chunk_id, '"night fell rain"', mode="auto").code == "no_words"
+    assert room.world.why_not(rain.chunk_id, "night lamp", mode="keyword").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "zebra rain", mode="keyword").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "all lamp", mode="keyword").code == "no_words"
+    assert room.world.why_not(rain.chunk_id, '"night fell rain"', mode="hybrid").code == "no_words"
 
 
 @proves("search.words-explained")
@@ -161,13 +161,13 @@ def test_reader_words_without_a_match_are_explained(tmp_path: Path) -> None:
     room.world.ingest(room.here.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
     reader.set("book.txt", sid=29)
-    chunk = reader.retrieve("lamp", mode="words").retrieved_chunks[0].chunk_id
+    chunk = reader.retrieve("lamp", mode="keyword").retrieved_chunks[0].chunk_id
 
-    assert [n.code for n in reader.retrieve("zebra", mode="words").metadata.warnings] == [
+    assert [n.code for n in reader.retrieve("zebra", mode="keyword").metadata.warnings] == [
         "no_word_matches"
     ]
-    assert reader.why_not(chunk, "zebra", mode="words").code == "no_words"
-    assert "No passage contains a word" in reader.answer("zebra", mode="words").answer
+    assert reader.why_not(chunk, "zebra", mode="keyword").code == "no_words"
+    assert "No passage contains a word" in reader.answer("zebra", mode="keyword").answer
 
 
 @proves("search.words-explained")

@@ -69,7 +69,7 @@ LIES = [list, unread_first, wrong_hashes, swapped, all_the_best, invented, padde
 
 def told(reader: Reader, query: str) -> Iterator[str]:
     """Give everything that a reader can be told, as bytes would travel."""
-    for mode in (Mode.MEANING, Mode.AUTO):
+    for mode in (Mode.VECTOR, Mode.HYBRID):
         bundle = reader.retrieve(query, mode=mode)
         yield frozen(bundle)
         yield from (bundle.context, str(bundle), repr(bundle))

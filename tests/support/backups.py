@@ -64,7 +64,7 @@ def filled(folder: Path) -> Path:
         for sid in READERS:
             world.reader(f"at {sid}").set("story.txt", sid=sid)
         library.create_world("other").ingest(files / "story.txt", **LABELS)
-        world.search("lamp", mode="auto")
+        world.search("lamp", mode="hybrid")
         told(library)
     return folder
 

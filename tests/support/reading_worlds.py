@@ -317,12 +317,12 @@ class Trial:
     def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
         """Ask everything that a reader can be asked."""
         reader = self._reader(sid)
-        asked = [*product(self.questions, (Mode.MEANING, Mode.AUTO))]
-        for question, mode in (*asked, (self.questions[0], Mode.WORDS)):
+        asked = [*product(self.questions, (Mode.VECTOR, Mode.HYBRID))]
+        for question, mode in (*asked, (self.questions[0], Mode.KEYWORD)):
             bundle = reader.retrieve(question.query, top_k=question.top_k, mode=mode)
             self._check_bundle(bundle, sid, book)
             yield f"retrieve {question} {mode}", frozen(bundle)
-        options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.AUTO}
+        options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.HYBRID}
         yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
         yield "page", to_json(reader.sentences(count=1000))
         yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
@@ -330,7 +330,7 @@ class Trial:
         yield "books", to_json(reader.books())
         for chunk in self.ids:
             question = self.questions[0]
-            for mode in (Mode.MEANING, Mode.AUTO):
+            for mode in (Mode.VECTOR, Mode.HYBRID):
                 reason = reader.why_not(chunk, question.query, top_k=question.top_k, mode=mode)
                 yield f"why not {chunk} {mode}", to_json(reason)
 

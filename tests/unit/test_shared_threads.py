@@ -217,9 +217,9 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]
-            found = world.search(words, top_k=3, mode="auto" if place % 2 == 0 else None)
+            found = world.search(words, top_k=3, mode="hybrid" if place % 2 == 0 else None)
             bundle = world.retrieve(query=words)
-            read = world.reader(f"of {place}").retrieve(words, mode="auto")
+            read = world.reader(f"of {place}").retrieve(words, mode="hybrid")
             return (
                 [(note.chunk_id, note.fused) for note in read.metadata.sources],
                 [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.results],

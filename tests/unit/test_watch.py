@@ -54,7 +54,7 @@ def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
 def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
     recorder = Recorder()
 
-    harbour(tmp_path, recorder).search("harbour", mode="auto")
+    harbour(tmp_path, recorder).search("harbour", mode="hybrid")
 
     stages = recorder.last(Request.SEARCH).stages
     assert stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]

@@ -39,7 +39,7 @@ def test_words_are_counted_in_the_commit_that_writes_their_chunks(tmp_path: Path
     world.ingest(here.write("c.txt", "The otter swam."))
 
     # Neither the run nor the first search counts anything apart.
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 3
     assert not {"store.keep_words", "store.countable"} & set(here.journal)
 
@@ -83,7 +83,7 @@ def test_without_counting_while_ingesting_the_first_search_counts(tmp_path: Path
     world.ingest(here.write("c.txt", story(5)))
     assert (counted(here), terms(here)) == (0, set())
 
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 3
 
     world.ingest(here.write("d.txt", "The otter swam."))
@@ -105,10 +105,10 @@ def test_a_run_counts_what_an_earlier_version_did_not(tmp_path: Path) -> None:
 def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(3))
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     here.journal.clear()
 
-    world.search("night", mode="auto")
+    world.search("night", mode="hybrid")
 
     assert "store.keep_words" not in here.journal
     assert "store.countable" not in here.journal
@@ -117,7 +117,7 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
 def test_the_words_of_a_replaced_or_deleted_document_go_with_it(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
 
     world.ingest(here.write("world/a.txt", "The badger dug."))
     assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
@@ -155,7 +155,7 @@ def test_counts_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write("a.txt", "The otter swam."), language="en")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
     # What version 1 could leave when several threads counted at once.
     earlier = f"1:english:{version('snowballstemmer')}"
     here.sql(f"UPDATE word_counts SET recipe = '{earlier}'")
@@ -200,7 +200,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
 def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
 
     def gone() -> None:
         raise RuntimeError
@@ -258,7 +258,7 @@ def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
     world.documents.delete("a.txt")
 
     assert (counted(here), terms(here)) == (0, set())
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 2
     assert "otter" in terms(here)
 

@@ -256,8 +256,8 @@ SearchMode = Annotated[
     str | None,
     Option(
         "--mode",
-        help="Search by words and similarity (auto), by similarity alone (meaning) or by words "
-        "alone (words); default: that of the world.",
+        help="Search by keywords and similarity (hybrid), by similarity alone (vector) or by "
+        "keywords alone (keyword); auto chooses. Default: that of the world.",
     ),
 ]
 Rerank = Annotated[

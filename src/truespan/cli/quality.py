@@ -187,7 +187,7 @@ def evaluate(
     ] = 0.01,
     mode: Annotated[
         list[str] | None,
-        Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
+        Option(help="Search mode; repeat it to compare modes. Default: that of the world."),
     ] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")

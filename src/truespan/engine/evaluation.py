@@ -258,7 +258,7 @@ class WorldEvaluation(Struct, frozen=True):
         target, store = self._with_target(generation), self._access.components.store
         scope, queries = target._scope(), self.queries(golden)
         # Thresholds are compared with similarities, even if a world ranks by other scores.
-        evaluation = target._evaluate(queries, mode=Mode.MEANING)
+        evaluation = target._evaluate(queries, mode=Mode.VECTOR)
         if keep and not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("keep a calibration")
         passages, by_query = curves_of(evaluation)

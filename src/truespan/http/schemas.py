@@ -140,7 +140,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
                 "properties": {
                     "query": {"type": "null"},
                     "selected_text": {**_STRING, "pattern": NOT_BLANK},
-                    "mode": {"enum": [None, "auto", "meaning"]},
+                    "mode": {"enum": [None, "auto", "vector"]},
                     "rerank": {"enum": [None, False]},
                 },
             },

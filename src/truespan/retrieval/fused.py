@@ -6,7 +6,7 @@
 
 Candidates are the best by words and the best by similarity, in scope and at or above the floor. The
 floor applies to similarity: no chunk below it is returned, however well its words match. In the
-mode `words`, and where the query has phrases in quotes, words alone name the candidates.
+mode `keyword`, and where the query has phrases in quotes, words alone name the candidates.
 
 Candidates are ranked before their text is read, and verified in that order until there are enough.
 One that cannot be verified is skipped; it changes neither the order nor the scale of the others.
@@ -103,12 +103,12 @@ def fetch_fused(
     k: int,
     floor: float | None,
     missing: CountMissing,
-    mode: Mode = Mode.AUTO,
+    mode: Mode = Mode.HYBRID,
 ) -> Fetched:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
-    In the mode `words` similarity has no weight, and every chunk has a word of the query.
+    In the mode `keyword` similarity has no weight, and every chunk has a word of the query.
     Chunks past the candidates follow by similarity, so that requesting more never reorders.
     """
     if scope.position is not None:
@@ -116,14 +116,14 @@ def fetch_fused(
         raise ValueError("A reader is searched for by 'FusedBookSearch'.")
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
-        ids = words.top(POOL, SCORE_DECIMALS) if mode is Mode.AUTO else []
-    weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+        ids = words.top(POOL, SCORE_DECIMALS) if mode is Mode.HYBRID else []
+    weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     search = _FusedSearch(
         deps=deps, scope=scope, vector=vector, floor=floor, words=words, weight=weight, world=world
     )
     if words.query.phrases:
         return search.fetch_phrases(k, missing)
-    if mode is Mode.WORDS:
+    if mode is Mode.KEYWORD:
         return search.fetch_words(k, missing)
     return search.fetch_blended(ids, k, missing)
 

@@ -136,8 +136,8 @@ class Attempt(Struct):
     @property
     def by_words(self) -> bool:
         """Return whether words alone name the candidates."""
-        if self.mode is not Mode.AUTO:
-            return self.mode is Mode.WORDS
+        if self.mode is not Mode.HYBRID:
+            return self.mode is Mode.KEYWORD
         from truespan.words.query import find_phrases
 
         return bool(find_phrases(self.query or ""))
@@ -420,7 +420,7 @@ class Pipeline(Struct, frozen=True):
     ) -> Fetched:
         """Fetch and verify hits, in the mode of the attempt."""
         mode, query = attempt.mode, attempt.query
-        if mode is Mode.MEANING or query is None:
+        if mode is Mode.VECTOR or query is None:
             return fetch_by_similarity(self.deps, scope, vector, k=k, floor=floor, missing=missing)
         from truespan.retrieval.fused import fetch_fused
 

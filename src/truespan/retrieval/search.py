@@ -228,7 +228,7 @@ def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules)
         attempt.chunks = tuple(attempt.reorder(stage, chosen))
         if not chosen:
             attempt.closest = find_closest(pipeline, scope, vector, select)
-        if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
+        if settings.min_coverage is not None and attempt.mode is not Mode.VECTOR:
             from truespan.retrieval.word_scores import word_rarity
 
             with pipeline.trace.stage(Stage.WORDS):

@@ -122,7 +122,7 @@ class SearchResult(Struct, frozen=True):
     """Whether the floor excludes unrelated text for this profile; None without a calibration."""
     rerank: RerankReport | None = None
     """Effect of the reranker; None if none was used."""
-    mode: Mode = Mode.MEANING
+    mode: Mode = Mode.VECTOR
     """Search mode that was used."""
     defaults: Defaults = Defaults.CONTRACT
     """Defaults of the world."""
@@ -278,7 +278,7 @@ class BundleMetadata(Struct, frozen=True):
     figures: tuple[FigureNote, ...] = ()
     floor_discriminates: bool | None = None
     rerank: RerankReport | None = None
-    mode: Mode = Mode.MEANING
+    mode: Mode = Mode.VECTOR
     defaults: Defaults = Defaults.CONTRACT
 
 

@@ -46,10 +46,10 @@ Query = Annotated[
     str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
 ]
 SearchMode = Annotated[
-    Literal["auto", "meaning", "words"],
+    Literal["auto", "hybrid", "vector", "keyword"],
     Meta(
-        description="How to search: by words and similarity (auto), by similarity alone (meaning) "
-        "or by words alone (words); null for the default of the world."
+        description="Search by keywords and similarity (hybrid), by similarity alone (vector) or "
+        "by keywords alone (keyword); auto chooses. null for the default of the world."
     ),
 ]
 Rerank = Annotated[
@@ -268,10 +268,12 @@ CONTRACT_NAMES = {
     "version_constraint": "version",
 }
 """Names of arguments in the contract, which are accepted beside the names of the schema."""
+EARLIER_MODES = {"meaning": "vector", "words": "keyword"}
+"""Earlier names of search modes, which are accepted too."""
 
 
 def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call under the names of the schema.
+    """Return the arguments of a call under the names of the schema, with the mode's present name.
 
     Raises:
         InvalidArgument: an argument occurs under both of its names.
@@ -281,7 +283,10 @@ def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
     for alias, name in renamed.items():
         if alias in values and name in values:
             raise InvalidArgument(f"{alias!r} is another name of {name!r}; give one of them.")
-    return {renamed.get(name, name): value for name, value in values.items()}
+    given = {renamed.get(name, name): value for name, value in values.items()}
+    if isinstance(mode := given.get("mode"), str) and "mode" in known:
+        given["mode"] = EARLIER_MODES.get(mode, mode)
+    return given
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:

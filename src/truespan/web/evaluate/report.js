@@ -160,7 +160,7 @@ function queries(report, names, onEdit) {
 export function render(report, { modes, onEdit, onSave }) {
   const names = namesOf(report, modes);
   const last = report.evaluations.at(-1);
-  const shared = report.evaluations.length > 1 && modes.length > 1 ? last.name.replace(/, (auto|meaning|words)(?=$|, reranked)/, "") : last.name;
+  const shared = report.evaluations.length > 1 && modes.length > 1 ? last.name.replace(/, (auto|hybrid|vector|keyword)(?=$|, reranked)/, "") : last.name;
   const warnings = new Map(report.evaluations.flatMap((one) => one.warnings).map((one) => [one.code, one]));
   const pairs = names.flatMap((first, at) => names.slice(at + 1).map((second) => t.changeFrom(first, second)));
   return [
