@@ -134,7 +134,7 @@ def readers_found(world: World, books: Sequence[Book]) -> tuple[dict[str, Scores
         reader, parts, unread = world.reader(f"at {share}"), [], 0
         for book in books:
             last = round(book.sentences * share / 100) - 1
-            reader.set(book.path.name, sid=last)
+            reader.set_position(book.path.name, sentence=last)
             ask = ask_reader(reader, book)
             read = [one for one in book.questions if min(one.answers) <= last]
             ahead = [one for one in book.questions if min(one.answers) > last]

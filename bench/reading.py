@@ -56,7 +56,7 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     document = world.documents.list()[0]
     middle = document.sentences // 2
     reader = world.reader("reader")
-    reader.set(book.name, sid=middle)
+    reader.set_position(book.name, sentence=middle)
     before = len(embedder.texts)
     query = "what lay by the lamp"
     first = reader.retrieve(query, top_k=TOP_K, mode="vector")

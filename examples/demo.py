@@ -221,7 +221,7 @@ def query_as_reader(world: World) -> None:
     say(f"[bold]{LAST_QUESTION}[/bold]")
     reader = world.reader("ann")
     for when, chapter in (("After chapter two", "Chapter Two"), ("At the end", "Chapter Nine")):
-        place = reader.set(BOOK.name, through_chapter=chapter)
+        place = reader.set_position(BOOK.name, through_chapter=chapter)
         say(f"\n{when}, at sentence {place.sid}:")
         answer = reader.answer(LAST_QUESTION)
         if answer.mode is AnswerMode.FALLBACK:

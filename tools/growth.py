@@ -381,20 +381,22 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         for number in range(count):
             (files / f"{number}.txt").write_text(SENTENCE.format(number))
         world.ingest([str(files)], kind="book", tags=["a", "b"])
-        world.reader("ann").set("0.txt", sid=0)
+        world.reader("ann").set_position("0.txt", sentence=0)
     for size in CHARACTERS:
         file = folder / f"large-{size}.md"
         sentences = "".join(SENTENCE.format(n) + "\n\n" * (n % 9 == 0) for n in range(size // 70))
         file.write_text(sentences[:size])
         world = library.create_world(f"characters-{size}")
         world.ingest([str(file)], kind="book")
-        world.reader("ann").set(file.name, sid=world.documents.get("1").sentences // 2)
+        world.reader("ann").set_position(
+            file.name, sentence=world.documents.get("1").sentences // 2
+        )
     for count in READERS:
         world = library.create_world(f"readers-{count}")
         world.ingest([str(folder / f"large-{CHARACTERS[0]}.md")], kind="book")
         for number in range(count):
-            world.reader(f"reader-{number}").set("1", sid=number)
-        world.reader("ann").set("1", sid=5)
+            world.reader(f"reader-{number}").set_position("1", sentence=number)
+        world.reader("ann").set_position("1", sentence=5)
     calls: dict[str, tuple[str, str, Any]] = {
         "GET world": ("GET", "", None),
         "GET documents": ("GET", "/documents", None),
@@ -470,7 +472,7 @@ def opened(folder: Path) -> Iterator[Library]:
             text = "".join(SENTENCE.format(number) for number in range(3000))
             (folder / "large.txt").write_text(text + '"' * 50_000 + "…" * 50_000)
             world.ingest([str(folder / "large.txt")], kind="book")
-            world.reader("ann").set("large.txt", sid=500)
+            world.reader("ann").set_position("large.txt", sentence=500)
             yield library
         finally:
             end_index_process(library)

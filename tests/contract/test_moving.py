@@ -76,7 +76,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     world.documents.update("note.txt", source_url="https://wiki.example/note")
     world.search("Who had the key?", mode="hybrid")
     reader = world.reader("ada")
-    reader.set("ferry.md", sid=1)
+    reader.set_position("ferry.md", sentence=1)
     reader.retrieve("key")
     for asker in (world, reader):
         asker.conversation().ask("Who had the key?")

@@ -60,7 +60,7 @@ def filled(tmp_path: Path) -> Place:
     here = place(tmp_path, store="postgres")
     for name in ("one", "two"):
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
-        world.reader("ann").set("a.txt", sid=7)
+        world.reader("ann").set_position("a.txt", sentence=7)
         world.reader("ann").retrieve("the night")
         world.reader("ann").conversation().ask("Who saw the night?")
         world.search("the night", floor=0.0, mode="hybrid")
@@ -260,7 +260,7 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         )
         one.generations.reindex(chunking="tokens")
         one.generations.promote(2)
-        one.reader("ann").set("a.txt", sid=9)
+        one.reader("ann").set_position("a.txt", sentence=9)
         one.reader("ann").retrieve("the night")
         assert {found.source for found in one.search("the night", floor=0.0).results} <= {
             "a.txt", "b.md", "c.txt",

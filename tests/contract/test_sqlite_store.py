@@ -206,7 +206,7 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
     world = here.library.create_world("world")
     world.ingest(here.write("book.txt", story(40)), kind="book")
     reader = world.reader("ann")
-    reader.set("book.txt", sid=20)
+    reader.set_position("book.txt", sentence=20)
     compiled: list[str | None] = []
 
     def note(_action: int, *names: str | None) -> int:

@@ -84,7 +84,7 @@ def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) ->
 def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
     world = here.library.world("one")
     for name in ("ada", "bob"):
-        world.reader(name).set("a.txt", sid=3)
+        world.reader(name).set_position("a.txt", sentence=3)
     _, secret = here.library.tokens.create("ada's", worlds=["one"], readers=["ada"])
     held = opened_by(here, secret.reveal()).world("one")
 
@@ -93,7 +93,7 @@ def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
         with pytest.raises(NotAllowed):
             attempt()
     with pytest.raises((NotAllowed, WorldNotFound)):
-        held.reader("ada").set("a.txt", sid=9)
+        held.reader("ada").set_position("a.txt", sentence=9)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class TestReadingStandard(_Standard):
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
         # Of the whole book read there are enough chunks for what the standard tests ask.
-        self.shelf.world.reader("ada").set("book.md", through_chapter="Chapter 6")
+        self.shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 6")
         return {"world": self.shelf.world, "reader": "ada"}
 
 
@@ -104,7 +104,7 @@ def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     retriever = door.TruespanReadingRetriever(world=shelf.world, reader="ada")
 
     early = retriever.invoke(QUESTION)
-    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 4")
+    shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.invoke(QUESTION)
 
     assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}

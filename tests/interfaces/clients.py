@@ -87,7 +87,7 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
     "read": lambda lib, g: _world(lib, g).reader(g.pop("reader")).retrieve(**g),
     "read_answer": lambda lib, g: _world(lib, g).reader(g.pop("reader")).answer(**g),
     "books": lambda lib, g: {"books": _world(lib, g).reader(g.pop("reader")).books()},
-    "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).where(**g),
+    "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).position(**g),
     "chunk": lambda lib, g: _chunk(_world(lib, g).documents.chunk(**g)),
     "generations": lambda lib, g: {
         "generations": [record_data(record) for record in _world(lib, g).generations.list()]

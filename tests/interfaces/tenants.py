@@ -98,7 +98,7 @@ def filled(here: Place, canary: str) -> World:
     )
     world.ingest(here.write(f"{canary}/{canary}.md", text), kind="book", tags=[f"{canary}-tag"])
     world.ingest(str(path))
-    world.reader(f"{canary}-reader").set(f"{canary}.md", sid=20)
+    world.reader(f"{canary}-reader").set_position(f"{canary}.md", sentence=20)
     world.generations.promote(1, domain=f"{canary}-domain")
     world.answer(QUESTION)
     world.conversation().ask(QUESTION)

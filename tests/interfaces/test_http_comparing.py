@@ -31,7 +31,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     world = made.world("w", a__txt=TEXT)
     made.world("other", b__txt="Another text.")
     world.generations.reindex(chunking="sentences")
-    world.reader("ada").set("a.txt", sid=LAST_READ)
+    world.reader("ada").set_position("a.txt", sentence=LAST_READ)
     yield made
     made.library.close()
 
@@ -118,7 +118,7 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
     with pytest.raises(NotAllowed):
         here.library.under(authority).world("w", generation=1)
     with pytest.raises(NotAllowed):
-        here.library.under(authority).world("w").reader("ada").at("a.txt", 3)
+        here.library.under(authority).world("w").reader("ada").at_position("a.txt", 3)
 
 
 @proves("reading.non-interference")
@@ -144,10 +144,10 @@ def test_a_position_that_is_tried_decides_what_is_read_and_is_not_recorded(
     assert texts("?sid=1", "nobody-yet") == texts("")
     answered = client.json("POST", f"{ADA}/answer?sid=0", body).content
     assert not [word for word in ("Wrenfield", "Nobody") if word in str(answered)]
-    assert reader.where().sid == LAST_READ
+    assert reader.position().sid == LAST_READ
     assert here.library.world("w").readers() == ["ada"]
-    assert reader.at("a.txt", 2).where().sid == 2
-    assert [one.sid for one in reader.at("a.txt", 2).sentences().sentences] == [0, 1, 2]
+    assert reader.at_position("a.txt", 2).position().sid == 2
+    assert [one.sid for one in reader.at_position("a.txt", 2).sentences().sentences] == [0, 1, 2]
     assert texts("?sid=999") == texts("?sid=3")
     current = client.json("POST", f"{ADA}/retrieve?sid=2", QUESTION).content
     assert "Wrenfield" in str(current["retrieved_chunks"])

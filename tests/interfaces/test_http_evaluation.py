@@ -39,7 +39,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     )
     made.library.create_world("empty")
     world.generations.reindex(chunking="sentences")
-    world.reader("ada").set("lamp.txt", sid=0)
+    world.reader("ada").set_position("lamp.txt", sentence=0)
     yield made
     made.library.close()
 

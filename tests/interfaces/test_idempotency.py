@@ -77,7 +77,7 @@ def test_the_first_answer_is_given_again_even_when_the_world_has_moved_on(
     put(9, "nine")
 
     assert put(3, "three").shown == first.shown
-    assert here.library.world("w").reader("ann").where().sid == 9
+    assert here.library.world("w").reader("ann").position().sid == 9
 
 
 @proves("http.idempotency-key")

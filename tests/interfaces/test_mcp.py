@@ -231,13 +231,13 @@ def test_what_the_owner_sets_is_seen_by_the_next_call_of_every_server(
     with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
         before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
         with truespan.open(library) as opened:
-            opened.world("w").reader("ann").set("lamp.md", sid=1)
+            opened.world("w").reader("ann").set_position("lamp.md", sentence=1)
         try:
             after = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
             asked = ann.call("retrieve_context", query=QUESTION)
         finally:
             with truespan.open(library) as opened:
-                opened.world("w").reader("ann").set("lamp.md", through_chapter="Two")
+                opened.world("w").reader("ann").set_position("lamp.md", through_chapter="Two")
 
     assert before[0] == before[1]
     assert after[0] == after[1]
@@ -251,7 +251,7 @@ def test_what_lies_ahead_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
     world = here.library.create_world("w")
     reader = world.reader("ann")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
-    reader.set("lamp.md", through_chapter="Two")
+    reader.set_position("lamp.md", through_chapter="Two")
 
     def answers() -> list[bytes]:
         calls = ({}, {"book": "lamp.md"}, {"query": QUESTION}, {"query": "culprit", "top_k": 1})
@@ -320,7 +320,7 @@ def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> 
     world = here.library.create_world("w")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
-    reader.set("lamp.md", sid=3)
+    reader.set_position("lamp.md", sentence=3)
     here.embedder.before = fail
 
     for tool, subject in ((READER_ROLE.tools[2], reader), (OWNER_ROLE.tools[1], world)):
@@ -440,10 +440,10 @@ def test_what_serves_a_reader_can_do_nothing_else(library: Path) -> None:
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.reader("bob").retrieve(QUESTION)
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.reader("ann").set("lamp.md", sid=9)
+            world.reader("ann").set_position("lamp.md", sentence=9)
         with pytest.raises(WorldNotFound):
             narrow.world("beside")
-        assert world.reader("ann").where().sid > 1
+        assert world.reader("ann").position().sid > 1
 
 
 @proves("authority.only-narrows")
@@ -458,4 +458,4 @@ def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path)
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.documents.delete("lamp.md")
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.reader("ann").where()
+            world.reader("ann").position()

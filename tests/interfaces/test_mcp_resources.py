@@ -40,7 +40,7 @@ def test_what_lies_ahead_changes_no_byte_of_any_resource(tmp_path: Path) -> None
     world = here.library.create_world("w")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
-    reader.set("lamp.md", through_chapter="Two")
+    reader.set_position("lamp.md", through_chapter="Two")
     before = all_that_can_be_read(reader)
 
     assert len(set(before)) > 40

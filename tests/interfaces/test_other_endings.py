@@ -117,9 +117,9 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
     world.ingest(str(sources), kind="book")
     reader = world.reader("ann")
     for name in BOOKS:
-        place = reader.set(name, passage=BOUNDARY)
+        place = reader.set_position(name, passage=BOUNDARY)
         assert place.last_sentence == BOUNDARY, name
-    reader.set("figures.docx", passage=BOUNDARY)
+    reader.set_position("figures.docx", passage=BOUNDARY)
 
 
 def names_of(library: truespan.Library) -> list[Names]:
@@ -239,7 +239,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
     for names in sides[0].names:
         book, image, chunk = names.book, names.image_ref, names.chunk
         acts: dict[str, Callable[[Any], Any]] = {
-            "where": lambda reader, book=book: reader.where(book),
+            "where": lambda reader, book=book: reader.position(book),
             "page": lambda reader, book=book: reader.sentences(book),
             "past": lambda reader, book=book: reader.sentences(book, first=5),
             "end": lambda reader, book=book: reader.sentences(book, first=900),
@@ -264,7 +264,7 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
             "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="hybrid"),
         }.items()
     }
-    rows["no such book"] = row(lambda reader: reader.where("absent.md"))
+    rows["no such book"] = row(lambda reader: reader.position("absent.md"))
 
     results = compare(sides, rows, least=100)
 
@@ -422,7 +422,7 @@ def test_other_end_moves_no_reader_of_an_edition_with_foreword(
 
     rows = {"books": row(lambda reader: reader.books())}
     for name in TEXTS:
-        rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
+        rows[f"where {name}"] = row(lambda reader, name=name: reader.position(name))
         rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
         rows[f"retrieve {name}"] = row(
             lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="hybrid")

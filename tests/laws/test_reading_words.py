@@ -56,7 +56,7 @@ def answers(reader: Reader) -> list[str]:
 def readers_at(world: World, sids: Sequence[int]) -> Iterator[tuple[int, Reader]]:
     for sid in sids:
         reader = world.reader(f"at {sid}")
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         yield sid, reader
 
 
@@ -328,7 +328,7 @@ def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> 
         world = here.library.create_world("world")
         world.ingest(here.write("book.txt", f"{read}\n\n{end * 50}"), kind="book")
         reader = world.reader("ann")
-        reader.set("1", sid=1)
+        reader.set_position("1", sentence=1)
         bundle = reader.retrieve("lamp light", mode="keyword")
         told.append([note.fused for note in bundle.metadata.sources])
 

@@ -199,14 +199,14 @@ def test_asked_again_a_tail_costs_no_embedding(tmp_path: Path) -> None:
     world = here.library.create_world("world")
     world.ingest(here.write("book.txt", book(3, "txt", 12)), kind="book")
     reader = world.reader("ann")
-    reader.set("book.txt", sid=9)
+    reader.set_position("book.txt", sentence=9)
     here.embedder.documents.clear()
 
     first = reader.retrieve("the lamp")
     cost = list(here.embedder.documents)
     again = [reader.retrieve("the lamp"), reader.retrieve("another question")]
     other = world.reader("bea")
-    other.set("book.txt", sid=9)
+    other.set_position("book.txt", sentence=9)
     again.append(other.retrieve("the lamp"))
 
     kept = [row[0] for row in here.sql("SELECT text FROM tails WHERE sid = 9")]

@@ -26,7 +26,7 @@ def library(harbour: Served) -> Served:
         world = opened.world("harbour")
         if len(world.generations.list()) == 1:
             world.generations.reindex(chunking="sentences")
-        world.reader("cora").set("heron.md", sid=LAST_READ)
+        world.reader("cora").set_position("heron.md", sentence=LAST_READ)
     return harbour
 
 
@@ -81,7 +81,7 @@ def test_owner_and_reader_are_compared_and_what_lies_ahead_is_withheld(
     visit.find("#right-sid").press("Enter")
     expect(visit.find("[data-count=withheld] b")).not_to_have_text("0")
     with truespan.open(library.library) as opened:
-        assert opened.world("harbour").reader("cora").where().sid == LAST_READ
+        assert opened.world("harbour").reader("cora").position().sid == LAST_READ
     assert not [request for request in visit.requests if request.method == "PUT"]
 
     # What is shown is in the address; back leads to the comparison before.

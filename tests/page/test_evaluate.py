@@ -45,7 +45,7 @@ def library(harbour: Served) -> Served:
         world = opened.world("harbour")
         if len(world.generations.list()) == 1:
             world.generations.reindex(chunking="sentences")
-        world.reader("enid").set("heron.md", sid=LAST_READ)
+        world.reader("enid").set_position("heron.md", sentence=LAST_READ)
     return harbour
 
 

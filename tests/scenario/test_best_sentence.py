@@ -154,7 +154,7 @@ def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode)
         world = here.library.create_world("world")
         world.ingest(path, kind="book")
         reader = world.reader("ada")
-        reader.set("1", sid=4)
+        reader.set_position("1", sentence=4)
         bundle = reader.retrieve("bridges and ferries", mode=mode)
         [note] = bundle.metadata.sources
         assert note.best_sentence is not None

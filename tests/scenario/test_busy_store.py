@@ -73,7 +73,7 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
     world = here.world(a__txt=TEXT)
     world.ingest(here.write("b.txt", TEXT), kind="book")
     reader = world.reader("ada")
-    reader.set("b.txt", sid=1)
+    reader.set_position("b.txt", sentence=1)
     requests: dict[str, Callable[[], Any]] = {
         "retrieve": lambda: world.retrieve("lamp"),
         "answer": lambda: world.answer("When did the lamp go out?"),

@@ -176,7 +176,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
         world.ingest([book], kind="book", title="The Lamp", tags=["sea"])
         world.ingest([note, str(paper)])
         reader = world.reader("ann")
-        reader.set("book.html", through_chapter="Two")
+        reader.set_position("book.html", through_chapter="Two")
         for asker in (world, reader):
             talk = asker.conversation()
             talk.ask(QUERY)

@@ -40,7 +40,7 @@ def opened(folder: Path) -> tuple[Place, Changing, Any]:
     index = Changing()
     here = place(folder, index=index)
     world = here.world(a__txt=TIDE, b__txt=LAMP)
-    world.reader("ann").set("a.txt", sid=0)
+    world.reader("ann").set_position("a.txt", sentence=0)
     return here, index, world
 
 

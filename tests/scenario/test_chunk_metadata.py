@@ -78,7 +78,7 @@ def test_repetitions_ahead_change_nothing_for_a_reader(here: Place) -> None:
         world = here.library.world("world", create=True)
         world.ingest(here.write("a.txt", TEXT + ending), chunking="once", kind="book")
         reader = world.reader("ann")
-        reader.set("1", sid=3)
+        reader.set_position("1", sentence=3)
         bundle = reader.retrieve("harbour boat")
         told.append((bundle.context, bundle.retrieved_chunks, bundle.metadata.funnel))
 
@@ -130,7 +130,7 @@ def test_what_is_shown_of_a_chunk_says_where_it_lies(here: Place) -> None:
     [wider] = world.search("harbour 2", granularity="sentence", top_k=1, neighbours=1).results
     answer = world.answer("Which harbour does page number 2 tell of?")
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     [note] = reader.retrieve("harbour").metadata.sources
 
     assert passage.location == listed.location == "pages 1-3"

@@ -138,7 +138,7 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
         world = here.library.create_world("book")
         world.ingest(here.write("book.txt", read + unread), kind="book", chunking="tiny")
         reader = world.reader("ada")
-        reader.set("book.txt", sid=3)
+        reader.set_position("book.txt", sentence=3)
         bundle = reader.retrieve(QUERY, mode=mode)
         assert [(at.first_sid, at.last_sid) for at in notes(bundle)[0].other_places] == [(3, 3)]
         assert repeats(bundle) == [1]

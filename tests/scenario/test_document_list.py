@@ -155,7 +155,7 @@ def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(here: Pl
 @proves("documents.listed")
 def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(here: Place) -> None:
     world = shelf(here)
-    world.reader("ada").set("hut.txt", sid=0)
+    world.reader("ada").set_position("hut.txt", sentence=0)
     bound = Authority(frozenset([world.access.record().id]), frozenset([Verb.FOLLOW]))
     mine = here.library.under(bound).world("shelf")
     calls = (lambda: mine.documents.find(), lambda: mine.documents.chunks("hut.txt"))

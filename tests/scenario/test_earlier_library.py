@@ -74,7 +74,7 @@ def test_library_of_version_0_1_opens_with_all_it_held(tmp_path: Path, store: st
     domains = [[domain.key, domain.generation] for domain in here.library.domains()]
     assert domains == expected["domain"]
     assert [[job.id, job.kind, job.state.value] for job in world.jobs.list()] == expected["jobs"]
-    assert world.reader("ann").where().sid == expected["position"]
+    assert world.reader("ann").position().sid == expected["position"]
     assert here.library.authenticate(expected["secret"]).may(Verb.READ, WorldId(world.id))
 
 

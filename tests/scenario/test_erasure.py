@@ -190,7 +190,7 @@ def test_every_table_is_free_of_the_only_document_once_deleted(
         report.write_bytes(REPORT)
         world.ingest(report, kind="book", title="Qwertzuiop")
         reader = world.reader("ann")
-        reader.set("zyxwvut.docx", sid=1)
+        reader.set_position("zyxwvut.docx", sentence=1)
         reader.retrieve("lamp")
         world.search("lamp", floor=0.0, mode="hybrid")
         store = made._components.store

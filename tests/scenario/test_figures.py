@@ -408,7 +408,7 @@ def told(here: Place, content: bytes, sid: int) -> object:
     """Return all that a reader at a sentence is told, the time apart."""
     world = filled(here, content)
     reader = world.reader("ann")
-    reader.set("1", sid=sid)
+    reader.set_position("1", sentence=sid)
     bundles = [
         reader.retrieve("Two blue boats came in, chart of arrivals", mode=mode) for mode in Mode
     ]
@@ -449,7 +449,7 @@ def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path)
     reader = world.reader("ann")
     seen = []
     for sid in range(4):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         for mode in Mode:
             notes = reader.retrieve("Two blue boats chart", mode=mode).metadata.figures
             seen.append((sid, sorted(note.figure_id[-3:] for note in notes)))
@@ -519,7 +519,7 @@ def picture_book(here: Place) -> tuple[World, Reader]:
     world = here.library.create_world("world")
     assert world.ingest(path, kind="book", chunking="sentences").failures == []
     reader = world.reader("ann")
-    reader.set("book.docx", passage="On morning 2 it was out.")
+    reader.set_position("book.docx", passage="On morning 2 it was out.")
     return world, reader
 
 

@@ -203,7 +203,7 @@ def test_texts_that_another_model_embeds_are_counted_and_foretold(here: Place) -
 @proves("store.disk-reserve")
 def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) -> None:
     world = here.world(ferry__md=FERRY)
-    world.reader("ann").set("1", sid=4)
+    world.reader("ann").set_position("1", sentence=4)
     asked = ("the ferry", "the pilot of glass")
     before = [world.search(query).results for query in asked]
     read = world.reader("ann").retrieve("who sang").context

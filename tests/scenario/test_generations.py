@@ -321,7 +321,7 @@ def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> Non
 def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
     world = here.world(ferry__md=FERRY)
     reader = world.reader("ann")
-    reader.set("1", sid=9)
+    reader.set_position("1", sentence=9)
     before = reader.retrieve("the pilot")
     world.generations.reindex(chunking="sentences")
     world.generations.promote(2)

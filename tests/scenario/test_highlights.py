@@ -52,7 +52,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
     bundle = world.retrieve(query, mode=Mode.HYBRID, highlight=True)
     notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
     reader = world.reader("ann")
-    reader.set("book.md", sid=4)
+    reader.set_position("book.md", sentence=4)
     read = reader.retrieve(query, mode=Mode.HYBRID, highlight=True)
 
     assert (lit, ["Lamp", "keeper", "lit", "lamps"]) in found or (
@@ -110,7 +110,7 @@ def test_unverified_sentences_are_not_marked(
 @proves("retrieval.fitted-passages")
 def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
-    world.reader("ann").set("book.md", sid=4)
+    world.reader("ann").set_position("book.md", sentence=4)
     body = {"query": "who lit the lamp", "mode": "hybrid"}
     with serve_library(here.library) as client:
         for call in ("search", "retrieve", "readers/ann/retrieve"):

@@ -177,7 +177,7 @@ def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
     here = place(tmp_path, index=Approximate())
     world = here.world(book__txt=BOOK)
     reader = world.reader("r")
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
 
     read = reader.retrieve("the lamp at the pier")
     reason = reader.why_not(read.retrieved_chunks[0].chunk_id, "the lamp at the pier")

@@ -268,7 +268,7 @@ def reading(here: Place) -> tuple[World, Reader]:
     book, other = here.write("book.txt", BOOK), here.write("other.txt", BOOK + " " + OTTER)
     world.ingest([book, other], kind=DocumentKind.BOOK)
     reader = world.reader("ada")
-    reader.set("book.txt", sid=READ)
+    reader.set_position("book.txt", sentence=READ)
     return world, reader
 
 

@@ -50,7 +50,7 @@ def test_lost_words_of_a_book_are_counted_for_its_reader(tmp_path: Path) -> None
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
     room.world.ingest(room.here.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
-    reader.set("book.txt", sid=29)
+    reader.set_position("book.txt", sentence=29)
 
     room.here.sql("DELETE FROM words")
 

@@ -58,7 +58,7 @@ def told(here: Place, content: bytes, sid: int) -> list[str]:
     """Return all pages and pictures that a reader at a sentence can have."""
     world = filled(here, content)
     reader = world.reader("ann")
-    reader.set("1", sid=sid)
+    reader.set_position("1", sentence=sid)
     pages = [
         reader.sentences("1", first=first, count=count) for first in range(7) for count in (1, 2, 9)
     ]
@@ -89,7 +89,7 @@ def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
     assert [one.text for one in whole.sentences] == texts
     reader = world.reader("ann")
     for sid in range(-1, len(texts), 3):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         page = reader.sentences(count=1000)
 
         assert page.sentences == whole.sentences[: sid + 1]
@@ -108,7 +108,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(
     doc_id, last = world.documents.get(1).doc_id, world.documents.get(1).sentences - 1
     reader = world.reader("ann")
     for sid in range(-1, last + 1):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         figures = {figure.image_ref for figure in reader.sentences().figures}
         given = set()
         for reference in (f"{doc_id}/img_001.png", f"{doc_id}/img_002.gif"):
@@ -150,7 +150,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
     here = library(tmp_path, ALL)
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     # The new book has another picture under the same name, and nothing of it was read.
     burning = paragraph("Later the ship ", drawing("rId1", "A ship"), " was on fire.")
     secret = docx(paragraph("It was dark."), burning, media={"image1.png": b"\x89PNG secret"})
@@ -160,7 +160,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 
     with pytest.raises(ImageNotFound):
         late.image(f"{world.documents.get(1).doc_id}/img_001.png")
-    assert reader.where().sid == -1
+    assert reader.position().sid == -1
     assert reader.sentences().sentences == ()
     assert (
         world.documents.image(f"{world.documents.get(1).doc_id}/img_001.png").data
@@ -176,7 +176,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     here = library(tmp_path, ALL)
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
     parts = here.library._components
     happening: Any = Meddled(parts.store, verb, lambda: filled(here, changed))

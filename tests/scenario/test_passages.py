@@ -160,7 +160,7 @@ def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Pa
     reader = world.reader("ann")
     leaks = []
     for sid in range(len(SENTENCES)):
-        reader.set("book.md", sid=sid)
+        reader.set_position("book.md", sentence=sid)
         for options in (NEIGHBOURS, BEST_SENTENCES, NEIGHBOURS | BEST_SENTENCES):
             bundle = reader.retrieve("hook porter boat", **options)
             unread = [one for one in SENTENCES[sid + 1 :] if one in bundle.context]
@@ -186,7 +186,7 @@ def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path)
             text = f"{head}He found\nthe{ending}"
             world.ingest([here.write("book.md", text)], kind="book", chunking="pairs", title="Book")
             reader = world.reader("ann")
-            reader.set("book.md", sid=sid)
+            reader.set_position("book.md", sentence=sid)
             for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
                 bundle = reader.retrieve("hook porter boat", max_tokens=200, **options)
                 # Ids of chunks are made of the world's, which is a new one each time.
@@ -373,7 +373,7 @@ def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path:
     text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
     world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
     reader = world.reader("ann")
-    reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
+    reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
     query = "refund defect electronic work key"
 
     def order(**options: Any) -> Iterator[list[bool]]:
@@ -425,7 +425,7 @@ def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path
         here = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
         world = filled(here)
         reader = world.reader("ann")
-        reader.set("book.md", sid=6)
+        reader.set_position("book.md", sentence=6)
         embedder.queries.clear()
         for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
             if defaults == "contract":
@@ -456,7 +456,7 @@ def test_the_defaults_of_a_world_decide_about_boilerplate(tmp_path: Path) -> Non
         text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
         world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
         reader = world.reader("ann")
-        reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
+        reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
         first = world.search(query, floor=0.0, top_k=1).results[0].text in story
         read = reader.retrieve(query, top_k=1).retrieved_chunks[0].content in story
         assert first is read is (defaults == "recommended")

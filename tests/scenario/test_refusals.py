@@ -108,7 +108,7 @@ def test_reader_near_misses_stop_at_the_position(tmp_path: Path) -> None:
     def ask(rest: str) -> Answer:
         text = f"The key hung there (score 0.2).{LONG} {rest}"
         room.world.ingest(room.here.write("book.txt", text), kind="book")
-        reader.set("book.txt", sid=1)
+        reader.set_position("book.txt", sentence=1)
         return replace(reader.answer(QUESTION), record=None, processing_time_ms=0)
 
     answer = ask("The butler took it (score 0.24).")
@@ -160,7 +160,7 @@ def test_reader_words_without_a_match_are_explained(tmp_path: Path) -> None:
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
     room.world.ingest(room.here.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
-    reader.set("book.txt", sid=29)
+    reader.set_position("book.txt", sentence=29)
     chunk = reader.retrieve("lamp", mode="keyword").retrieved_chunks[0].chunk_id
 
     assert [n.code for n in reader.retrieve("zebra", mode="keyword").metadata.warnings] == [

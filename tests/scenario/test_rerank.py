@@ -209,7 +209,7 @@ def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
     reranker = Backwards()
     world = reranked(here, reranker)
     reader = world.reader("ann")
-    reader.set("a.txt", sid=world.documents.get("a.txt").sentences - 1)
+    reader.set_position("a.txt", sentence=world.documents.get("a.txt").sentences - 1)
 
     calls: list[Callable[..., Any]] = [world.search, world.retrieve, world.answer]
     for call in (*calls, reader.retrieve, reader.answer):
@@ -412,7 +412,7 @@ def test_reranking_for_a_reader_ignores_unread_text(
     world.ingest(path, kind="book", chunking=chunking)
     texts = stored(here, world, 1).texts
     position = len(texts) // 2
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
     asking = reranked(here, http_reranker(server), candidates=6)
 
     before = sent_for_reader(asking, server)
@@ -420,7 +420,7 @@ def test_reranking_for_a_reader_ignores_unread_text(
     end = whole.index(texts[position]) + len(texts[position])
     here.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
     world.ingest(path, kind="book", chunking=chunking)
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
     after = sent_for_reader(asking, server)
 
     assert before[0]
@@ -451,7 +451,7 @@ def test_an_index_that_lies_gets_no_unread_text_to_the_reranker(
     world.ingest(here.write("book.txt", book(31, "txt", 12)), kind="book")
     texts = stored(here, world, 1).texts
     position = len(texts) // 3
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
 
     requests, _ = sent_for_reader(reranked(here, http_reranker(server)), server)
 

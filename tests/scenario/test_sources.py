@@ -112,7 +112,7 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Pl
     world = two_readmes(here)
     reader = world.reader("ann")
     for path in ("north/README.md", "south/README.md"):
-        reader.set(path, sid=0)
+        reader.set_position(path, sentence=0)
 
     requests: dict[str, Callable[[], Any]] = {
         "get": lambda: world.documents.get("README.md"),
@@ -120,8 +120,8 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Pl
         "text": lambda: world.documents.text("README.md"),
         "retrieve": lambda: world.retrieve(QUERY, documents=["README.md"]),
         "answer": lambda: world.answer(QUERY, documents=["README.md"]),
-        "set": lambda: reader.set("README.md", sid=1),
-        "where": lambda: reader.where("README.md"),
+        "set": lambda: reader.set_position("README.md", sentence=1),
+        "where": lambda: reader.position("README.md"),
         "sentences": lambda: reader.sentences("README.md"),
         "reading": lambda: reader.retrieve(QUERY, book="README.md"),
     }
@@ -196,7 +196,7 @@ def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> N
 
     # At the first position only a part of a chunk was read, at the last one whole chunks.
     for position in (0, last):
-        reader.set("b.md", sid=position)
+        reader.set_position("b.md", sentence=position)
         bundle = reader.retrieve(QUERY)
         assert bundle.metadata.sources
         for note in bundle.metadata.sources:

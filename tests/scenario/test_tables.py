@@ -101,7 +101,7 @@ def test_table_in_a_book_reads_the_same_whatever_follows(here: Place):
     for end in ("", " Then the butler did it.", "\n\nThen | the | butler."):
         world.ingest(here.write("book.txt", beginning + end), kind="book")
         reader = world.reader("ann")
-        reader.set("book.txt", sid=7)
+        reader.set_position("book.txt", sentence=7)
         bundle = reader.retrieve("the lamp")
         assert "Lamp 6 is lit." in bundle.context
         responses.add(frozen(bundle))

@@ -83,7 +83,7 @@ def ask_everything(world: World) -> None:
         with suppress(Exception):
             request()
     with suppress(Exception):
-        reader.set("a.txt", sid=0)
+        reader.set_position("a.txt", sentence=0)
     for ask in (reader.retrieve, reader.answer):
         with suppress(Exception):
             ask(QUERY)

@@ -62,7 +62,7 @@ def filled(folder: Path) -> Path:
         world = library.create_world("world")
         world.ingest([files / "story.txt", files / "report.docx"], kind="book")
         for sid in READERS:
-            world.reader(f"at {sid}").set("story.txt", sid=sid)
+            world.reader(f"at {sid}").set_position("story.txt", sentence=sid)
         library.create_world("other").ingest(files / "story.txt", **LABELS)
         world.search("lamp", mode="hybrid")
         told(library)
@@ -88,7 +88,7 @@ def told(library: Library) -> list[str]:
     world = library.world("world")
     for sid in READERS:
         reader = world.reader(f"at {sid}")
-        answers += [frozen(reader.retrieve("lamp", top_k=20)), to_json(reader.where())]
+        answers += [frozen(reader.retrieve("lamp", top_k=20)), to_json(reader.position())]
     return answers
 
 

@@ -62,9 +62,13 @@ CALLS: dict[str, Call] = {
     "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", first=n),
     "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", count=n),
     "documents.update": lambda here, _, n: world(here).documents.update("a.txt", metadata={"n": n}),
-    "reader.set sid": lambda here, _, n: world(here).reader("ada").set("a.txt", sid=n),
-    "reader.set book": lambda here, _, n: world(here).reader("ada").set(n, sid=0),
-    "reader.at": lambda here, _, n: world(here).reader("ada").at("a.txt", n).retrieve("lamp"),
+    "reader.set sid": lambda here, _, n: (
+        world(here).reader("ada").set_position("a.txt", sentence=n)
+    ),
+    "reader.set book": lambda here, _, n: world(here).reader("ada").set_position(n, sentence=0),
+    "reader.at": lambda here, _, n: (
+        world(here).reader("ada").at_position("a.txt", n).retrieve("lamp")
+    ),
     "reader.retrieve": lambda here, _, n: world(here).reader("ada").retrieve("lamp", top_k=n),
     "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", first=n),
     "doctor": lambda here, _, n: here.library.doctor("world", embed_sample=n),
@@ -82,7 +86,7 @@ def world(here: Place) -> Any:
 def test_huge_number_is_an_error_or_has_no_effect(tmp_path: Path, number: float) -> None:
     here = place(tmp_path)
     here.world(a__txt="The lamp went out. Nobody lit it again. The harbour was quiet.")
-    world(here).reader("ada").set("a.txt", sid=1)
+    world(here).reader("ada").set_position("a.txt", sentence=1)
     golden = here.write("golden.jsonl", '{"query": "lamp", "expected": ["a.txt"]}\n')
     failed: list[str] = []
     for name, call in CALLS.items():

@@ -209,7 +209,7 @@ def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World,
 
 def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=5)
+    reader.set_position("ferry.md", sentence=5)
     whole = world.documents.sentences(1).sentences
 
     assert reader.sentences(count=1000).sentences == whole[:6]
@@ -221,7 +221,7 @@ def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
 
 def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=5)
+    reader.set_position("ferry.md", sentence=5)
     ahead = [reader.sentences(first=first) for first in (6, 7, 8, 500)]
 
     assert all(page.sentences == page.figures == () for page in ahead)
@@ -230,7 +230,7 @@ def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) 
 
 def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=-1)
+    reader.set_position("ferry.md", sentence=-1)
 
     assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
 
@@ -246,7 +246,7 @@ def test_without_a_position_there_is_no_page(here: Place, world: World) -> None:
 
 def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=2)
+    reader.set_position("ferry.md", sentence=2)
 
     assert reader.sentences().title == "ferry.md"
     assert reader.sentences().sentences[0].chapter == "The Ferry"
@@ -254,7 +254,7 @@ def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
 
 def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=4)
+    reader.set_position("ferry.md", sentence=4)
     here.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
 
     with pytest.raises(StoreDamaged):
@@ -267,7 +267,7 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, worl
 
 def test_damage_ahead_of_a_reader_is_not_noticed(here: Place, world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=4)
+    reader.set_position("ferry.md", sentence=4)
     before = reader.sentences()
     here.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
 
@@ -294,7 +294,7 @@ def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None
 def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
     here: Place, world: World
 ) -> None:
-    world.reader("ann").set("ferry.md", sid=2)
+    world.reader("ann").set_position("ferry.md", sentence=2)
     bound = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
     own = bound.world("world")
 

@@ -63,7 +63,7 @@ def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
     world = here.world()
     world.ingest(here.write("a.txt", STORY), language="en")
     reader = world.reader("ann")
-    reader.set("a.txt", sid=30)
+    reader.set_position("a.txt", sentence=30)
     words = mode == "hybrid"
 
     # The world, the vector of the query, and the chunks; where words occur. A reader's requests
@@ -83,7 +83,7 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
     here = place(tmp_path, index=index)
     world = here.world(a__txt=STORY)
     reader = world.reader("ann")
-    reader.set("a.txt", sid=30)
+    reader.set_position("a.txt", sentence=30)
     requests: dict[str, Callable[[], object]] = {
         "search": lambda: world.search("harbour", mode="vector"),
         "retrieve": lambda: world.retrieve("harbour", mode="vector"),

@@ -208,7 +208,7 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
     here = worlds.place(tmp_path)
     world = here.world(**files)
     for place in range(len(TEXTS)):
-        world.reader(f"of {place}").set(str(place + 1), sid=0)
+        world.reader(f"of {place}").set_position(str(place + 1), sentence=0)
 
     def make() -> Work:
         # Catalogues and layouts that were read before are read again.

@@ -147,7 +147,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
         GoldenQuery("ink", "What writes the water in violet ink?", (), ("violet INK",)),
         GoldenQuery("both", "water, key", (), ("violet ink", "spare KEY"), top_k=50),
     ]
-    world.reader("anna").set("book.txt", sid=1)
+    world.reader("anna").set_position("book.txt", sentence=1)
 
     found = world.evaluate(asked, reader="anna", mode="vector")
 
@@ -156,7 +156,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
     assert [result.metrics.hit for result in found.results] == [1.0, None, 1.0]
     assert [result.phrases for result in found.results] == [1, 0, 1]
     assert found.results[0].metrics.recall is None
-    world.reader("anna").set("book.txt", sid=2)
+    world.reader("anna").set_position("book.txt", sentence=2)
     assert world.evaluate(asked, reader="anna", mode="vector").totals.judged == 3
     compared = world.evaluation.compare_modes(asked, ["keyword", "hybrid"], reader="anna")
     assert compared.name == "world, generation 1, reader anna"

@@ -43,7 +43,9 @@ def set_position(
 
     with cli.open_world(library, world) as chosen:
         found, book = chosen.reader(reader), cli.refer_to_document(chosen, book)
-        place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
+        place = found.set_position(
+            book, sentence=sentence, through_chapter=through_chapter, passage=passage
+        )
     echo(to_json(place) if as_json else show_positions([place]))
 
 

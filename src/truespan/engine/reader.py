@@ -68,11 +68,11 @@ class Reader(Struct, frozen=True):
     _tried: tuple[int, int] | None = None
     """A document and a sentence that count as the only position; None for what is recorded."""
 
-    def set(
+    def set_position(
         self,
         book: str,
         *,
-        sid: int | None = None,
+        sentence: int | None = None,
         through_chapter: str | None = None,
         passage: str | None = None,
         current: bool = True,
@@ -106,7 +106,7 @@ class Reader(Struct, frozen=True):
             store,
             scope,
             document,
-            sid=sid,
+            sid=sentence,
             through_chapter=through_chapter,
             passage=passage,
             position=before,
@@ -118,7 +118,7 @@ class Reader(Struct, frozen=True):
         # The caller may read the whole world, and need not be allowed to act as this reader.
         return self._position_in(scope, document.doc_id)
 
-    def at(self, book: str | None, sid: int) -> Reader:
+    def at_position(self, book: str | None, sentence: int) -> Reader:
         """Return this reader as if they had read a book up to a sentence; nothing is recorded.
 
         None stands for the current book; a reader who has none has still read nothing. A sentence
@@ -130,13 +130,14 @@ class Reader(Struct, frozen=True):
             InvalidArgument: the sentence is no whole number of at least -1.
         """
         scope = self._access.readable_scope()
-        check_whole("sid", sid, NOTHING_READ, LAST_FIRST)
+        check_whole("sentence", sentence, NOTHING_READ, LAST_FIRST)
         if book is not None:
-            return Reader(self._access, self.name, (Documents(self._access).get(book).number, sid))
+            document = Documents(self._access).get(book).number
+            return Reader(self._access, self.name, (document, sentence))
         current = find_position(self._read_positions(scope), None) if scope else None
-        return Reader(self._access, self.name, (current.document, sid)) if current else self
+        return Reader(self._access, self.name, (current.document, sentence)) if current else self
 
-    def where(self, book: str | None = None) -> ReadingPosition:
+    def position(self, book: str | None = None) -> ReadingPosition:
         """Return the position in a book; None for the current book.
 
         Raises:

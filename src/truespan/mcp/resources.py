@@ -92,7 +92,7 @@ WORLD_RESOURCES = ResourceProvider(
 """The active documents of a world."""
 READER_RESOURCES = ResourceProvider(
     lambda reader: reader.books(),
-    lambda reader, reference: reader.where(reference),
+    lambda reader, reference: reader.position(reference),
     lambda reader, reference, first, count: reader.sentences(reference, first=first, count=count),
 )
 """The books in which a reader has a position, up to that position."""

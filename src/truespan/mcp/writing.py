@@ -200,7 +200,7 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
     reader, writer = caller.world.reader(caller.reader or ""), _writer(caller)
     before: ReadingPosition | None = None
     with suppress(PositionNotFound):
-        before = reader.where(arguments.book)
+        before = reader.position(arguments.book)
     if before is None and arguments.book is None:
         raise InvalidArgument(
             "There is no current book.", advice="Name the book; list_books lists them."
@@ -210,9 +210,9 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
     if given.count(None) != 2:
         raise InvalidArgument("Give exactly one of through_chapter, sentence and passage.")
     try:
-        position = writer.reader(reader.name).set(
+        position = writer.reader(reader.name).set_position(
             book,
-            sid=arguments.sentence,
+            sentence=arguments.sentence,
             through_chapter=arguments.through_chapter,
             passage=arguments.passage,
         )

@@ -240,7 +240,7 @@ def _reader(context: CallContext) -> Reader:
 def _reader_at(context: CallContext, query: schemas.ReaderQuery, book: str | None) -> Reader:
     """Return the reader in the path, in a generation and at a position if the request has them."""
     reader = context.asked_world(query.generation).reader(context.path["reader"])
-    return reader if query.sid is None else reader.at(book, query.sid)
+    return reader if query.sid is None else reader.at_position(book, query.sid)
 
 
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
@@ -259,7 +259,7 @@ def read_position(context: CallContext, query: schemas.BookQuery) -> ReadingPosi
 
     Returns the reader's position in a book; in the current one if the request names none.
     """
-    return _reader(context).where(query.book)
+    return _reader(context).position(query.book)
 
 
 @reading.put(
@@ -273,7 +273,8 @@ def set_position(context: CallContext, body: schemas.NewPosition) -> schemas.Rec
     Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
     them. The reply contains no text of the book. A token that is bound to readers cannot do this.
     """
-    found = _reader(context).set(**asdict(body))
+    given = asdict(body)
+    found = _reader(context).set_position(sentence=given.pop("sid"), **given)
     return schemas.RecordedPosition(**members(found, "document", "doc_id", "sid", "current"))
 
 

@@ -282,7 +282,7 @@ def resolve(
     passage: str | None,
     position: int = NOTHING_READ,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`.
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set_position`.
 
     `position` is the last sentence read until now.
     """
