@@ -401,8 +401,8 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         "GET world": ("GET", "", None),
         "GET documents": ("GET", "/documents", None),
         "GET document": ("GET", "/documents/1", None),
-        "GET sentences": ("GET", "/documents/1/sentences?first=0&count=1", None),
-        "GET sentences, last page": ("GET", "/documents/1/sentences?first=9000", None),
+        "GET sentences": ("GET", "/documents/1/sentences?offset=0&limit=1", None),
+        "GET sentences, last page": ("GET", "/documents/1/sentences?offset=9000", None),
         "GET no document": ("GET", "/documents/none", None),
         "search": ("POST", "/search", {"query": "tide {}"}),
         "search, many": ("POST", "/search", {"query": "tide {}", "top_k": 100_000, "floor": 0}),
@@ -417,7 +417,7 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         "reader books": ("GET", "/readers/ann/books", None),
         "reader position": ("GET", "/readers/ann/position", None),
         "reader retrieve": ("POST", "/readers/ann/retrieve", {"query": "tide {}"}),
-        "reader sentences": ("GET", "/readers/ann/sentences?first=0&count=1", None),
+        "reader sentences": ("GET", "/readers/ann/sentences?offset=0&limit=1", None),
         "set position by passage": (
             "PUT", "/readers/ann/position", {"book": "1", "passage": SENTENCE.format(1).strip()}
         ),

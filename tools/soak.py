@@ -192,7 +192,7 @@ def read(caller: Caller, number: int, stopping: Callable[[], bool]) -> None:
             "answer": ("POST", "/answer", {"query": query}),
             "documents": ("GET", "/documents", None),
             "document": ("GET", f"/documents/{name}", None),
-            "sentences": ("GET", f"/documents/{name}/sentences?first=2&count=20", None),
+            "sentences": ("GET", f"/documents/{name}/sentences?offset=2&limit=20", None),
             "position": ("PUT", f"/readers/{reader}/position", {"book": name, "sid": 5}),
             "positions": ("GET", f"/readers/{reader}/position", None),
             "books": ("GET", f"/readers/{reader}/books", None),

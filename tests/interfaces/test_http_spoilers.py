@@ -228,6 +228,6 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
 def test_caller_who_may_read_everything_sees_what_is_ahead(shelf: Shelf) -> None:
     with serve_library(shelf.here.library, CLOSED) as client:
         response = client.json(
-            "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading
+            "GET", "/v1/worlds/world/documents/1/sentences?offset=100", token=shelf.reading
         )
     assert canary(LENGTH - 3) in canaries(response.body.decode())

@@ -241,8 +241,8 @@ def test_no_other_end_changes_what_the_library_returns_to_a_reader(
         acts: dict[str, Callable[[Any], Any]] = {
             "where": lambda reader, book=book: reader.position(book),
             "page": lambda reader, book=book: reader.sentences(book),
-            "past": lambda reader, book=book: reader.sentences(book, first=5),
-            "end": lambda reader, book=book: reader.sentences(book, first=900),
+            "past": lambda reader, book=book: reader.sentences(book, offset=5),
+            "end": lambda reader, book=book: reader.sentences(book, offset=900),
             f"image {image}": lambda reader, image=image: reader.image(image).data,
         }
         verbs: dict[str, Callable[..., Any]] = {
@@ -298,7 +298,7 @@ def test_no_other_end_changes_a_byte_of_a_reply_over_http(sides: tuple[Side, Sid
     targets = [
         f"{of_ann}/{verb}?book={book}" for verb in ("sentences", "position") for book in BOOKS
     ]
-    for target in (*targets, f"{of_ann}/sentences?first=4&count=9", "/v1/none", "/"):
+    for target in (*targets, f"{of_ann}/sentences?offset=4&limit=9", "/v1/none", "/"):
         asked[f"GET {target}"] = target
 
     def send(side: Side, one: Any) -> object:

@@ -56,7 +56,7 @@ def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> lis
     bundles = [
         frozen(reader.retrieve(text, top_k=k, mode=mode, highlight=True)) for text, k, mode in asked
     ]
-    pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
+    pages = [to_json(reader.sentences(offset=first, limit=7)) for first in (0, 7, 1000)]
     return [*bundles, *pages, to_json(reader.position()), to_json(reader.books())]
 
 

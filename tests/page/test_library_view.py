@@ -117,7 +117,7 @@ def test_a_document_shows_its_passages_over_the_text_and_its_revision(
     expect(visit.find("#revision-facts")).to_contain_text("SHA-256 of the text")
 
     world = visit.page.evaluate("document.getElementById('world').value")
-    address = f"{shelf.address}/v1/worlds/{world}/documents/3/chunks?count=500".replace(
+    address = f"{shelf.address}/v1/worlds/{world}/documents/3/chunks?limit=500".replace(
         "//v1", "/v1"
     )
     with urllib.request.urlopen(address) as reply:

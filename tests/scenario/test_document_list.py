@@ -76,7 +76,7 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
     ]
     found = [names(*args, **arguments) for args, arguments, _ in rows]
     assert found == [expected for *_, expected in rows]
-    page = world.documents.find(count=1, first=2)
+    page = world.documents.find(limit=1, offset=2)
     assert (page.first, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
     for sort in DocumentSort:
         assert sorted(names(sort=sort)) == sorted(everything)
@@ -111,7 +111,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     world.ingest(str(path))
     text = world.documents.text("tower.docx")
 
-    whole = world.documents.chunks("tower.docx", count=500)
+    whole = world.documents.chunks("tower.docx", limit=500)
 
     assert whole.total == len(whole.chunks) == world.documents.get("tower.docx").chunks
     assert [chunk.start for chunk in whole.chunks] == sorted(chunk.start for chunk in whole.chunks)
@@ -128,9 +128,9 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     record = world.documents.chunk(whole.chunks[0].chunk_id)
     assert (whole.revision, whole.generation) == (record.document.revision, 1)
     assert whole.source_hash == world.documents.get("tower.docx").source_hash
-    parts = [world.documents.chunks("tower.docx", first=at, count=1) for at in range(whole.total)]
+    parts = [world.documents.chunks("tower.docx", offset=at, limit=1) for at in range(whole.total)]
     assert [part.chunks[0] for part in parts] == [*whole.chunks]
-    assert world.documents.chunks("tower.docx", first=whole.total).chunks == ()
+    assert world.documents.chunks("tower.docx", offset=whole.total).chunks == ()
     for arguments in ({"first": -1}, {"count": 0}, {"count": 501}):
         with pytest.raises(InvalidArgument):
             world.documents.chunks("tower.docx", **arguments)

@@ -60,7 +60,9 @@ def told(here: Place, content: bytes, sid: int) -> list[str]:
     reader = world.reader("ann")
     reader.set_position("1", sentence=sid)
     pages = [
-        reader.sentences("1", first=first, count=count) for first in range(7) for count in (1, 2, 9)
+        reader.sentences("1", offset=first, limit=count)
+        for first in range(7)
+        for count in (1, 2, 9)
     ]
     return [*map(to_json, pages), *pictures(reader, world.documents.get(1).doc_id)]
 
@@ -85,16 +87,16 @@ def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
-    whole, texts = world.documents.sentences(1, count=1000), stored(here, world, 1).texts
+    whole, texts = world.documents.sentences(1, limit=1000), stored(here, world, 1).texts
     assert [one.text for one in whole.sentences] == texts
     reader = world.reader("ann")
     for sid in range(-1, len(texts), 3):
         reader.set_position("1", sentence=sid)
-        page = reader.sentences(count=1000)
+        page = reader.sentences(limit=1000)
 
         assert page.sentences == whole.sentences[: sid + 1]
         assert (page.last, page.more) == (sid, False)
-        assert [reader.sentences(first=n, count=1).more for n in range(sid + 1)] == [
+        assert [reader.sentences(offset=n, limit=1).more for n in range(sid + 1)] == [
             n < sid for n in range(sid + 1)
         ]
 
@@ -203,7 +205,7 @@ def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
 
     whole = world.documents.sentences("verse.md").sentences
     parts = [
-        world.documents.sentences("verse.md", first=sid, count=1).sentences[0]
+        world.documents.sentences("verse.md", offset=sid, limit=1).sentences[0]
         for sid in range(count)
     ]
 

@@ -31,7 +31,7 @@ def everything(reader: Reader) -> list[str]:
     """Return all that a reader is told of a book, as bytes would travel."""
     queries = ("who was seen by the harbour?", canary(30), canary(5))
     bundles = [reader.retrieve(text, mode=mode, top_k=3) for text in queries for mode in Mode]
-    pages = [to_json(reader.sentences(first=first, count=9)) for first in (0, 9, 1000)]
+    pages = [to_json(reader.sentences(offset=first, limit=9)) for first in (0, 9, 1000)]
     chunks = [chunk.chunk_id for bundle in bundles for chunk in bundle.retrieved_chunks]
     reasons = [to_json(reader.why_not(chunk, queries[0], top_k=1)) for chunk in chunks[:3]]
     answer = reader.answer(queries[0])

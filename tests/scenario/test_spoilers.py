@@ -73,8 +73,8 @@ def told(reader: Reader, query: str) -> Iterator[str]:
         bundle = reader.retrieve(query, mode=mode)
         yield frozen(bundle)
         yield from (bundle.context, str(bundle), repr(bundle))
-    page = reader.sentences(count=1000)
-    yield from (to_json(page), str(page), to_json(reader.sentences(first=LENGTH // 2, count=9)))
+    page = reader.sentences(limit=1000)
+    yield from (to_json(page), str(page), to_json(reader.sentences(offset=LENGTH // 2, limit=9)))
     yield to_json(reader.position())
     yield to_json(reader.books())
 

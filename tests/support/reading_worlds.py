@@ -324,8 +324,8 @@ class Trial:
             yield f"retrieve {question} {mode}", frozen(bundle)
         options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.HYBRID}
         yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
-        yield "page", to_json(reader.sentences(count=1000))
-        yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
+        yield "page", to_json(reader.sentences(limit=1000))
+        yield "last page", to_json(reader.sentences(offset=max(sid - 2, 0), limit=2))
         yield "where", to_json(reader.position())
         yield "books", to_json(reader.books())
         for chunk in self.ids:

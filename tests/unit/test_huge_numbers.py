@@ -58,9 +58,9 @@ CALLS: dict[str, Call] = {
         golden, "lamp", documents=[n]
     ),
     "documents.get": lambda here, _, n: world(here).documents.get(n),
-    "documents.find": lambda here, _, n: world(here).documents.find(first=n),
-    "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", first=n),
-    "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", count=n),
+    "documents.find": lambda here, _, n: world(here).documents.find(offset=n),
+    "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", offset=n),
+    "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", limit=n),
     "documents.update": lambda here, _, n: world(here).documents.update("a.txt", metadata={"n": n}),
     "reader.set sid": lambda here, _, n: (
         world(here).reader("ada").set_position("a.txt", sentence=n)
@@ -70,7 +70,7 @@ CALLS: dict[str, Call] = {
         world(here).reader("ada").at_position("a.txt", n).retrieve("lamp")
     ),
     "reader.retrieve": lambda here, _, n: world(here).reader("ada").retrieve("lamp", top_k=n),
-    "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", first=n),
+    "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", offset=n),
     "doctor": lambda here, _, n: here.library.doctor("world", embed_sample=n),
     "submit_doctor": lambda here, _, n: world(here).submit_doctor(embed_sample=n),
     "calibration": lambda *given: Calibration(*[given[-1]] * 7, measured_on="x"),

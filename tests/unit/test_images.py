@@ -205,7 +205,7 @@ def test_a_forged_description_is_damage(here: Place, world: World) -> None:
 
 def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: World) -> None:
     on = [
-        [one.sid for one in world.documents.sentences(1, first=n, count=1).figures]
+        [one.sid for one in world.documents.sentences(1, offset=n, limit=1).figures]
         for n in range(5)
     ]
 

@@ -101,7 +101,7 @@ def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> N
 def test_pages_end_with_the_document(
     world: World, first: int, count: int, sids: list[int], more: bool
 ) -> None:
-    page = world.documents.sentences(1, first=first, count=count)
+    page = world.documents.sentences(1, offset=first, limit=count)
 
     assert [one.sid for one in page.sentences] == sids
     assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
@@ -110,7 +110,7 @@ def test_pages_end_with_the_document(
 def test_all_pages_together_are_the_whole_page(world: World) -> None:
     whole = world.documents.sentences(1).sentences
     pages = [
-        world.documents.sentences(1, first=first, count=3).sentences for first in range(0, 9, 3)
+        world.documents.sentences(1, offset=first, limit=3).sentences for first in range(0, 9, 3)
     ]
 
     assert sum(pages, ()) == whole
@@ -212,17 +212,17 @@ def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
     reader.set_position("ferry.md", sentence=5)
     whole = world.documents.sentences(1).sentences
 
-    assert reader.sentences(count=1000).sentences == whole[:6]
-    assert reader.sentences("ferry.md", first=3, count=2).sentences == whole[3:5]
+    assert reader.sentences(limit=1000).sentences == whole[:6]
+    assert reader.sentences("ferry.md", offset=3, limit=2).sentences == whole[3:5]
     for first, count, last, more in ((0, 5, 4, True), (0, 6, 5, False), (5, 9, 5, False)):
-        page = reader.sentences(first=first, count=count)
+        page = reader.sentences(offset=first, limit=count)
         assert (page.last, page.more) == (last, more)
 
 
 def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=5)
-    ahead = [reader.sentences(first=first) for first in (6, 7, 8, 500)]
+    ahead = [reader.sentences(offset=first) for first in (6, 7, 8, 500)]
 
     assert all(page.sentences == page.figures == () for page in ahead)
     assert all((page.last, page.more) == (-1, False) for page in ahead)
@@ -261,8 +261,8 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, worl
         world.documents.sentences(1)
     with pytest.raises(StoreDamaged):
         reader.sentences()
-    assert texts(world.documents.sentences(1, first=4))[0] == "Two"
-    assert texts(reader.sentences(count=3)) == SENTENCES[:3]
+    assert texts(world.documents.sentences(1, offset=4))[0] == "Two"
+    assert texts(reader.sentences(limit=3)) == SENTENCES[:3]
 
 
 def test_damage_ahead_of_a_reader_is_not_noticed(here: Place, world: World) -> None:

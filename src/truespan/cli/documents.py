@@ -61,7 +61,7 @@ def show(
             )
             return
         if chunks:
-            page = documents.chunks(reference, count=None)
+            page = documents.chunks(reference, limit=None)
             echo(to_json(record_data(page)) if as_json else show_chunks(page))
             return
         outline, metadata = documents.outline(reference), documents.metadata(reference)

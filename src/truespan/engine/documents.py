@@ -77,14 +77,14 @@ class Documents(Struct, frozen=True):
         status: DocumentStatus | str | None = None,
         sort: DocumentSort | str = DocumentSort.NUMBER,
         descending: bool = False,
-        first: int = 0,
-        count: int | None = PAGE_DOCUMENTS,
+        offset: int = 0,
+        limit: int | None = PAGE_DOCUMENTS,
         **filters: Unpack[FilterArguments],
     ) -> DocumentPage:
         """Return documents with all words of `search` in their names, tags, URL or metadata.
 
         Filters by document are those of `facets`: what is not complete yet matches none of them.
-        With `count` None, all of them are returned, from the one at `first` on.
+        With `limit` None, all are returned from `offset` on.
 
         Raises:
             InvalidArgument: before anything is read.
@@ -92,7 +92,7 @@ class Documents(Struct, frozen=True):
         from truespan.retrieval.document_list import DocumentQuery
 
         query = DocumentQuery.from_arguments(
-            search, status, sort, descending, first, count, filters
+            search, status, sort, descending, offset, limit, filters
         )
         scope, store = self._access.readable_scope(), self._access.components.store
         if scope is None:
@@ -122,18 +122,18 @@ class Documents(Struct, frozen=True):
         return self._access.components.store.canonical_text(scope, document.number)
 
     def sentences(
-        self, reference: str | int, *, first: int = 0, count: int = PAGE_SENTENCES
+        self, reference: str | int, *, offset: int = 0, limit: int = PAGE_SENTENCES
     ) -> SentencePage:
         """Return sentences of a document's active revision, each checked against its hash.
 
         Past the end the page is empty.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
+            InvalidArgument: `offset` is negative, or `limit` is not between 1 and 1000.
             DocumentNotFound: there is no such document, or it is not complete yet.
             StoreDamaged: a sentence differs from its hash.
         """
-        wanted, store = PageRequest(first, count), self._access.components.store
+        wanted, store = PageRequest(offset, limit), self._access.components.store
 
         def read() -> SentencePage:
             scope, document = self._find(reference)
@@ -146,20 +146,20 @@ class Documents(Struct, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def chunks(
-        self, reference: str | int, *, first: int = 0, count: int | None = PAGE_CHUNKS
+        self, reference: str | int, *, offset: int = 0, limit: int | None = PAGE_CHUNKS
     ) -> ChunkPage:
         """Return chunks of a document's active revision, in reading order.
 
-        A chunk that does not match its checksum is listed without its text. With `count` None, all
-        are returned from the one at `first` on; past the end there are none.
+        A chunk that does not match its checksum is listed without its text. With `limit` None, all
+        are returned from `offset` on; past the end there are none.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 500.
+            InvalidArgument: `offset` is negative, or `limit` is not between 1 and 500.
             DocumentNotFound: there is no such document, or it is not complete yet.
         """
-        check_whole("first", first, 0, LAST_FIRST)
-        if count is not None:
-            check_whole("count", count, 1, MAX_PAGE_CHUNKS)
+        check_whole("offset", offset, 0, LAST_FIRST)
+        if limit is not None:
+            check_whole("limit", limit, 1, MAX_PAGE_CHUNKS)
         store = self._access.components.store
 
         def read() -> ChunkPage:
@@ -170,7 +170,7 @@ class Documents(Struct, frozen=True):
             profile = scope.generation.chunking
             chunking = profile.name if profile else revision.chunking
             total, chunks = store.list_chunks(
-                scope, revision.ref, first=first, count=LAST_FIRST if count is None else count
+                scope, revision.ref, first=offset, count=LAST_FIRST if limit is None else limit
             )
             if self._follows_contract():
                 chunks = [
@@ -196,7 +196,7 @@ class Documents(Struct, frozen=True):
                 generation=scope.generation.number,
                 chunking=str(chunking),
                 characters=revision.characters,
-                first=first,
+                offset=offset,
                 total=total,
                 chunks=tuple(chunks),
                 created_at=revision.created_at,

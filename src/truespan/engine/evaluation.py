@@ -455,7 +455,7 @@ class WorldEvaluation(Struct, frozen=True):
         sentences: list[str] = []
         more = True
         while more:
-            page = reader.sentences(first=len(sentences), count=MAX_PAGE_SENTENCES)
+            page = reader.sentences(offset=len(sentences), limit=MAX_PAGE_SENTENCES)
             sentences += [sentence.text for sentence in page.sentences]
             more = page.more
         read = normalize_text(" ".join(sentences))

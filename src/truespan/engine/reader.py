@@ -159,7 +159,7 @@ class Reader(Struct, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def sentences(
-        self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
+        self, book: str | None = None, *, offset: int = 0, limit: int = PAGE_SENTENCES
     ) -> SentencePage:
         """Return sentences of a book, or of the current one, never past the position.
 
@@ -167,11 +167,11 @@ class Reader(Struct, frozen=True):
         `more` counts only sentences that were read.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
+            InvalidArgument: `offset` is negative, or `limit` is not between 1 and 1000.
             PositionNotFound: the reader has no position in such a book.
             StoreDamaged: a sentence differs from its hash.
         """
-        wanted = PageRequest(first, count)
+        wanted = PageRequest(offset, limit)
 
         def read() -> SentencePage:
             scope, positions = self._positions()

@@ -259,8 +259,8 @@ class NewPosition(Arguments, frozen=True, kw_only=True):
 
 
 class PageQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
 _LIST_AS_JSON = "A JSON array of strings."
@@ -325,13 +325,13 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
         "chunks",
     ] = "number"
     descending: bool = False
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
 
 
 class ChunkQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
 
 
 class BookQuery(Arguments, frozen=True, kw_only=True):
@@ -489,13 +489,13 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
-    """Documents of a world, from the one at `first` on.
+    """Documents of a world, from the one at `offset` on.
 
     `total` counts all that match, `statuses` those of each status, whichever was asked for.
     """
 
     documents: list[DocumentEntry]
-    first: int
+    offset: int
     total: int
     statuses: dict[DocumentStatus, int]
 
@@ -900,11 +900,11 @@ def document_entry(document: Document) -> DocumentEntry:
 def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:
     """Return the documents that a query asks for."""
     arguments = query.arguments()
-    arguments["count"] = query.count
+    arguments["limit"] = query.limit
     found = documents.find(**arguments)
     return DocumentList(
         documents=[document_entry(document) for document in found.documents],
-        first=found.first,
+        offset=found.offset,
         total=found.total,
         statuses=found.statuses,
     )
