@@ -200,7 +200,7 @@ def test_operation_is_derived_from_its_handler() -> None:
         The first line is the summary,
         the others are the description.
         """
-        first = str(query.first)
+        first = str(query.offset)
         return Reply(
             WorldEntry(id=body.name, name=first, generation=None, defaults=Defaults.CONTRACT)
         )

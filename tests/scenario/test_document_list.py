@@ -63,10 +63,10 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
         (("grün",), {}, everything[1:2]),
         (("👩🏽‍🚀",), {}, everything[3:]),
         ((), {"sort": "title"}, ["boats.txt", "hut.txt", "Lamps.txt", "👩🏽‍🚀 log.txt"]),
-        ((), {"sort": "characters", "descending": True, "count": 1}, ["Lamps.txt"]),
-        ((), {"sort": "kind", "descending": True, "first": 2}, ["👩🏽‍🚀 log.txt", "hut.txt"]),
-        ((), {"first": 4}, []),
-        ((), {"first": 1, "count": None}, everything[1:]),
+        ((), {"sort": "characters", "descending": True, "limit": 1}, ["Lamps.txt"]),
+        ((), {"sort": "kind", "descending": True, "offset": 2}, ["👩🏽‍🚀 log.txt", "hut.txt"]),
+        ((), {"offset": 4}, []),
+        ((), {"offset": 1, "limit": None}, everything[1:]),
         ((), {"tags": ["light"]}, everything[:1]),
         ((), {"kinds": ["book"], "language": "de"}, ["hut.txt"]),
         ((), {"metadata": {"team": {"exists": True}}}, ["boats.txt"]),
@@ -77,11 +77,11 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
     found = [names(*args, **arguments) for args, arguments, _ in rows]
     assert found == [expected for *_, expected in rows]
     page = world.documents.find(limit=1, offset=2)
-    assert (page.first, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
+    assert (page.offset, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
     for sort in DocumentSort:
         assert sorted(names(sort=sort)) == sorted(everything)
     wrong = [
-        {"first": -1}, {"count": 0}, {"count": 1001}, {"sort": "size"}, {"status": "done"},
+        {"offset": -1}, {"limit": 0}, {"limit": 1001}, {"sort": "size"}, {"status": "done"},
         {"chapter": "One"}, {"search": "x" * 201}, {"search": 5},
     ]  # fmt: skip
     for arguments in wrong:
@@ -131,7 +131,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     parts = [world.documents.chunks("tower.docx", offset=at, limit=1) for at in range(whole.total)]
     assert [part.chunks[0] for part in parts] == [*whole.chunks]
     assert world.documents.chunks("tower.docx", offset=whole.total).chunks == ()
-    for arguments in ({"first": -1}, {"count": 0}, {"count": 501}):
+    for arguments in ({"offset": -1}, {"limit": 0}, {"limit": 501}):
         with pytest.raises(InvalidArgument):
             world.documents.chunks("tower.docx", **arguments)
     with pytest.raises(DocumentNotFound):
