@@ -96,7 +96,7 @@ def both(claims: Library, questions: Library) -> Calibration:
         for query in spread(claims.golden)
         for passage in questions.world.search(
             query.query, top_k=10_000, floor=0.0, mode="vector"
-        ).results
+        ).passages
     ]
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
     floors, lows, highs = zip(*measured, strict=True)
@@ -110,7 +110,7 @@ def told(own: Library, other: Library) -> tuple[float, float, float]:
     evaluation = own.world.evaluate(own.golden)
     passages = calibrate(scored_hits(evaluation))
     foreign = [
-        own.world.search(query.query, top_k=1, floor=0.0, mode="vector").results[0].score
+        own.world.search(query.query, top_k=1, floor=0.0, mode="vector").passages[0].score
         for query in spread(other.golden)
     ]
     answered = [*best_hits(evaluation), *(ScoredHit(score, False) for score in foreign)]

@@ -177,7 +177,7 @@ def used_bytes(library: Library) -> int:
 
 def similar(world: World) -> Ask:
     """Return what ranks by similarity alone."""
-    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0, mode="vector").results)
+    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0, mode="vector").passages)
 
 
 def weighted(library: Library, world: World, weight: float) -> Ask:
@@ -186,7 +186,7 @@ def weighted(library: Library, world: World, weight: float) -> Ask:
     aimed = World(replace(world.access, components=components))
 
     def ask(text: str) -> list[Passage]:
-        found = aimed.search(text, top_k=TOP_K, floor=0.0, mode="hybrid").results
+        found = aimed.search(text, top_k=TOP_K, floor=0.0, mode="hybrid").passages
         return [one for one in found if weight < 1 or (one.fused and one.fused.bm25 > 0)]
 
     return ask

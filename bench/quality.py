@@ -172,7 +172,7 @@ def ask_owner(world: World) -> Ask:
                 one.score,
                 one.fused.bm25 if one.fused else 0.0,
             )
-            for one in world.search(query, top_k=2 * POOL, floor=0.0, mode=mode).results
+            for one in world.search(query, top_k=2 * POOL, floor=0.0, mode=mode).passages
             if one.fused is None or one.fused.blend is not None
         ]
 

@@ -5,7 +5,7 @@
     with truespan.open("library", create=True) as library:
         world = library.create_world("mysteries")
         world.ingest("examples/the-glass-ferry.md", kind="book")
-        for passage in world.search("Who held the spare key?", top_k=3).results:
+        for passage in world.search("Who held the spare key?", top_k=3).passages:
             print(passage.score, passage.chapter, passage.text)
 
 Every passage was read from the store and checked, in the same read, against the hash of the text

@@ -85,7 +85,7 @@ def test_a_database_without_room_is_full_and_not_damaged(here: Place) -> None:
 
     with full_disk():
         failure = raised(lambda: world.ingest([path]))
-        hits = world.search(QUERY).results
+        hits = world.search(QUERY).passages
         refused = raised(lambda: here.library.create_world("another"))
 
     assert isinstance(failure, StorageFull), failure
@@ -128,7 +128,7 @@ def test_a_database_that_cannot_be_opened_for_lack_of_descriptors_says_so(here: 
 
     assert [type(failure) for failure in failures[:1]] == [TooManyOpenFiles]
     assert all(failure is None or isinstance(failure, TooManyOpenFiles) for failure in failures)
-    assert world.search(QUERY).results
+    assert world.search(QUERY).passages
 
 
 def test_errors_of_a_database_server_say_which_resource_ran_out() -> None:

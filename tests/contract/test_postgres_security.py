@@ -262,7 +262,7 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         one.generations.promote(2)
         one.reader("ann").set_position("a.txt", sentence=9)
         one.reader("ann").retrieve("the night")
-        assert {found.source for found in one.search("the night", floor=0.0).results} <= {
+        assert {found.source for found in one.search("the night", floor=0.0).passages} <= {
             "a.txt", "b.md", "c.txt",
         }  # fmt: skip
         one.search("the night", floor=0.0, mode="hybrid")
@@ -294,7 +294,7 @@ def _look_at(world: World) -> list[object]:
             (document.doc_id, world.documents.text(document.doc_id))
             for document in world.documents.list()
         ],
-        [found.chunk_id for found in world.search("the night", floor=0.0, mode="hybrid").results],
+        [found.chunk_id for found in world.search("the night", floor=0.0, mode="hybrid").passages],
         world.reader("ann").retrieve("the night").context,
         [job.id for job in world.jobs.list()],
         world.status(),

@@ -68,7 +68,7 @@ def test_whoever_holds_a_token_can_do_what_it_allows_and_no_more(here: Place) ->
     _, secret = here.library.tokens.create("reading", worlds=["one"])
     held = opened_by(here, secret.reveal())
 
-    assert held.world("one").search("the", floor=0.0).results
+    assert held.world("one").search("the", floor=0.0).passages
     assert [world.name for world in held.worlds()] == ["one"]
     for attempt in (
         lambda: held.world("two"),

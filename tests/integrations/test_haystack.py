@@ -37,7 +37,7 @@ def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
 
     result = pipeline.run({"found": {"query": QUESTION, "top_k": 2}})
 
-    expected = shelf.world.search(QUESTION, top_k=2, floor=0.0).results
+    expected = shelf.world.search(QUESTION, top_k=2, floor=0.0).passages
     assert [one.content for one in result["found"]["documents"]] == [one.text for one in expected]
 
 

@@ -92,7 +92,7 @@ def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf
 
 
 def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
-    passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).results
+    passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).passages
 
     found = door.TruespanSearchRetriever(world=shelf.world, k=6, floor=0.0).invoke(QUESTION)
 

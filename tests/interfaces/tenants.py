@@ -115,7 +115,7 @@ def names_of(world: World, canary: str, generation: str) -> Names:
     return Names(
         world=world.name,
         document=world.documents.get(f"{canary}.md").doc_id,
-        chunk=world.search(QUESTION, floor=0.0).results[0].chunk_id,
+        chunk=world.search(QUESTION, floor=0.0).passages[0].chunk_id,
         image_ref=picture,
         job=world.jobs.list()[0].id,
         record=world.usage()[0].id,

@@ -45,7 +45,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     capsys.readouterr()
 
     assert run_json("ingest", "note.txt")[1]["ingested"] == ["note.txt"]
-    assert run_json("search", "key")[1]["results"][0]["source"] == "note.txt"
+    assert run_json("search", "key")[1]["passages"][0]["source"] == "note.txt"
     assert run_json("retrieve", "key")[1]["retrieved_chunks"]
     assert run_json("reader", "show", "-r", "ann") == (0, {"reader": "ann", "books": []})
     (job,) = run_json("jobs", "list")[1]["jobs"]

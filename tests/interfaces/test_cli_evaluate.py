@@ -142,7 +142,7 @@ def test_a_calibration_is_shown_with_its_curve_and_nothing_is_kept_unasked(
 def test_golden_queries_are_added_and_checked(terminal: Terminal) -> None:
     file = str(terminal.folder / "kept.yaml")
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
-    chunk = found["results"][0]["chunk_id"]
+    chunk = found["passages"][0]["chunk_id"]
 
     code, added = terminal.json(
         "golden", "add", file, "Where is the key?", "-w", "w", "--chunk", chunk, "-p", "hook seven"

@@ -50,15 +50,15 @@ def body_of(call: str, **more: Any) -> dict[str, Any]:
 def test_a_request_uses_the_generation_it_names(here: Place, client: Client) -> None:
     world = here.library.world("w", generation=2)
 
-    assert {one.receipt.generation for one in world.search("lamp", floor=0.0).results} == {2}
+    assert {one.receipt.generation for one in world.search("lamp", floor=0.0).passages} == {2}
     assert world.retrieve("lamp").metadata.sources[0].generation == 2
     for number in (1, 2):
         found = client.json("POST", f"/v1/worlds/w/search?generation={number}", QUESTION).content
-        assert {one["receipt"]["generation"] for one in found["results"]} == {number}
+        assert {one["receipt"]["generation"] for one in found["passages"]} == {number}
         read = client.json("POST", f"{ADA}/retrieve?generation={number}", QUESTION).content
         assert {one["generation"] for one in read["metadata"]["sources"]} == {number}
     usual = client.json("POST", "/v1/worlds/w/search", QUESTION).content
-    assert {one["receipt"]["generation"] for one in usual["results"]} == {1}
+    assert {one["receipt"]["generation"] for one in usual["passages"]} == {1}
 
 
 def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Client) -> None:

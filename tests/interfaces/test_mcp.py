@@ -287,7 +287,7 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
     assert timeless(found_in(searched)) == timeless(search)
     assert timeless(found_in(retrieved)) == timeless(bundle)
     for result, texts in (
-        (searched, [found.text for found in search.results]),
+        (searched, [found.text for found in search.passages]),
         (retrieved, [chunk.content for chunk in bundle.retrieved_chunks]),
     ):
         assert [text for _, text in passages_of(texts_of(result)[0])] == texts
@@ -452,7 +452,7 @@ def test_what_serves_the_owner_sees_one_world_and_changes_nothing(library: Path)
         (record,) = narrow.worlds()
         world = narrow.world(record.id)
 
-        assert world.search(QUESTION).results
+        assert world.search(QUESTION).passages
         with pytest.raises(WorldNotFound):
             narrow.world("beside")
         with pytest.raises((NotAllowed, WorldNotFound)):

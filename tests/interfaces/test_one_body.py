@@ -262,7 +262,7 @@ def test_why_a_chunk_is_missing_and_a_job_are_the_same_at_every_door(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
     world = opened.world("w")
-    chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).results]
+    chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).passages]
     for chunk in (chunks[0], chunks[-1], "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"):
         reasons = ask_all(interfaces, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
         assert set(reasons) == {"library", "http"}

@@ -125,7 +125,7 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
 def names_of(library: truespan.Library) -> list[Names]:
     """Return the names of what a reader knows, and of what a reader cannot know."""
     world = library.world("w")
-    unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).results[0].chunk_id
+    unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).passages[0].chunk_id
     job, found = world.jobs.list()[0].id, list[Names]()
     for name in CHOSEN:
         doc_id = world.documents.get(name).doc_id

@@ -499,7 +499,7 @@ def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path:
     world.ingest(here.write("book.md", plain_book(80)), kind="book")
     [(_, reader)] = readers_at(world, [39])
     known = reader.retrieve("zq00009x", mode="keyword").metadata.sources[0].chunk_id
-    owners = world.search("zq00070x", floor=0.0, mode="keyword").results[0].chunk_id
+    owners = world.search("zq00070x", floor=0.0, mode="keyword").passages[0].chunk_id
     for mode in Mode:
         reasons = [
             to_json(reader.why_not(chunk, "zq00009x", mode=mode, top_k=1))

@@ -58,7 +58,7 @@ def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
     with writing_elsewhere(here):
         found = []
         assert waits_of(here, lambda: found.append(world.search("lamp"))) == [0]
-        assert found[0].results
+        assert found[0].passages
         world.search("lamp")
         kept = here.sql("SELECT count(*) FROM query_cache")
     world.search("lamp")

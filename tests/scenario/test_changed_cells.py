@@ -239,7 +239,7 @@ VOLATILE = {
     "current",
 }
 """What depends on the time, or on what else was found."""
-CHUNKS = ("results", "retrieved_chunks", "retrieved_chunks_metadata")
+CHUNKS = ("passages", "retrieved_chunks", "retrieved_chunks_metadata")
 
 
 def content(shown: Any) -> tuple[bool, Any]:

@@ -65,7 +65,7 @@ def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> N
 def test_the_owner_keeps_the_list(here: Place) -> None:
     world = read_in(here)
 
-    found = world.search("contents hook or me this time", top_k=20).results
+    found = world.search("contents hook or me this time", top_k=20).passages
     sentences = [sentence.text for sentence in world.documents.sentences("book.txt").sentences]
 
     assert any("Contents:" in hit.text and f"{CHAPTERS[3]} .... 3" in hit.text for hit in found)

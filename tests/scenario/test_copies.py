@@ -55,7 +55,7 @@ def names(found: Any) -> list[list[str]]:
 
 
 def notes(found: SearchResult | ContextBundle) -> Any:
-    return found.results if isinstance(found, SearchResult) else found.metadata.sources
+    return found.passages if isinstance(found, SearchResult) else found.metadata.sources
 
 
 def repeats(found: SearchResult | ContextBundle) -> list[int]:
@@ -157,7 +157,7 @@ def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: st
 
     found = world.search("how many hours burned the lamp", top_k=20)
 
-    assert len(found.results) > 3
+    assert len(found.passages) > 3
     runs = [" ".join(lines[n : n + 4]) for n in range(0, 80, 4)]
     assert max(found.context.count(run) for run in runs) == 1
     assert sum(map(len, lines)) < len(found.context) < 1.1 * len(" ".join(lines))

@@ -93,8 +93,8 @@ def test_library_of_version_0_1_is_searched_read_and_examined(tmp_path: Path, st
     read = world.reader("ann").retrieve("the otter of the old harbour")
     by_words = world.reader("ann").retrieve("the otter of the old harbour", mode="hybrid")
 
-    assert [[hit.chunk_id, round(hit.score, 6)] for hit in plain.results] == expected["search"]
-    assert [[hit.chunk_id, round(hit.score, 6)] for hit in fused.results] == expected["fused"]
+    assert [[hit.chunk_id, round(hit.score, 6)] for hit in plain.passages] == expected["search"]
+    assert [[hit.chunk_id, round(hit.score, 6)] for hit in fused.passages] == expected["fused"]
     assert read.context == expected["reader"]
     assert {chunk.content for chunk in by_words.retrieved_chunks} == {
         chunk.content for chunk in read.retrieved_chunks
@@ -120,7 +120,7 @@ def test_documents_are_added_to_and_removed_from_a_library_of_version_0_1(
 
     names = {document.name for document in world.documents.list()}
     assert names == {"notes.md", "book.md", "new.txt"}
-    assert world.search("a new pier", floor=0.0).results[0].source == "new.txt"
+    assert world.search("a new pier", floor=0.0).passages[0].source == "new.txt"
 
 
 @proves("upkeep.backup-restores", "store.earlier-versions")

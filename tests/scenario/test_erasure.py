@@ -91,7 +91,7 @@ def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
 
 def to_compare(world: World) -> list[tuple[str, str, str]]:
     result = world.search("anything at all", top_k=100, floor=0.0)
-    return sorted((one.source, one.chunk_id, one.text) for one in result.results)
+    return sorted((one.source, one.chunk_id, one.text) for one in result.passages)
 
 
 @proves("upkeep.deletion-complete")

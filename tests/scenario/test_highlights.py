@@ -47,7 +47,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
 
     found = [
         marked(one.text, one.match)
-        for one in world.search(query, mode=Mode.HYBRID, highlight=True).results
+        for one in world.search(query, mode=Mode.HYBRID, highlight=True).passages
     ]
     bundle = world.retrieve(query, mode=Mode.HYBRID, highlight=True)
     notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
@@ -63,7 +63,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
     assert marked(chunk.content, note.match)[0] == lit
     assert note.match is not None
     assert note.match.sid == 3
-    assert all(one.match is None for one in world.search(query).results)
+    assert all(one.match is None for one in world.search(query).passages)
     here.library.close()
 
 
@@ -73,17 +73,17 @@ def test_vector_mode_marks_sentences_keyword_mode_words(
 ) -> None:
     here, world = shelf(tmp_path)
 
-    for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).results:
+    for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
         assert sentence
         assert sentence in one.text
         assert words == []
-    for one in world.search("lamps", mode=Mode.KEYWORD, highlight=True).results:
+    for one in world.search("lamps", mode=Mode.KEYWORD, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
         assert sentence is None or words
     (japanese,) = [
         marked(one.text, one.match)
-        for one in world.search("ランプ", mode=Mode.KEYWORD, highlight=True, floor=0.0).results
+        for one in world.search("ランプ", mode=Mode.KEYWORD, highlight=True, floor=0.0).passages
     ]
     assert "".join(japanese[1]) in "ランプ"
     assert japanese[1]
@@ -101,8 +101,8 @@ def test_unverified_sentences_are_not_marked(
 
     result = world.search("who lit the lamp", highlight=True)
 
-    assert result.results
-    assert all(one.match is not None and one.match.sid is None for one in result.results)
+    assert result.passages
+    assert all(one.match is not None and one.match.sid is None for one in result.passages)
     assert [notice.code for notice in result.warnings] == ["sentences_damaged"]
     here.library.close()
 

@@ -72,7 +72,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
     with opened(first) as library:
         found = library.world("harbour").search("otter", floor=0.0)
 
-    assert points(server) == len(found.results) == 1
+    assert points(server) == len(found.passages) == 1
     assert Action.DROP_WORLD not in {item.action for item in plan.all_items()}
     assert Finding.FOREIGN_COLLECTION in {item.finding for item in plan.all_items()}
     assert owner_of(server) is not None
@@ -120,7 +120,7 @@ def test_earlier_collection_gets_owner_once_worlds_are_known(
         own = library._components.store.library_id()
     make_old(server)
     with opened(tmp_path) as library:
-        before = library.world("harbour").search("otter", floor=0.0).results, owner_of(server)
+        before = library.world("harbour").search("otter", floor=0.0).passages, owner_of(server)
         library.apply_plan(library.doctor())
 
     assert len(before[0]) == 1

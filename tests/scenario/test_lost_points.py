@@ -130,11 +130,11 @@ def test_results_that_remain_carry_a_warning(here: Place) -> None:
     found = world.search("otter ledger", floor=0.0)
     [warning] = [one for one in found.warnings if one.code == CODE]
 
-    assert [one.source for one in found.results] == ["otter.txt"]
+    assert [one.source for one in found.passages] == ["otter.txt"]
     assert "The index lacks 1 of 2 chunks" in warning.message
     settle(here)
     again = world.search("otter ledger", floor=0.0)
-    assert {one.source for one in again.results} == {"otter.txt", "ledger.txt"}
+    assert {one.source for one in again.passages} == {"otter.txt", "ledger.txt"}
     assert CODE not in [one.code for one in again.warnings]
 
 
@@ -338,5 +338,5 @@ def test_emptied_collection_is_an_error_until_it_is_filled(
         settle(here)
 
         assert here.points(world) == before
-        assert world.search("otter by night").results
+        assert world.search("otter by night").passages
         here.library.close()

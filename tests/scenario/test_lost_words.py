@@ -18,14 +18,14 @@ LAMP = "The lamp burns oil. The keeper lights it."
 def test_lost_word_rows_are_counted_again(tmp_path: Path, again: bool) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     room.add(a__txt=LAMP, b__txt="Rain fell all night.")
-    assert room.world.search("rain", mode="keyword", floor=0.0).results
+    assert room.world.search("rain", mode="keyword", floor=0.0).passages
 
     room.here.sql("DELETE FROM words")
     if again:
         room.here.store._clear_words()
     found = room.world.search("lamp", mode="keyword", floor=0.0)
 
-    assert [part.source for part in found.results] == ["a.txt"]
+    assert [part.source for part in found.passages] == ["a.txt"]
     assert found.warnings == ()
     assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
 
@@ -41,7 +41,7 @@ def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
     room.here.store._clear_words()
 
     found = room.world.search("lamp", mode="keyword", floor=0.0)
-    assert {part.source for part in found.results} == {"a.txt", "b.txt"}
+    assert {part.source for part in found.passages} == {"a.txt", "b.txt"}
 
 
 @proves("search.words-explained")

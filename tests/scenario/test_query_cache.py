@@ -126,6 +126,6 @@ def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
     world.search("lamp")
     here.sql("UPDATE query_cache SET vector = zeroblob(256)")
 
-    assert world.search("lamp").results
+    assert world.search("lamp").passages
 
     assert here.embedder.queries == ["lamp", "lamp"]

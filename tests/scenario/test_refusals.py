@@ -127,13 +127,13 @@ def words_world(folder: Path, **options: Any) -> Study:
 @proves("search.words-explained")
 def test_words_without_a_match_are_explained(tmp_path: Path) -> None:
     room = words_world(tmp_path)
-    chunk = room.world.search("lamp", floor=0.0).results[0].chunk_id
+    chunk = room.world.search("lamp", floor=0.0).passages[0].chunk_id
 
     for query, code in (("zebra", "no_word_matches"), ('"oil lamp"', "no_phrase_matches")):
         mode = "keyword" if code == "no_word_matches" else "hybrid"
         result = room.world.search(query, mode=mode, floor=0.0)
         assert [notice.code for notice in result.warnings] == [code]
-        assert result.results == ()
+        assert result.passages == ()
         assert code in [n.code for n in room.world.retrieve(query, mode=mode).metadata.warnings]
         answer = room.world.answer(query, mode=mode)
         assert answer.answer.startswith("Nothing certain. No passage contains ")
@@ -146,7 +146,7 @@ def test_words_without_a_match_are_explained(tmp_path: Path) -> None:
 def test_why_not_says_that_no_word_occurs(tmp_path: Path) -> None:
     room = words_world(tmp_path)
     query = "lamp oil keeper rain"
-    rain = next(one for one in room.world.search(query, floor=0.0).results if "Rain" in one.text)
+    rain = next(one for one in room.world.search(query, floor=0.0).passages if "Rain" in one.text)
 
     assert room.world.why_not(rain.chunk_id, "night lamp", mode="keyword").code == "returned"
     assert room.world.why_not(rain.chunk_id, "zebra rain", mode="keyword").code == "returned"
@@ -177,7 +177,7 @@ def test_search_names_passages_over_its_budget(tmp_path: Path) -> None:
     for size in ("passage", "sentence"):
         result = room.world.search("lamp rain", floor=0.0, max_tokens=1, granularity=size)
         [notice] = result.warnings
-        assert (result.results, notice.code) == ((), "over_budget")
+        assert (result.passages, notice.code) == ((), "over_budget")
         assert "do not fit into the budget of 1 tokens" in notice.message
     assert room.world.search("lamp rain", floor=0.0, max_tokens=500).warnings == ()
     answer = room.world.answer("lamp rain", max_tokens=1)

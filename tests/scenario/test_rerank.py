@@ -82,7 +82,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def similarities(found: SearchResult | ContextBundle) -> list[float]:
     if isinstance(found, SearchResult):
-        return [passage.score for passage in found.results]
+        return [passage.score for passage in found.passages]
     return [chunk.relevance_score for chunk in found.retrieved_chunks]
 
 
@@ -103,7 +103,7 @@ def test_search_returns_the_best_of_the_candidates_in_their_new_order(here: Plac
         4,
         4,
     )
-    shown = [passage.rerank for passage in found.results]
+    shown = [passage.rerank for passage in found.passages]
     assert [(one.score, one.before, one.after) for one in shown if one] == [
         (3.0, 4, 1),
         (2.0, 3, 2),
@@ -121,10 +121,10 @@ def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Plac
     plain = world.search(QUESTION, top_k=6)
 
     assert similarities(found) == [0.6, 0.7, 0.8, 0.9, 0.5, 0.4]
-    assert [passage.rerank is None for passage in found.results] == [False] * 4 + [True] * 2
+    assert [passage.rerank is None for passage in found.passages] == [False] * 4 + [True] * 2
     assert similarities(plain) == list(SCORES)
-    unranked = {replace(passage, rerank=None) for passage in found.results}
-    assert unranked == set(plain.results)
+    unranked = {replace(passage, rerank=None) for passage in found.passages}
+    assert unranked == set(plain.passages)
 
 
 @proves("rerank.order")
@@ -177,8 +177,8 @@ def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(here: Pla
     wide = world.search(QUESTION, top_k=2, rerank=True, neighbours=1)
     sentences = world.search(QUESTION, top_k=2, rerank=True, granularity="sentence")
 
-    assert [passage.rerank and passage.rerank.before for passage in wide.results] == [4, 3]
-    places = {passage.rerank and passage.rerank.before for passage in sentences.results}
+    assert [passage.rerank and passage.rerank.before for passage in wide.passages] == [4, 3]
+    places = {passage.rerank and passage.rerank.before for passage in sentences.passages}
     assert places <= {1, 2, 3, 4}
     # It reads whole passages, whatever is returned of them.
     assert {texts for _, texts in reranker.asked} == {
@@ -282,7 +282,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Pl
     reranker = Backwards()
     world = reranked(here, reranker)
     calls: list[Callable[[bool], Any]] = [
-        lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).results,
+        lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).passages,
         lambda rerank: (
             world.retrieve(QUESTION, top_k=2, rerank=rerank, language=None).retrieved_chunks
         ),
@@ -367,7 +367,7 @@ def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: Rera
 
     found = reranked(here, http_reranker(server)).search(QUESTION, rerank=True)
 
-    assert len(found.results) == 2
+    assert len(found.passages) == 2
     assert found.skipped
     assert "secret" not in server.asked[-1].body.decode()
 

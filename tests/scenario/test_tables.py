@@ -78,7 +78,7 @@ def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
     markdown = "| Meal | Limit | Remark |\n|---|---|---|\n| "
     assert markdown in found.context
     assert markdown in bundle.context
-    assert all(passage.text in world.documents.text("limits.md") for passage in found.results)
+    assert all(passage.text in world.documents.text("limits.md") for passage in found.passages)
     tokens = WordCounter().count(bundle.context)
     assert tokens <= bundle.total_tokens <= 900
     assert sum(chunk.token_count for chunk in bundle.retrieved_chunks) < bundle.total_tokens

@@ -82,19 +82,19 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
     with pytest.raises(WorldNotFound):
         Library(world.access.components, writer).world(world.id).set_defaults("recommended")
     assert (before.mode, before.defaults) == (Mode.VECTOR, Defaults.CONTRACT)
-    assert before.results[0].fused is None
+    assert before.passages[0].fused is None
 
     world.set_defaults("recommended")
     after = world.search("otter")
     assert (after.mode, after.defaults) == (Mode.HYBRID, Defaults.RECOMMENDED)
-    assert after.results[0].fused is not None
+    assert after.passages[0].fused is not None
     # Replies with the defaults of the contract have its names as well.
     names = dict.fromkeys(("content", "start_char", "end_char", "space_id"), UNSET)
-    same = world.search("otter", mode="vector").results
-    assert list(same) == [replace(part, **names) for part in before.results]
+    same = world.search("otter", mode="vector").passages
+    assert list(same) == [replace(part, **names) for part in before.passages]
 
     world.set_defaults("contract")
-    assert world.search("otter").results == before.results
+    assert world.search("otter").passages == before.passages
 
 
 @proves("defaults.explained")
@@ -192,7 +192,7 @@ def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) ->
         assert (found.status, found.metadata.warnings) == ("success", ())
         assert {note.source for note in found.metadata.sources} == everything
     for world in (contract, recommended):
-        assert {part.source for part in world.search("Where is the key?").results} == everything
+        assert {part.source for part in world.search("Where is the key?").passages} == everything
         answer = world.answer("Where is the key of the house?")
         assert {note.source for note in answer.retrieved_chunks_metadata} == everything
 

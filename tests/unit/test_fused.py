@@ -35,7 +35,7 @@ TALES = {
 
 
 def sources(found: SearchResult) -> list[str]:
-    return [passage.source for passage in found.results]
+    return [passage.source for passage in found.passages]
 
 
 class Blind(WordEmbedder):
@@ -60,8 +60,8 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
-    dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).results}
-    found = world.search("harbour key", floor=0.0, mode="hybrid").results
+    dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).passages}
+    found = world.search("harbour key", floor=0.0, mode="hybrid").passages
 
     assert {one.chunk_id: one.score for one in found} == dense
     blends = [one.fused.blend for one in found if one.fused and one.fused.blend is not None]
@@ -69,7 +69,7 @@ def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path:
     assert len(blends) == 4
     assert found[0].fused
     assert found[0].fused.bm25 > 0
-    assert all(one.fused is None for one in world.search("harbour key", floor=0.0).results)
+    assert all(one.fused is None for one in world.search("harbour key", floor=0.0).passages)
 
 
 def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES, **far)
     asked = "otter"
     score = next(
-        one.score for one in world.search(asked, floor=0.0).results if one.source == "e.txt"
+        one.score for one in world.search(asked, floor=0.0).passages if one.source == "e.txt"
     )
 
     assert "e.txt" in sources(world.search(asked, floor=score, mode="hybrid"))
@@ -160,7 +160,7 @@ def test_past_the_candidates_chunks_follow_by_similarity(
     monkeypatch.setattr(fused_search, "POOL", 2)
     world = place(tmp_path).world(**TALES)
 
-    found = world.search("harbour", top_k=4, floor=0.0, mode="hybrid").results
+    found = world.search("harbour", top_k=4, floor=0.0, mode="hybrid").passages
     blended = [one.fused is not None and one.fused.blend is not None for one in found]
     rest = [one.score for one in found if one.fused and one.fused.blend is None]
 
@@ -207,7 +207,7 @@ def test_points_that_were_not_named_do_not_become_candidates(
     eager = place(tmp_path / "eager", index=Eager()).world(**TALES)
 
     def ranked(world: World) -> list[tuple[str, bool]]:
-        found = world.search("otter", floor=0.0, mode="hybrid").results
+        found = world.search("otter", floor=0.0, mode="hybrid").passages
         return [(one.source, bool(one.fused and one.fused.blend is not None)) for one in found]
 
     assert ranked(eager) == ranked(honest)
@@ -228,26 +228,26 @@ def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path)
 
     found = world.search("otter harbour", floor=0.54, mode="hybrid")
 
-    assert 0 < len(found.results) < 4
-    assert all(one.score >= 0.54 for one in found.results)
+    assert 0 < len(found.passages) < 4
+    assert all(one.score >= 0.54 for one in found.passages)
 
 
 def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
-    similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).results}
+    similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).passages}
 
     found = world.search("the harbour of the keys", floor=0.0, mode="keyword")
 
     # One word in a short text, then twice, then three times in a long one; "the" brings nothing.
     assert sources(found) == ["b.txt", "d.txt", "a.txt"]
-    shown = world.search("harbour key", floor=0.0, mode="keyword").results
+    shown = world.search("harbour key", floor=0.0, mode="keyword").passages
     assert {one.source: one.score for one in shown} == {
         source: score for source, score in similar.items() if source != "c.txt"
     }
     bm25 = [one.fused.bm25 for one in shown if one.fused]
     assert bm25 == sorted(bm25, reverse=True)
     assert sources(world.search("zebra", floor=0.0, mode="keyword")) == []
-    assert len(world.search("the", floor=0.0, mode="keyword").results) == 4
+    assert len(world.search("the", floor=0.0, mode="keyword").passages) == 4
 
 
 def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
@@ -318,7 +318,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
 def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}
-    ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).results}
+    ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).passages}
 
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.OUTRANKED

@@ -92,7 +92,7 @@ def test_cancelled_upload_leaves_no_row_and_no_point(
     assert world.documents.list() == []
     assert (rows(here, world), files(here)) == (0, [])
     assert settled(here, world, upload(world, STORY)).state is JobState.DONE
-    assert world.search("the harbour", floor=0.0).results
+    assert world.search("the harbour", floor=0.0).passages
 
 
 def test_document_survives_a_cancelled_replacement(here: Place) -> None:
@@ -105,7 +105,7 @@ def test_document_survives_a_cancelled_replacement(here: Place) -> None:
     assert world.documents.list() == before
     assert before[0].staged is None
     assert rows(here, world) == counted
-    assert world.search("the harbour", floor=0.0).results
+    assert world.search("the harbour", floor=0.0).passages
 
 
 def test_half_failed_upload_is_removed_on_cancel(here: Place) -> None:

@@ -120,7 +120,7 @@ def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path:
 
     assert cached(here) == 0
     embedder.changed = False
-    assert world.search("What moved on the water?").results
+    assert world.search("What moved on the water?").passages
     assert cached(here) == 1
 
 
@@ -178,7 +178,7 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
     repeated.append(world.search("water"))
 
     assert embedder.calls == asked
-    assert all(found.results == first.results for found in repeated)
+    assert all(found.passages == first.passages for found in repeated)
     # It waits longer if the provider fails, and is written once the model is confirmed.
     with pytest.raises(ProviderUnavailable):
         world.search("light")
@@ -257,7 +257,7 @@ def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
     embedder, clock = served(), HandClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
-    found = in_new_process(here, embedder, clock).search("harbour").results
+    found = in_new_process(here, embedder, clock).search("harbour").passages
     assert found
 
     class Away(Served):
@@ -274,6 +274,6 @@ def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
     down = Away(limits=embedder.limits)
     world = in_new_process(here, down, clock)
 
-    assert world.search("harbour").results == found
+    assert world.search("harbour").passages == found
     with pytest.raises(ProviderUnavailable):
         world.search("water")

@@ -74,7 +74,7 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(here: Place) -> None
     assert not after.damaged
     assert reader.position(after.doc_id).sid == 7
     assert world.ingest(str(folder(here)), prune=True).unchanged == 2
-    assert {hit.doc_id for hit in world.search("harbour", top_k=5).results} >= {after.doc_id}
+    assert {hit.doc_id for hit in world.search("harbour", top_k=5).passages} >= {after.doc_id}
 
 
 def test_title_that_was_the_file_name_follows_and_a_declared_one_stays(here: Place) -> None:

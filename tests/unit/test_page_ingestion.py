@@ -85,7 +85,7 @@ def test_page_becomes_a_document_and_unchanged_it_is_not_sent_again(
     assert (document.title, document.tags) == ("Guide", ("web",))
     assert (document.source_url, document.path) == (server.url("/guide"), server.url("/old"))
     assert "Menu" not in world.documents.text(document.number)
-    found = world.search("harbour", top_k=1).results[0]
+    found = world.search("harbour", top_k=1).passages[0]
     assert found.source_url == server.url("/guide")
 
     assert world.ingest(server.url("/old")).unchanged == 1

@@ -107,7 +107,7 @@ def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(tmp_path: Path)
     world.ingest(here.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
 
     for _ in range(2):
-        metadata = world.search("harbour", floor=0.0).results[0].metadata
+        metadata = world.search("harbour", floor=0.0).passages[0].metadata
         assert metadata is not None
         assert metadata == {"team": {"lead": "Ann"}}
         metadata["team"]["lead"] = "Bob"

@@ -222,7 +222,7 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
             read = world.reader(f"of {place}").retrieve(words, mode="hybrid")
             return (
                 [(note.chunk_id, note.fused) for note in read.metadata.sources],
-                [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.results],
+                [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.passages],
                 bundle.context,
                 [document.name for document in world.documents.list()],
                 world.documents.text(place + 1),
@@ -244,7 +244,7 @@ def test_the_index_process(tmp_path: Path) -> None:
 
         def make() -> Work:
             return lambda place: (
-                [(hit.chunk_id, hit.score) for hit in world.search(TEXTS[place % 6][:30]).results]
+                [(hit.chunk_id, hit.score) for hit in world.search(TEXTS[place % 6][:30]).passages]
                 if place % 6 == 0
                 else None
             )

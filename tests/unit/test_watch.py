@@ -86,7 +86,7 @@ def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
 def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
     recorder = Recorder()
     world = harbour(tmp_path, recorder)
-    found = world.search("harbour").results[0].chunk_id
+    found = world.search("harbour").passages[0].chunk_id
     reader = world.reader("ann")
     reader.set_position("a.md", sentence=1)
 

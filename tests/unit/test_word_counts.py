@@ -189,7 +189,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
     world = here.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
     before = score(here, world, "otter")
     scope = here.scope(world)
-    chunk = world.search("slept", floor=0.0).results[0].chunk_id
+    chunk = world.search("slept", floor=0.0).passages[0].chunk_id
 
     here.store.mark_pending(scope, [chunk])
 

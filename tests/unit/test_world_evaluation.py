@@ -396,7 +396,7 @@ def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
 def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name: str) -> None:
     world = filled(here)
-    best = world.search("Where does the spare key hang?", top_k=1).results[0]
+    best = world.search("Where does the spare key hang?", top_k=1).passages[0]
     path = here.folder / name
 
     added = world.evaluation.add_query(

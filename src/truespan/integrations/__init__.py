@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from truespan.errors import InvalidArgument
-from truespan.types.bundle import (
-    ContextBundle,
-    Passage,
-    Receipt,
-    RetrievedChunk,
-    SearchResult,
-    SourceNote,
-)
+from truespan.types.bundle import ContextBundle, ContextPassage, Passage, SearchResult
 from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.wire.serialize import failure_of
 
@@ -67,17 +60,9 @@ class Retrieval:
             TruespanError: the error that the engine raised, or reported in a failed bundle.
         """
         found = self.call(query, **self._merge(changes))
-        if isinstance(found, SearchResult):
-            return [
-                _citable(self.world, each, each, each.receipt, each.text, each.score)
-                for each in found.results
-            ]
-        if failure := failure_of(found):
+        if isinstance(found, ContextBundle) and (failure := failure_of(found)):
             raise failure
-        return [
-            _citable(self.world, chunk, note, note, chunk.content, chunk.relevance_score)
-            for chunk, note in zip(found.retrieved_chunks, found.metadata.sources, strict=True)
-        ]
+        return [_citable(self.world, passage) for passage in found.passages]
 
     async def run_async(self, query: str, **changes: Any) -> list[Citable]:
         """Return the same, from a thread: the engine is synchronous and would block the loop."""
@@ -123,27 +108,21 @@ def reading(world: World, reader: str, **settings: Any) -> Retrieval:
     return Retrieval(world.reader(reader).retrieve, world.id, settings, _NONE)
 
 
-def _citable(
-    world: str,
-    chunk: RetrievedChunk | Passage,
-    place: SourceNote | Passage,
-    receipt: SourceNote | Receipt,
-    text: str,
-    score: float,
-) -> Citable:
+def _citable(world: str, place: Passage | ContextPassage) -> Citable:
+    receipt = place.receipt if isinstance(place, Passage) else place
     cited = {
-        "chunk_id": chunk.chunk_id,
+        "chunk_id": place.chunk_id,
         "chunk_type": place.chunk_type.value,
         "document": place.document,
         "source": place.source,
         "title": place.title,
-        "chapter": chunk.chapter,
-        "section": chunk.section,
+        "chapter": place.chapter,
+        "section": place.section,
         "page": place.page,
         "location": place.location,
         "first_sid": place.first_sid,
         "last_sid": place.last_sid,
-        "score": score,
+        "score": place.score,
         "world": world,
         "generation": receipt.generation,
         "text_hash": receipt.text_hash,
@@ -157,4 +136,4 @@ def _citable(
         "best_sentence": to_builtins(place.best_sentence),
         "other_places": [to_builtins(other) for other in place.other_places],
     }
-    return Citable(text, chunk.chunk_id, score, cited)
+    return Citable(place.text, place.chunk_id, place.score, cited)

@@ -146,7 +146,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
         )
         result = SearchResult(
             world=world.id,
-            results=passages,
+            passages=passages,
             context=context,
             requested_k=request.top_k,
             effective_k=k,
