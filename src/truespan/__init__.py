@@ -146,8 +146,8 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
-        written = library.refill() if manifest.vectors else 0
-        pending = library.pending()
+        written = library.server.refill() if manifest.vectors else 0
+        pending = library.server.pending()
     aside = find_settings_aside(Path(path)) if manifest.has("settings") else None
     return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)
 

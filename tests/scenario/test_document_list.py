@@ -169,7 +169,7 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
     world = shelf(here)
     here.write("quay/Lamps.txt", "There is but one lamp now.")
 
-    job = world.submit_reingest("Lamps.txt")
+    job = world.reingest("Lamps.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
 
     document = world.documents.get("Lamps.txt")
@@ -182,18 +182,18 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
 def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) -> None:
     world = shelf(here)
     with pytest.raises(InvalidArgument, match="Upload it again"):
-        world.submit_reingest("👩🏽‍🚀 log.txt")
+        world.reingest("👩🏽‍🚀 log.txt", background=True)
     secret = tmp_path / "elsewhere" / "secret.txt"
     secret.parent.mkdir()
     secret.write_text("Nobody was given this.")
     path = Path(world.documents.get("hut.txt").path)
     path.unlink()
     with pytest.raises(SourceMissing):
-        world.submit_reingest("hut.txt")
+        world.reingest("hut.txt", background=True)
     path.symlink_to(secret)
     with pytest.raises(SourceOutside):
-        world.submit_reingest("hut.txt")
+        world.reingest("hut.txt", background=True)
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)
     with pytest.raises(NotAllowed):
-        here.library.under(writer).world("shelf").submit_reingest("boats.txt")
+        here.library.under(writer).world("shelf").reingest("boats.txt", background=True)

@@ -356,7 +356,7 @@ def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: P
     job = next(one for one in world.jobs.list() if one.kind == "reindex")
 
     with pytest.raises(InvalidArgument):
-        world.resume(job.id)
+        world.jobs.resume(job.id)
     report = world.generations.resume(job.id)
 
     assert (report.generation, report.failures) == (2, [])

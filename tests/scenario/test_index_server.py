@@ -238,7 +238,7 @@ def test_a_server_that_fails_is_a_failed_bundle_and_loses_nothing(
         with pytest.raises(IndexUnavailable):
             world.search("otter")
         with pytest.raises(IndexUnavailable):
-            library.ready()
+            library.server.check_ready()
         server.fault = lambda _: Answer(403, {})
         with pytest.raises(IndexKeyRefused):
             world.search("otter")

@@ -84,7 +84,7 @@ def test_a_single_member_can_be_ingested_and_read_again(here: Place) -> None:
     missing = world.ingest(f"{path}/notes/west.txt")
     assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
     put(here, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
-    job = world.submit_reingest("north.txt")
+    job = world.reingest("north.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert "six" in world.documents.text("north.txt")

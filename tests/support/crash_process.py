@@ -112,10 +112,10 @@ def main(arguments: list[str]) -> None:
             case "ingest":
                 chosen.ingest(arguments[4])
             case "upload":
-                chosen.submit_uploads([Upload("tale.txt", Path(arguments[4]))])
+                chosen.ingest_uploads([Upload("tale.txt", Path(arguments[4]))], background=True)
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "serve":
-                print(*(job.id for job in opened.resume_waiting()))
+                print(*(job.id for job in opened.server.resume_waiting()))
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "delete":
                 chosen.documents.delete("1")

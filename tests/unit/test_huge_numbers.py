@@ -46,8 +46,8 @@ CALLS: dict[str, Call] = {
     "allowed_drop": lambda here, golden, n: world(here).generations.promote(
         1, golden=golden, allowed_drop=n
     ),
-    "least_hit_rate": lambda here, golden, n: world(here).generations.promote(
-        1, golden=golden, least_hit_rate=n
+    "min_hit_rate": lambda here, golden, n: world(here).generations.promote(
+        1, golden=golden, min_hit_rate=n
     ),
     "evaluate": lambda here, golden, n: world(here).evaluate(golden, generation=n),
     "compare": lambda here, golden, n: world(here).evaluation.compare(golden, new=n),
@@ -72,7 +72,7 @@ CALLS: dict[str, Call] = {
     "reader.retrieve": lambda here, _, n: world(here).reader("ada").retrieve("lamp", top_k=n),
     "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", offset=n),
     "doctor": lambda here, _, n: here.library.doctor("world", embed_sample=n),
-    "submit_doctor": lambda here, _, n: world(here).submit_doctor(embed_sample=n),
+    "doctor job": lambda here, _, n: world(here).doctor(embed_sample=n, background=True),
     "calibration": lambda *given: Calibration(*[given[-1]] * 7, measured_on="x"),
     "candidate": lambda *given: Candidate(ChunkId("x"), given[-1], 1),
 }

@@ -61,7 +61,7 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) ->
     assert here.sql("SELECT * FROM vectors ORDER BY text_hash") == before
     assert world.jobs.list()[0].state is JobState.FAILED
     embedder.changed = False
-    assert world.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
+    assert world.jobs.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
 
 
 def test_the_probes_of_the_first_run_are_the_measure_of_all_later_ones(tmp_path: Path) -> None:

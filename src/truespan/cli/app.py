@@ -368,11 +368,16 @@ def open_at(library: Path | None, *, create: bool = False) -> Library:
 
 
 def named_world(
-    opened: Library, world: str | None, domain: str | None, generation: int | None = None
+    opened: Library,
+    world: str | None,
+    domain: str | None,
+    generation: int | None = None,
+    *,
+    create: bool | None = False,
 ) -> World:
     """Return the world that a command means: by its name, by a domain's key, or the only one."""
     if domain is None:
-        found = opened.world(world, generation=generation)
+        found = opened.world(world, generation=generation, create=create)
     elif generation is None:
         found = opened.domain(domain, world=world)
     else:

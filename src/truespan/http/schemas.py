@@ -530,6 +530,10 @@ MAX_PAGES_OF_REQUEST = 1000
 Address = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
+MAX_TEXTS_OF_REQUEST = 1000
+"""Maximum number of texts in a request."""
+
+
 class PagesRequest(Arguments, frozen=True, kw_only=True):
     """Web pages to ingest, by their addresses or as a sitemap lists them."""
 
@@ -555,6 +559,30 @@ class PagesRequest(Arguments, frozen=True, kw_only=True):
     version: Label | None = None
     tags: list[Label] | None = None
     ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
+
+
+class TextsRequest(Arguments, frozen=True, kw_only=True):
+    """Texts to ingest; each becomes a document."""
+
+    texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
+    ids: (
+        Annotated[
+            list[Label],
+            Meta(
+                description="A name for each text; another text of the same name is a new "
+                "revision. Without names, texts are named by their hashes."
+            ),
+        ]
+        | None
+    ) = None
+    metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
+        None
+    )
+    kind: Literal["document", "book"] | None = None
+    language: Label | None = None
+    version: Label | None = None
+    tags: list[Label] | None = None
+    chunking: Label | None = None
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):

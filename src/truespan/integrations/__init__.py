@@ -20,7 +20,6 @@ from msgspec import to_builtins
 
 from truespan.errors import InvalidArgument
 from truespan.types.bundle import ContextBundle, ContextPassage, Passage, SearchResult
-from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.wire.serialize import failure_of
 
 if TYPE_CHECKING:
@@ -75,8 +74,6 @@ class Retrieval:
         settings None is a value.
         """
         known = [name for name in signature(self.call).parameters if name != "query"]
-        filters = FILTER_NAMES if known.pop() == "arguments" else ()
-        known += [*PassageArguments.__annotations__, *filters]
         names = {self.renamed.get(name, name): name for name in known}
         merged: dict[str, Any] = {}
         for name, value in (*self.settings.items(), *changes.items()):

@@ -29,7 +29,7 @@ from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import MAX_NAME_LENGTH
-from truespan.types.source import MAX_URL_LENGTH, Upload, display_path, is_page
+from truespan.types.source import MAX_URL_LENGTH, display_path, is_page
 from truespan.wire.arguments import Arguments, Book
 
 if TYPE_CHECKING:
@@ -285,8 +285,9 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
             "There is a note with this title.",
             advice="Choose another title, or set replace to true.",
         )
-    report = world.ingest_uploads(
-        [Upload(name, arguments.text.encode())],
+    report = world.add_text(
+        arguments.text,
+        id=name,
         kind="document",
         title=arguments.title,
         tags=arguments.tags or None,

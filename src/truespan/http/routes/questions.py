@@ -227,7 +227,7 @@ def _select_world(context: CallContext, name: str | None) -> World:
         visible = {world.id for world in context.library.worlds()}
         name = context.default_world if context.default_world in visible else None
     try:
-        return context.library.world(name)
+        return context.library.world(name, create=False)
     except errors.WorldNotNamed as error:
         error.advice = 'Send "world", or the header X-RAG-Domain.'
         raise
