@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.worlds import place
 from truespan.errors import InvalidArgument
+from truespan.jobs.thread import JobThread
 
 KEY, LAMP = "The key hangs on hook seven.", "# Lamps\n\nThe lamp is red."
 
@@ -56,7 +57,9 @@ def test_add_texts_in_background_returns_a_job(tmp_path: Path) -> None:
     job = world.add_texts([KEY], ids=["key"], metadata=[{"team": "a"}], background=True)
 
     assert job.kind == "ingest"
-    here.library._components.queue.wait()
+    queue = here.library._components.queue
+    assert isinstance(queue, JobThread)
+    queue.wait()
     assert world.search("hook", floor=0.0, metadata={"team": "a"}).passages
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from truespan.engine.documents import Documents
     from truespan.engine.evaluation import Golden, WorldEvaluation
     from truespan.engine.generations import Generations
-    from truespan.engine.jobs import WorldJobs
     from truespan.engine.reader import Reader
+    from truespan.engine.world_jobs import WorldJobs
     from truespan.evaluation.evaluate import Evaluation
     from truespan.ingest.report import Progress
     from truespan.maintenance.delete import Receipt
@@ -105,7 +105,7 @@ class World(WorldQueries, WorldIngestion):
     @property
     def jobs(self) -> WorldJobs:
         """The jobs of the world; needs permission to write, or to read everything."""
-        from truespan.engine.jobs import WorldJobs
+        from truespan.engine.world_jobs import WorldJobs
 
         access, scope = self.access, self.access.scope()
         if scope is None or not access.authority.may(Verb.WRITE, scope.world):
