@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.postgres import Database, fresh_database
-from tests.support.worlds import HandClock, Place, place
+from tests.support.worlds import ManualClock, Place, place
 from truespan.errors import MigrationRefused
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
@@ -60,7 +60,7 @@ def database() -> Database:
 
 @pytest.fixture
 def server(database: Database) -> Iterator[Store]:
-    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), HandClock())
+    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), ManualClock())
     yield store
     store.close()
 

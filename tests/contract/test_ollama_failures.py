@@ -21,7 +21,7 @@ from tests.contract.ollama_parts import (
 )
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
-from tests.support.worlds import HandClock, Place, place, similarity, vector_of
+from tests.support.worlds import ManualClock, Place, place, similarity, vector_of
 from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
@@ -132,7 +132,7 @@ def each_fault() -> pytest.MarkDecorator:
 
 def opened(folder: Path, server: Ollama, model: str = CONFIGURED, **changes: Any) -> Place:
     """Make or open a library that embeds with a server, its index in memory."""
-    clock = HandClock()
+    clock = ManualClock()
     embedder: Any = embedder_of(server, model, **{"clock": clock} | changes)
     return place(folder, embedder=embedder, clock=clock)
 
@@ -310,7 +310,7 @@ def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, serv
 
 @proves("embedding.down-is-an-error")
 def test_a_reply_that_comes_drop_by_drop_ends(server: Ollama) -> None:
-    class Ticking(HandClock):
+    class Ticking(ManualClock):
         def monotonic(self) -> float:
             self.time += 0.01
             return self.time
@@ -449,7 +449,7 @@ def test_a_model_that_is_pulled_anew_under_a_running_process_is_noticed(
 
 
 def test_what_stands_behind_the_name_is_looked_up_once_a_minute(server: Ollama) -> None:
-    clock = HandClock()
+    clock = ManualClock()
     embedder = embedder_of(server, clock=clock)
     for _ in range(10):
         embedder.embed_query("tide")

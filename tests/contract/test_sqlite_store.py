@@ -18,7 +18,7 @@ from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import WORDS, HandClock, place, sqlite_store
+from tests.support.worlds import WORDS, ManualClock, place, sqlite_store
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -55,7 +55,7 @@ def test_a_library_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     here.library.close()
 
     with pytest.raises(LibraryTooNew):
-        sqlite_store(tmp_path / "store.db", HandClock())
+        sqlite_store(tmp_path / "store.db", ManualClock())
 
 
 def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
         before = path.read_bytes()
 
         with pytest.raises(InvalidConfiguration, match="another program"):
-            sqlite_store(path, HandClock())
+            sqlite_store(path, ManualClock())
 
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
@@ -77,8 +77,8 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
 def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
-        "from tests.support.worlds import HandClock, sqlite_store; "
-        "sqlite_store(Path(sys.argv[1]), HandClock()).close()"
+        "from tests.support.worlds import ManualClock, sqlite_store; "
+        "sqlite_store(Path(sys.argv[1]), ManualClock()).close()"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "store.db")])
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"this is not a database file at all, not by far" * 200)
 
     with pytest.raises(StoreDamaged) as refusal:
-        sqlite_store(tmp_path / "store.db", HandClock())
+        sqlite_store(tmp_path / "store.db", ManualClock())
 
     assert refusal.value.code == "store_damaged"
 

@@ -37,7 +37,7 @@ from tests.support.reading_worlds import (
     whole_chunks,
 )
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import ManualClock, Place, WordEmbedder, other_profile, place
 from truespan.engine.world import World
 from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
@@ -99,7 +99,7 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
 def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
     parts = here.library._components
     embedder = WordEmbedder(profile=scope.profile)
-    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, HandClock())
+    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, ManualClock())
 
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:

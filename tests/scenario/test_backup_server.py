@@ -20,7 +20,7 @@ from tests.promises import proves
 from tests.support.backups import FIGURES, filled, images, opened, retire, told
 from tests.support.crash_files import killed_at
 from tests.support.postgres import Database, fresh_database
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy, StoreOutdated
 from truespan.files.backup import BackupWriter, write_archive
@@ -368,7 +368,7 @@ def test_a_store_that_is_not_prepared_or_in_use_is_told_and_left_as_it_is(
         truespan.restore(backup, named(tmp_path / "bare", bare))
     database = fresh_database()
     waiting = named(tmp_path / "waiting", database, "store_timeout_seconds = 1\n")
-    store = Store(PostgresDatabase(Address(database.url, pool_size=2)), HandClock())
+    store = Store(PostgresDatabase(Address(database.url, pool_size=2)), ManualClock())
     with store.as_rows().single_commit(), pytest.raises(StoreBusy):
         truespan.restore(backup, waiting)
     store.close()

@@ -23,8 +23,8 @@ from tests.support.providers.rerank import MODEL, RerankServer
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import book
 from tests.support.worlds import (
-    HandClock,
     Lying,
+    ManualClock,
     MemoryIndex,
     Place,
     WordEmbedder,
@@ -353,7 +353,7 @@ def server() -> Iterator[RerankServer]:
 
 
 def http_reranker(server: RerankServer) -> HttpReranker:
-    clock = HandClock()
+    clock = ManualClock()
     found = find_server(server.endpoint, None, MODEL)
     return HttpReranker(found, keys=keyless_ring(clock), clock=clock, seconds=30.0)
 

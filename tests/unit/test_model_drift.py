@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import WORDS, HandClock, Place, WordEmbedder, place, vector_of
+from tests.support.worlds import WORDS, ManualClock, Place, WordEmbedder, place, vector_of
 from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
@@ -94,7 +94,7 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(tmp_path:
 # Questions
 
 
-def in_new_process(here: Place, embedder: Served, clock: HandClock) -> World:
+def in_new_process(here: Place, embedder: Served, clock: ManualClock) -> World:
     again = place(here.folder, embedder=embedder, clock=clock, index=here.index)
     return again.library.world("world")
 
@@ -108,7 +108,7 @@ def cached(here: Place) -> int:
 
 
 def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     embedder.changed = True
@@ -127,7 +127,7 @@ def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path:
 def test_changed_model_is_noticed_and_not_cached(
     tmp_path: Path,
 ) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -150,7 +150,7 @@ def test_changed_model_is_noticed_and_not_cached(
 
 
 def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -165,7 +165,7 @@ def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: 
 
 
 def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -190,7 +190,7 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
 
 
 def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -205,7 +205,7 @@ def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
 
 
 def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -221,7 +221,7 @@ def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
 
 
 def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     world = here.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
     asking = in_new_process(here, embedder, clock)
@@ -238,7 +238,7 @@ def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
 
 
 def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -254,7 +254,7 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path:
 
 
 def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     found = in_new_process(here, embedder, clock).search("harbour").passages
