@@ -92,7 +92,7 @@ def test_sentences_of_the_book_are_as_expected(world: World) -> None:
 
 @proves("retrieval.fitted-passages")
 def test_neighbours_are_sentences_of_the_same_chapter(world: World) -> None:
-    plain = world.search("brass key seventh hook", top_k=1).results[0]
+    plain = world.search("brass key seventh hook", top_k=1).passages[0]
     assert (plain.first_sid, plain.last_sid) == (2, 3)
     text = canonical(world)
     wrong = []
