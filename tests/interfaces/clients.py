@@ -165,7 +165,7 @@ _OPTIONS = {
 _FLAGS = ("near_misses", "include_boilerplate")
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
-    "read": ["read", "ask"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
+    "read": ["retrieve"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
     "chunk": ["show"], "document": ["show"], "generations": ["generations"],
     "job": ["jobs", "show"], "conversations": ["conversations", "list"],
     "turns": ["conversations", "show"],

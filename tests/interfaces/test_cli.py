@@ -127,7 +127,7 @@ def test_words_count_when_asked_and_a_floor_says_what_it_is_worth(terminal: Term
     assert f"blend {blend:.3f}" in out
     assert "unrelated" not in out
     assert "unrelated texts stay below" in terminal("doctor", "--no-self-test")[1]
-    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "hybrid")[0] == 0
+    assert terminal("retrieve", "x", "-r", "ann", "-w", "w", "--mode", "hybrid")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -381,19 +381,19 @@ def test_no_other_end_changes_a_byte_of_the_command_line(
     ann = ("--reader", "ann")
     spelled = [
         ("reader", "show", *ann), ("reader", "show", *ann, "--json"),
-        ("read", "ask", " ", *ann), ("read", "ask", QUERIES[0], "--reader", "nobody"),
-        ("read", "ask", QUERIES[0], *ann, "--book", "absent.md"),
+        ("retrieve", " ", *ann), ("retrieve", QUERIES[0], "--reader", "nobody"),
+        ("retrieve", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--no-stream"),
         ("ask", QUERIES[1], *ann, "--book", "figures.docx", "--json"),
-        ("read", "ask", QUERIES[1], *ann, "--context"),
+        ("retrieve", QUERIES[1], *ann, "--context"),
         ("ask", QUERIES[2], *ann, "--mode", "keyword", "--json"),
     ]  # fmt: skip
     for book in CHOSEN:
         spelled += [
-            ("read", "ask", QUERIES[0], *ann, "--book", book),
-            ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
-            ("read", "ask", QUERIES[2], *ann, "--book", book, "--mode", "hybrid", "--json"),
+            ("retrieve", QUERIES[0], *ann, "--book", book),
+            ("retrieve", QUERIES[1], *ann, "--book", book, "--json"),
+            ("retrieve", QUERIES[2], *ann, "--book", book, "--mode", "hybrid", "--json"),
             ("reader", "set", book, *ann, "--passage", BOUNDARY, "--json"),
         ]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, tuple[str, ...]] = {
     "Start": ("start", "init", "ingest", "status", "config"),
     "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
-    "Read without spoilers": ("read", "reader", "read"),
+    "Read without spoilers": ("read", "reader"),
     "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
     "Quality": ("quality", "defaults", "usage", "explain", "golden", "evaluate", "calibrate"),

@@ -288,10 +288,22 @@ def retrieve(
     library: cli.Folder = None,
     domain: cli.Domain = None,
     generation: cli.GenerationNumber = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Only from what this reader has read.")
+    ] = None,
+    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
     selected: Annotated[
         str | None, Option(help="A selected text: it ranks, or scopes a query.")
     ] = None,
-    top_k: TopK = 5,
+    top_k: Annotated[
+        int | None,
+        Option(
+            "--top-k",
+            "-k",
+            help="Maximum number of passages; default: 5, or 20 for a reader.",
+            parser=cli.whole_number,
+        ),
+    ] = None,
     *,
     filters: "FilterArguments",
     near_misses: Annotated[
@@ -304,17 +316,29 @@ def retrieve(
     as_json: cli.Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
+    if reader is None and book is not None:
+        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+    if reader is not None and (any(filters.values()) or selected or near_misses):
+        raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
+    limit: dict[str, int] = {} if top_k is None else {"top_k": top_k}
     with cli.open_world(library, world, domain, generation) as chosen:
-        bundle = chosen.retrieve(
-            query,
-            selected_text=selected,
-            top_k=top_k,
-            near_misses=near_misses,
-            mode=mode,
-            rerank=rerank,
-            **passages,
-            **filters,
-        )
+        if reader is not None:
+            if query is None:
+                raise InvalidArgument("A reader's request needs a query.")
+            bundle = chosen.reader(reader).retrieve(
+                query, book=book, mode=mode, rerank=rerank, **limit, **passages
+            )
+        else:
+            bundle = chosen.retrieve(
+                query,
+                selected_text=selected,
+                near_misses=near_misses,
+                mode=mode,
+                rerank=rerank,
+                **limit,
+                **passages,
+                **filters,
+            )
     return report_bundle(bundle, context=context, as_json=as_json)
 
 

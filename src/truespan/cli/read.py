@@ -1,21 +1,15 @@
-"""Commands of the panel "Read without spoilers": readers, their positions and their questions."""
+"""Commands of the panel "Read without spoilers": readers and their positions."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 import truespan.cli.app as cli
 from truespan.cli.advice import say
-from truespan.cli.ask import report_bundle
-from truespan.cli.options import TopK, with_shared_options
 from truespan.cli.terminal import echo
 from truespan.wire.serialize import to_json
 
-if TYPE_CHECKING:
-    from truespan.types.request import PassageArguments
-
 reader_app = cli.command_group("reader", "Readers and how far they have come.")
-read_app = cli.command_group("read", "Ask a book as a reader of it.")
 
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
 
@@ -78,26 +72,3 @@ def show_reader(
     with cli.open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
-
-
-@read_app.command("ask")
-@with_shared_options
-def ask_book(
-    query: Annotated[str, Argument(help="What to ask the book.")],
-    reader: ReaderName,
-    world: cli.WorldName = None,
-    library: cli.Folder = None,
-    book: Annotated[str | None, Option(help="The book; the current one if left out.")] = None,
-    top_k: TopK = 20,
-    mode: cli.SearchMode = None,
-    rerank: cli.Rerank = None,
-    *,
-    passages: "PassageArguments",
-    context: cli.ContextOnly = False,
-    as_json: cli.Json = False,
-) -> int:
-    """Find what a book says up to where the reader is, and nothing past it."""
-    with cli.open_world(library, world) as chosen:
-        found = chosen.reader(reader)
-        bundle = found.retrieve(query, book=book, top_k=top_k, mode=mode, rerank=rerank, **passages)
-    return report_bundle(bundle, context=context, as_json=as_json)
