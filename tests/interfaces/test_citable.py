@@ -74,7 +74,7 @@ def test_a_wish_for_any_language_is_passed_on_and_an_untold_number_is_not(shelf:
 
 
 def test_a_setting_that_does_not_exist_is_refused_before_anything_is_asked(shelf: Shelf) -> None:
-    with pytest.raises(InvalidArgument, match="'flor'; there are: top_k, floor, mode"):
+    with pytest.raises(InvalidArgument, match=r"'flor'\. Known settings: top_k, floor, mode"):
         search(shelf.world, flor=0.2)
     with pytest.raises(InvalidArgument, match="tags"):
         reading(shelf.world, "ada").run(QUESTION, tags=["x"])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Citable:
-    """A verified text, and what a citation of it needs; `cited` also holds its id and its score."""
+    """A verified text with the metadata for citing it; `cited` includes its id and its score."""
 
     text: str
     chunk_id: str
@@ -38,25 +38,22 @@ class Citable:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """A way to query a world, with settings for every query.
-
-    Settings are those of the engine, which has their defaults and checks their values.
-    """
+    """A way to query a world, with settings for every query. The engine checks the settings."""
 
     call: Callable[..., ContextBundle | SearchResult]
     world: str
     settings: Mapping[str, Any]
     renamed: Mapping[str, str]
-    """Settings that the framework uses a name of for itself: that name, and the one used here."""
+    """Settings whose names the framework uses itself, and their names in a retriever."""
 
     def __post_init__(self) -> None:
         self._merge({})
 
     def run(self, query: str, **changes: Any) -> list[Citable]:
-        """Return what was found, best first; `changes` of the settings apply to this query.
+        """Return the found texts, best first; `changes` of the settings apply to this query.
 
         Raises:
-            TruespanError: the error that the engine raised, or reported in a failed bundle.
+            TruespanError: The error that the engine raised, or reported in a failed bundle.
         """
         found = self.call(query, **self._merge(changes))
         if isinstance(found, ContextBundle) and (failure := failure_of(found)):
@@ -64,7 +61,7 @@ class Retrieval:
         return [_citable(self.world, passage) for passage in found.passages]
 
     async def run_async(self, query: str, **changes: Any) -> list[Citable]:
-        """Return the same, from a thread: the engine is synchronous and would block the loop."""
+        """Run the query in a thread: the engine is synchronous and would block the event loop."""
         return await asyncio.to_thread(self.run, query, **changes)
 
     def _merge(self, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +78,7 @@ class Retrieval:
                 continue
             if name not in names:
                 raise InvalidArgument(
-                    f"There is no setting {name!r}; there are: {', '.join(names)}."
+                    f"There is no setting {name!r}. Known settings: {', '.join(names)}."
                 )
             merged[names[name]] = value
         return merged
@@ -96,7 +93,7 @@ def retrieval(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: A
 
 
 def search(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: Any) -> Retrieval:
-    """Query with `World.search`: the closest passages, however many."""
+    """Query with `World.search`: the closest passages."""
     return Retrieval(world.search, world.id, settings, renamed)
 
 

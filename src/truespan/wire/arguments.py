@@ -1,7 +1,6 @@
-"""Arguments of searches and retrievals for HTTP and MCP: the types validate and are the schema.
+"""Arguments of searches and retrievals for HTTP and MCP; the types are validators and schema.
 
-Unknown names and wrong types are refused: a misspelt filter that is silently ignored would be worse
-than an error.
+Unknown names and wrong types are refused, so that a misspelt filter never goes unnoticed.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ Book = Annotated[
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of a tool."""
+    """Arguments of a call."""
 
 
 class NoArguments(Arguments, frozen=True, kw_only=True):
-    """This tool takes no arguments."""
+    """No arguments."""
 
 
 class PositionArguments(Arguments, frozen=True, kw_only=True):
@@ -79,14 +78,14 @@ class PositionArguments(Arguments, frozen=True, kw_only=True):
 
 
 class PassageFields(Arguments, frozen=True, kw_only=True):
-    """How much of what is found is returned."""
+    """Options for the extent of the returned passages."""
 
     neighbours: Annotated[
         int,
         Meta(
             ge=0,
             le=MAX_NEIGHBOURS,
-            description="How many sentences before and after each passage to add, if they fit.",
+            description="Number of sentences to add before and after each passage, if they fit.",
         ),
     ] = 0
     granularity: Annotated[
@@ -228,7 +227,7 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
-    """The same filters for retrieval, which has defaults for two of them in some worlds."""
+    """All filters for retrieval, where two of them have defaults in some worlds."""
 
     language: DefaultLanguage | UnsetType | None = UNSET
     version: DefaultVersion | UnsetType | None = UNSET
@@ -256,7 +255,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:
-    """Return what a caller gave, and the defaults of the rest, as keyword arguments."""
+    """Return the given arguments, and the defaults of the others, as keyword arguments."""
     given = msgspec.structs.asdict(values)
     return {name: value for name, value in given.items() if value is not UNSET}
 
@@ -298,7 +297,7 @@ def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
 
 
 def explain_error(error: msgspec.ValidationError, kind: type) -> str:
-    """Return a validation error as a sentence. It has names of arguments and types, no values."""
+    """Return a validation error as a sentence, with names of arguments and types but no values."""
     text = str(error)
     field = re.search(r"field `(.*)`", text, re.DOTALL)
     if field and "missing" in text:
@@ -306,7 +305,7 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
     if field:
         known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
         name = field[1][:MAX_SHOWN_NAME_LENGTH]
-        return f"There is no argument {name!r}; known are: {known}."
+        return f"There is no argument {name!r}. Known arguments: {known}."
     what, _, where = text.replace("`", "").partition(" - at $.")
     if what.startswith("Invalid enum value"):
         hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
