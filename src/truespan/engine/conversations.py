@@ -62,7 +62,7 @@ TRIED: Final = Notice(
 )
 DAMAGED: Final = "turn_damaged"
 _ATTEMPTS: Final = 5
-"""How often a question is understood again because its reader went back meanwhile."""
+"""Maximum number of attempts for a question whose reader goes back meanwhile."""
 
 
 Positions = Callable[[Scope], list[Position]]
@@ -78,17 +78,17 @@ class _Found(NamedTuple):
 
 
 class _Seen(Struct, frozen=True):
-    """What of a conversation may be used for a question."""
+    """Part of a conversation that may be used for a question."""
 
     record: ConversationRecord
     begins: bool
-    """Whether it is not stored yet."""
+    """Whether the conversation is not stored yet."""
     read_to: ReadTo | None
     turns: tuple[Turn, ...]
     damaged: int
 
     def is_visible_in(self, scope: Scope | None) -> bool:
-        """Say whether a reader at the position of a search may see all that was used."""
+        """Return whether a reader at the position of a search may see all used turns."""
         if self.read_to is None:
             return True
         if scope is None or scope.position is None or scope.revision != self.read_to.revision:

@@ -76,11 +76,11 @@ PAUSES = (0.5, 2.0)
 """Seconds to wait before a query that failed with a retryable error is asked again."""
 SAMPLED_PASSAGES = 200
 SAMPLED_QUERIES = 100
-"""So many passages are compared with so many queries to see how unrelated pairs score."""
+"""Numbers of passages and queries that are compared to see how unrelated pairs score."""
 
 
 class EvaluationProgress(Struct, frozen=True):
-    """How many searches of an evaluation are done, and how many there are."""
+    """Progress of an evaluation: finished searches and all searches."""
 
     done: int
     searches: int

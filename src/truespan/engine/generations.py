@@ -36,13 +36,13 @@ from truespan.types.scope import MAX_GENERATION, Scope
 from truespan.types.telemetry import Request
 
 MAX_PROMOTION_ATTEMPTS = 5
-"""How often a generation is completed and checked again when documents arrive meanwhile."""
+"""Maximum number of times a generation is completed and checked while documents arrive."""
 
 OnProgress = Callable[[Progress], None]
 
 
 class Promotion(Struct, frozen=True):
-    """Which generation an alias names now and named before. `domain` is None for the default."""
+    """The generations that an alias names now and before; `domain` is None for the default."""
 
     generation: int
     previous: int | None
