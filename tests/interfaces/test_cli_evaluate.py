@@ -95,7 +95,7 @@ def test_modes_are_compared_in_a_table_in_json_and_on_a_page(terminal: Terminal)
     code, found = terminal.json(
         "evaluate", golden, "-w", "w", "--mode", "vector", "--reader", "anna"
     )
-    assert (code, found["evaluation"]["name"]) == (0, "w, generation 1, reader anna, meaning")
+    assert (code, found["evaluation"]["name"]) == (0, "w, generation 1, reader anna, vector")
     for wrong in (("--against", "1"), ("--trec-run", "run"), ("--mode", "hybrid")):
         code, out, err = terminal("evaluate", golden, "-w", "w", *modes, *wrong)
         assert (code, out) == (2, ""), wrong

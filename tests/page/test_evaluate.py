@@ -246,8 +246,8 @@ def test_the_report_can_be_read_on_every_screen(
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate", **screen, color_scheme=colours)
     choose_file(visit)
-    visit.find("#evaluate-meaning").check()
-    visit.find("#evaluate-words").check()
+    visit.find("#evaluate-vector").check()
+    visit.find("#evaluate-keyword").check()
     evaluate(visit)
 
     assert visit.page.evaluate(CONTRAST) == []

@@ -102,7 +102,7 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
     near, fused = world.evaluate([query]), world.evaluate([query], mode="hybrid")
 
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
-    assert fused.name == "world, generation 1, auto"
+    assert fused.name == "world, generation 1, hybrid"
 
 
 @proves("evaluation.modes")
@@ -151,7 +151,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
 
     found = world.evaluate(asked, reader="anna", mode="vector")
 
-    assert found.name == "world, generation 1, reader anna, meaning"
+    assert found.name == "world, generation 1, reader anna, vector"
     assert [result.judged for result in found.results] == [True, False, True]
     assert [result.metrics.hit for result in found.results] == [1.0, None, 1.0]
     assert [result.phrases for result in found.results] == [1, 0, 1]

@@ -316,26 +316,32 @@ def retrieve(
     as_json: cli.Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
+    from truespan.types.request import READING_TOP_K, RETRIEVAL_TOP_K
+
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and (any(filters.values()) or selected or near_misses):
         raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
-    limit: dict[str, int] = {} if top_k is None else {"top_k": top_k}
     with cli.open_world(library, world, domain, generation) as chosen:
         if reader is not None:
             if query is None:
                 raise InvalidArgument("A reader's request needs a query.")
             bundle = chosen.reader(reader).retrieve(
-                query, book=book, mode=mode, rerank=rerank, **limit, **passages
+                query,
+                book=book,
+                top_k=READING_TOP_K if top_k is None else top_k,
+                mode=mode,
+                rerank=rerank,
+                **passages,
             )
         else:
             bundle = chosen.retrieve(
                 query,
                 selected_text=selected,
                 near_misses=near_misses,
+                top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 mode=mode,
                 rerank=rerank,
-                **limit,
                 **passages,
                 **filters,
             )

@@ -157,12 +157,14 @@ def ingest(
     if paths and "-" in paths and (len(paths) > 1 or manifest or sitemap or watch or dry_run):
         raise InvalidArgument("Standard input (-) cannot be combined with other sources.")
     tell = (lambda _: None) if as_json else say
-    with cli.open_at(library) if dry_run else _open_or_create(library, tell) as opened:
-        is_first = world is None and domain_key is None and not opened.worlds()
+    # A named world cannot be in a library that does not exist.
+    may_create = world is None and domain_key is None and not dry_run
+    with _open_or_create(library, tell) if may_create else cli.open_at(library) as opened:
+        is_first = may_create and not opened.worlds()
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
         # An unknown domain is created by pointing it to the new generation of the world.
         is_new = domain_key not in known
-        create = False if dry_run else None
+        create = None if may_create else False
         chosen = cli.named_world(opened, world, None if is_new else domain_key, create=create)
         if is_first:
             tell(f"Created the world {chosen.name!r}.")

@@ -74,6 +74,8 @@ Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 
 PAUSES = (0.5, 2.0)
 """Seconds to wait before a query that failed with a retryable error is asked again."""
+COMPARED_MODES = (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD)
+"""Modes that are compared by default; `auto` is one of them."""
 SAMPLED_PASSAGES = 200
 SAMPLED_QUERIES = 100
 """Numbers of passages and queries that are compared to see how unrelated pairs score."""
@@ -201,7 +203,7 @@ class WorldEvaluation(Struct, frozen=True):
     def compare_modes(
         self,
         golden: Golden,
-        modes: Sequence[Mode | str] = tuple(Mode),
+        modes: Sequence[Mode | str] = COMPARED_MODES,
         *,
         generation: int | None = None,
         domain: str | None = None,

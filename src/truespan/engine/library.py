@@ -14,7 +14,6 @@ from uuid import UUID
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.idempotency import IdempotencyStore
-from truespan.engine.server import LibraryServer
 from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
@@ -43,6 +42,7 @@ from truespan.types.scope import World as WorldRecord
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
+    from truespan.engine.server import LibraryServer
     from truespan.engine.tokens import AccessTokens
     from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
@@ -220,6 +220,8 @@ class Library:
     @property
     def server(self) -> LibraryServer:
         """Operations for the processes that serve the library."""
+        from truespan.engine.server import LibraryServer
+
         return LibraryServer(self._components, self._authority, self._idempotency, self._open)
 
     @property
