@@ -47,8 +47,8 @@ BY_STATE: dict[str, set[str]] = {
     # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
     # document that was uploaded, and has no file to read again.
     "invalid_argument": {
-        "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex", "rollback",
-        "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
+        "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex",
+        "rollback", "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
         "listDocuments", "reingestDocument", "evaluate", "ingestPages",
     },
     "source_missing": {"reingestDocument"},
