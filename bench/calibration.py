@@ -97,8 +97,8 @@ def both(claims: Library, questions: Library) -> Calibration:
         passage.score
         for query in spread(claims.golden)
         for passage in questions.world.search(
-            query.query, top_k=10_000, floor=0.0, mode="meaning"
-        ).results
+            query.query, top_k=10_000, floor=0.0, mode="vector"
+        ).passages
     ]
     say(f"{len(scores)} pairs of a claim and a passage of the novella")
     floors, lows, highs, unanswerable = zip(*measured, strict=True)
@@ -113,7 +113,7 @@ def measure_library(own: Library, other: Library) -> tuple[float, float, float, 
     evaluation = own.world.evaluate(own.golden)
     passages = calibrate(scored_hits(evaluation))
     foreign = [
-        own.world.search(query.query, top_k=1, floor=0.0, mode="meaning").results[0].score
+        own.world.search(query.query, top_k=1, floor=0.0, mode="vector").passages[0].score
         for query in spread(other.golden)
     ]
     answered = [*best_hits(evaluation), *(ScoredHit(score, False) for score in foreign)]

@@ -96,7 +96,7 @@ def metadata_of(number: int) -> dict[str, Any]:
 
 def search(world: World, query: str, filters: dict[str, Any] | None = None) -> None:
     """Search as callers do."""
-    if not world.search(query, top_k=TOP_K, floor=0.0, metadata=filters).results:
+    if not world.search(query, top_k=TOP_K, floor=0.0, metadata=filters).passages:
         raise SystemExit("nothing was found")
 
 

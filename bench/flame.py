@@ -82,7 +82,9 @@ def prepare_reader(library: Library, base: Path) -> None:
     book.write_text(story(), encoding="utf-8")
     world = library.create_world("bench")
     world.ingest(book, kind="book")
-    world.reader("reader").set(book.name, sid=world.documents.list()[0].sentences // 2)
+    world.reader("reader").set_position(
+        book.name, sentence=world.documents.list()[0].sentences // 2
+    )
 
 
 def repeat_ingest(library: Library, files: Path) -> None:

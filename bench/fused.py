@@ -133,14 +133,14 @@ def cost(library: Library, world: World, queries: Mapping[str, str]) -> list[Fig
     """Return the time of a query with and without words, of counting them, and their room."""
     texts = list(queries.values())[:100]
     for text in texts:
-        world.search(text, floor=0.0, mode="meaning")
+        world.search(text, floor=0.0, mode="vector")
     before = forget_words(library)
     began = time.perf_counter()
-    world.search(texts[0], floor=0.0, mode="auto")
+    world.search(texts[0], floor=0.0, mode="hybrid")
     counting = time.perf_counter() - began
     grown = used_bytes(library) - before
-    dense = median(timed(world, text, mode="meaning") for text in texts)
-    fused = median(timed(world, text, mode="auto") for text in texts)
+    dense = median(timed(world, text, mode="vector") for text in texts)
+    fused = median(timed(world, text, mode="hybrid") for text in texts)
     return [
         Figure(
             "fused query, vector cached", fused * 1e3, "ms", "dense", dense * 1e3, fused / dense
@@ -177,7 +177,7 @@ def used_bytes(library: Library) -> int:
 
 def similar(world: World) -> Ask:
     """Return what ranks by similarity alone."""
-    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0, mode="meaning").results)
+    return lambda text: list(world.search(text, top_k=TOP_K, floor=0.0, mode="vector").passages)
 
 
 def weighted(library: Library, world: World, weight: float) -> Ask:
@@ -186,7 +186,7 @@ def weighted(library: Library, world: World, weight: float) -> Ask:
     aimed = World(replace(world.access, components=components))
 
     def ask(text: str) -> list[Passage]:
-        found = aimed.search(text, top_k=TOP_K, floor=0.0, mode="auto").results
+        found = aimed.search(text, top_k=TOP_K, floor=0.0, mode="hybrid").passages
         return [one for one in found if weight < 1 or (one.fused and one.fused.bm25 > 0)]
 
     return ask

@@ -269,7 +269,7 @@ class Asked:
         seconds = time.perf_counter() - began
         for world, reader in zip(self._worlds, self._readers, strict=True):
             document = world.documents.get(1)
-            reader.set(document.doc_id, sid=document.sentences // 2)
+            reader.set_position(document.doc_id, sentence=document.sentences // 2)
         return seconds
 
     def retrieve(self) -> None:

@@ -102,7 +102,7 @@ def prepare(folder: Path) -> None:
         world = library.create_world("bench", defaults="contract")
         world.ingest(str(book), kind="book")
         (document,) = world.documents.list()
-        world.reader("reader").set("book.txt", sid=document.sentences - 1)
+        world.reader("reader").set_position("book.txt", sentence=document.sentences - 1)
 
 
 def sentence(number: int) -> str:

@@ -54,8 +54,8 @@ SHARES = (25, 50, 75, 100)
 ALLOWED_LOSS = 0.005
 """How far the blend may stay behind the better of its parts on one collection."""
 RANKS, HALF = "equal ranks", "half of each"
-RIVALS = (Mode.MEANING, Mode.WORDS, RANKS, HALF)
-METHODS = (*RIVALS, Mode.AUTO)
+RIVALS = (Mode.VECTOR, Mode.KEYWORD, RANKS, HALF)
+METHODS = (*RIVALS, Mode.HYBRID)
 METRICS = ("nDCG@10", "MRR", "recall@10", "first right")
 
 
@@ -134,7 +134,7 @@ def readers_found(world: World, books: Sequence[Book]) -> tuple[dict[str, Scores
         reader, parts, unread = world.reader(f"at {share}"), [], 0
         for book in books:
             last = round(book.sentences * share / 100) - 1
-            reader.set(book.path.name, sid=last)
+            reader.set_position(book.path.name, sentence=last)
             ask = ask_reader(reader, book)
             read = [one for one in book.questions if min(one.answers) <= last]
             ahead = [one for one in book.questions if min(one.answers) > last]
@@ -172,7 +172,7 @@ def ask_owner(world: World) -> Ask:
                 one.score,
                 one.fused.bm25 if one.fused else 0.0,
             )
-            for one in world.search(query, top_k=2 * POOL, floor=0.0, mode=mode).results
+            for one in world.search(query, top_k=2 * POOL, floor=0.0, mode=mode).passages
             if one.fused is None or one.fused.blend is not None
         ]
 
@@ -267,15 +267,15 @@ def scifact_found(options: Options) -> dict[str, Scores]:
 
 def rankings(ask: Ask, query: str) -> dict[str, list[Candidate]]:
     """Return what each method finds, best first."""
-    close = ask(query, Mode.MEANING)[:POOL]
-    words = [one for one in ask(query, Mode.WORDS) if one.bm25 > 0][:POOL]
-    auto = ask(query, Mode.AUTO)
+    close = ask(query, Mode.VECTOR)[:POOL]
+    words = [one for one in ask(query, Mode.KEYWORD) if one.bm25 > 0][:POOL]
+    hybrid = ask(query, Mode.HYBRID)
     return {
-        Mode.MEANING: close,
-        Mode.WORDS: words,
+        Mode.VECTOR: close,
+        Mode.KEYWORD: words,
         RANKS: by_ranks(close, words),
-        HALF: by_halves(auto),
-        Mode.AUTO: auto,
+        HALF: by_halves(hybrid),
+        Mode.HYBRID: hybrid,
     }
 
 
@@ -349,15 +349,15 @@ def chance(ours: Mapping[str, Score], theirs: Mapping[str, Score], place: int = 
 
 
 def figures(found: Mapping[str, Scores]) -> list[Figure]:
-    """Return auto against each rival on the large collections, and its worst loss on each."""
+    """Return hybrid against each rival on the large collections, and its worst loss on each."""
     made = []
     for name, scores in found.items():
         means = {method: mean_of(list(by.values())) for method, by in scores.items()}
-        ours = means[Mode.AUTO].ndcg
+        ours = means[Mode.HYBRID].ndcg
         if "SciFact" in name or name in ("books, owner", "books, readers"):
             made += [
                 Figure(
-                    f"nDCG@10, {name}, auto",
+                    f"nDCG@10, {name}, hybrid",
                     ours,
                     "",
                     rival,
@@ -367,10 +367,10 @@ def figures(found: Mapping[str, Scores]) -> list[Figure]:
                 )
                 for rival in RIVALS
             ]
-        better = max(means[Mode.MEANING].ndcg, means[Mode.WORDS].ndcg)
+        better = max(means[Mode.VECTOR].ndcg, means[Mode.KEYWORD].ndcg)
         made.append(
             Figure(
-                f"nDCG@10, {name}, auto less the better part",
+                f"nDCG@10, {name}, hybrid less the better part",
                 ours - better,
                 "",
                 target=Target(-ALLOWED_LOSS, at_least=True),
@@ -387,11 +387,11 @@ def markdown(found: Mapping[str, Scores]) -> str:
         "|" + "---|" * (2 + len(METHODS) + len(RIVALS)),
     ]
     for name, scores in rows_of(found):
-        auto = scores[Mode.AUTO]
+        hybrid = scores[Mode.HYBRID]
         means = [f"{mean_of(list(scores[method].values())).ndcg:.3f}" for method in METHODS]
-        chances = [chance(auto, scores[rival]) for rival in RIVALS]
+        chances = [chance(hybrid, scores[rival]) for rival in RIVALS]
         tests = ["< 0.001" if one < 0.001 else f"{one:.3f}" for one in chances]
-        lines.append(f"| {name} | {len(auto)} | {' | '.join(means)} | {' | '.join(tests)} |")
+        lines.append(f"| {name} | {len(hybrid)} | {' | '.join(means)} | {' | '.join(tests)} |")
     lines += [
         "",
         f"| {', '.join(METRICS[1:])} | {' | '.join(METHODS)} |",

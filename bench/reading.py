@@ -56,12 +56,12 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     document = world.documents.list()[0]
     middle = document.sentences // 2
     reader = world.reader("reader")
-    reader.set(book.name, sid=middle)
+    reader.set_position(book.name, sentence=middle)
     before = len(embedder.texts)
     query = "what lay by the lamp"
-    first = reader.retrieve(query, top_k=TOP_K, mode="meaning")
+    first = reader.retrieve(query, top_k=TOP_K, mode="vector")
     tail = len(embedder.texts) - before
-    whole = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="meaning"))
+    whole = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="vector"))
     again = len(embedder.texts) - before - tail
     scope = world.access.scope()
     if scope is None or not first.retrieved_chunks:
@@ -73,7 +73,7 @@ def measured(library: Library, book: Path, embedder: FreeEmbedder) -> list[Figur
     say(f"{document.chunks} chunks, read to the middle; p50 of {ROUNDS}")
     say(f"whole {whole:.2f} ms, index request {engine:.2f} ms")
     say(f"embedded for the tail at first: {tail}, for {ROUNDS} more requests: {again}")
-    by_words = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="auto"))
+    by_words = p50(lambda: reader.retrieve(query, top_k=TOP_K, mode="hybrid"))
     say(f"with words {by_words:.2f} ms")
     beyond, bundle = whole - engine, assembly(library, read, vector)
     return [

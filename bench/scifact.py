@@ -100,8 +100,8 @@ def ingest(world: World, files: list[str], minutes: float) -> bool:
 
 def ranking(world: World, query: str) -> list[str]:
     """Return ids of documents, best chunk first."""
-    found = world.search(query, top_k=TOP_K, floor=0.0, mode="meaning")
-    return list(dict.fromkeys(passage.source.removesuffix(".txt") for passage in found.results))
+    found = world.search(query, top_k=TOP_K, floor=0.0, mode="vector")
+    return list(dict.fromkeys(passage.source.removesuffix(".txt") for passage in found.passages))
 
 
 def bm25(corpus: Corpus, queries: Mapping[str, str]) -> dict[str, list[str]]:

@@ -117,7 +117,7 @@ def timed(world: World, query: str) -> float:
     began = time.perf_counter()
     found = world.search(query, top_k=TOP_K, floor=0.0)
     taken = (time.perf_counter() - began) * 1000
-    assert len(found.results) == TOP_K
+    assert len(found.passages) == TOP_K
     return taken
 
 

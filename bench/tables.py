@@ -144,7 +144,7 @@ def ask(world: World, tables: dict[str, Table]) -> list[Found]:
         header = BAR.join(table.rows[0])
         for key, question in table.questions:
             found = world.search(question, top_k=max(PLACES), floor=0.0)
-            texts = [passage.text if passage.source == name else "" for passage in found.results]
+            texts = [passage.text if passage.source == name else "" for passage in found.passages]
             rows = [place for place, text in enumerate(texts, 1) if table.line(key) in text]
             readable = [place for place in rows if header in texts[place - 1]]
             results.append(Found(question, min(rows, default=0), min(readable, default=0)))

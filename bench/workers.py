@@ -116,7 +116,7 @@ def done(place: Place, name: str, paths: Sequence[Path], pids: Sequence[int]) ->
     world = place.library.create_world(name)
     asked, cpu, began = place.asked(), sum(map(cpu_of, pids)), time.perf_counter()
     for path in paths:
-        world.submit_ingest(path)
+        world.ingest(path, background=True)
     while not all(job.state.is_over for job in world.jobs.list()):
         time.sleep(PAUSE)
     seconds = time.perf_counter() - began

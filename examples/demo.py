@@ -91,7 +91,7 @@ def search(world: World) -> list[Passage]:
 def ask(world: World, question: str) -> Passage:
     """Search, print the best passage and what was skipped, and return the passage."""
     result = world.search(question, top_k=1, floor=0.3)
-    best = result.results[0]
+    best = result.passages[0]
     say(f"[bold]{question}[/bold]")
     show_text(best.text)
     place = f"{best.chapter}, sentences {best.first_sid}-{best.last_sid}"
@@ -163,7 +163,7 @@ def query_selection(world: World) -> None:
     [place] = bundle.metadata.located
     say(f"[bold]{question}[/bold]")
     say(f"  The selection is in {place.chapter}, sentence {place.first_sid}.", style="dim")
-    show_text(bundle.retrieved_chunks[0].content, lines=4)
+    show_text(bundle.passages[0].text, lines=4)
 
 
 def ingest_papers(library: Library) -> None:
@@ -175,8 +175,8 @@ def ingest_papers(library: Library) -> None:
     question = "How high did the water stand at the gauge?"
     bundle = papers.retrieve(question, top_k=2)
     say(f"[bold]{question}[/bold]")
-    for found, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
-        say(f"  ✓ {found.relevance_score:.3f}  {note.title} ({note.source})", style="green")
+    for found in bundle.passages:
+        say(f"  ✓ {found.score:.3f}  {found.title} ({found.source})", style="green")
     for figure in bundle.metadata.figures:
         say(f"  {figure.relevance_score:.3f}  the figure {figure.image_ref}")
 
@@ -221,7 +221,7 @@ def query_as_reader(world: World) -> None:
     say(f"[bold]{LAST_QUESTION}[/bold]")
     reader = world.reader("ann")
     for when, chapter in (("After chapter two", "Chapter Two"), ("At the end", "Chapter Nine")):
-        place = reader.set(BOOK.name, through_chapter=chapter)
+        place = reader.set_position(BOOK.name, through_chapter=chapter)
         say(f"\n{when}, at sentence {place.sid}:")
         answer = reader.answer(LAST_QUESTION)
         if answer.mode is AnswerMode.FALLBACK:

@@ -29,7 +29,7 @@ def main(folder: str) -> None:
     with truespan.open(folder, create=True) as library:
         world = library.world("mysteries", create=True)
         world.ingest(BOOK, kind="book", title="The Glass Ferry")
-        world.reader("ada").set(BOOK.name, through_chapter="Chapter Two")
+        world.reader("ada").set_position(BOOK.name, through_chapter="Chapter Two")
         for who, retriever in (
             ("owner", TruespanRetriever(world, top_k=2)),
             ("ada", TruespanReadingRetriever(world, "ada", top_k=2)),

@@ -24,7 +24,7 @@ def main(folder: str) -> None:
     with truespan.open(folder, create=True) as library:
         world = library.world("mysteries", create=True)
         world.ingest(BOOK, kind="book", title="The Glass Ferry")
-        world.reader("ada").set(BOOK.name, through_chapter="Chapter Two")
+        world.reader("ada").set_position(BOOK.name, through_chapter="Chapter Two")
         show("owner", TruespanRetriever(world=world, k=3).invoke(QUESTION))
         show("ada", TruespanReadingRetriever(world=world, reader="ada", k=3).invoke(QUESTION))
 

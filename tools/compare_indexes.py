@@ -21,7 +21,7 @@ from uuid import UUID
 
 import numpy as np
 from qdrant_client import QdrantClient
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 
 from truespan.core.clock import SystemClock
 from truespan.index.edge.client import EdgeIndex
@@ -182,7 +182,7 @@ class Agreement:
         warnings.filterwarnings("ignore", _QUIETLY, UserWarning)
         self.edge = EdgeIndex(folder / "index", reserve=0, idle_seconds=60)
         self.local = QdrantServerIndex(
-            ServerOptions("http://127.0.0.1:6333"), HandClock(), client=QdrantClient(":memory:")
+            ServerOptions("http://127.0.0.1:6333"), ManualClock(), client=QdrantClient(":memory:")
         )
         self.real = {
             name: QdrantServerIndex(options, SystemClock()) for name, options in servers.items()

@@ -21,7 +21,7 @@ ACCEPTED, REJECTED = "ST201", "ST202"
 """Failures as schemathesis numbers them: what was wrong was accepted, what was right rejected."""
 
 WRITES = {
-    "createWorld", "deleteWorld", "uploadDocuments", "ingestPages", "addSample",
+    "createWorld", "deleteWorld", "uploadDocuments", "ingestPages", "addTexts", "addSample",
     "updateDocument", "deleteDocument", "reingestDocument", "cancelJob", "resumeJob",
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
@@ -47,8 +47,8 @@ BY_STATE: dict[str, set[str]] = {
     # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
     # document that was uploaded, and has no file to read again.
     "invalid_argument": {
-        "createWorld", "uploadDocuments", "updateDocument", "countFacets", "reindex", "rollback",
-        "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
+        "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex",
+        "rollback", "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
         "listDocuments", "reingestDocument", "evaluate", "ingestPages",
     },
     "source_missing": {"reingestDocument"},

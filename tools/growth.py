@@ -265,8 +265,8 @@ def accepted_rows(client: Client, token: str, places: dict[str, str]) -> Iterato
     sizes = (250, 1000, 4000)
     world = at("/v1/worlds/{world}", places)
     calls: dict[str, Callable[[str], tuple[str, str, Any]]] = {
-        "search query": lambda text: ("POST", "/search", {"query": text, "mode": "auto"}),
-        "retrieve query": lambda text: ("POST", "/retrieve", {"query": text, "mode": "auto"}),
+        "search query": lambda text: ("POST", "/search", {"query": text, "mode": "hybrid"}),
+        "retrieve query": lambda text: ("POST", "/retrieve", {"query": text, "mode": "hybrid"}),
         "retrieve selected_text": lambda text: ("POST", "/retrieve", {"selected_text": text}),
         "retrieve both": lambda text: (
             "POST", "/retrieve", {"selected_text": text, "query": "tide"}
@@ -380,32 +380,34 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         for number in range(count):
             (files / f"{number}.txt").write_text(SENTENCE.format(number))
         world.ingest([str(files)], kind="book", tags=["a", "b"])
-        world.reader("ann").set("0.txt", sid=0)
+        world.reader("ann").set_position("0.txt", sentence=0)
     for size in CHARACTERS:
         file = folder / f"large-{size}.md"
         sentences = "".join(SENTENCE.format(n) + "\n\n" * (n % 9 == 0) for n in range(size // 70))
         file.write_text(sentences[:size])
         world = library.create_world(f"characters-{size}")
         world.ingest([str(file)], kind="book")
-        world.reader("ann").set(file.name, sid=world.documents.get("1").sentences // 2)
+        world.reader("ann").set_position(
+            file.name, sentence=world.documents.get("1").sentences // 2
+        )
     for count in READERS:
         world = library.create_world(f"readers-{count}")
         world.ingest([str(folder / f"large-{CHARACTERS[0]}.md")], kind="book")
         for number in range(count):
-            world.reader(f"reader-{number}").set("1", sid=number)
-        world.reader("ann").set("1", sid=5)
+            world.reader(f"reader-{number}").set_position("1", sentence=number)
+        world.reader("ann").set_position("1", sentence=5)
     calls: dict[str, tuple[str, str, Any]] = {
         "GET world": ("GET", "", None),
         "GET documents": ("GET", "/documents", None),
         "GET document": ("GET", "/documents/1", None),
-        "GET sentences": ("GET", "/documents/1/sentences?first=0&count=1", None),
-        "GET sentences, last page": ("GET", "/documents/1/sentences?first=9000", None),
+        "GET sentences": ("GET", "/documents/1/sentences?offset=0&limit=1", None),
+        "GET sentences, last page": ("GET", "/documents/1/sentences?offset=9000", None),
         "GET no document": ("GET", "/documents/none", None),
         "search": ("POST", "/search", {"query": "tide {}"}),
         "search, many": ("POST", "/search", {"query": "tide {}", "top_k": 100_000, "floor": 0}),
-        "search fused": ("POST", "/search", {"query": "tide {}", "mode": "auto"}),
+        "search fused": ("POST", "/search", {"query": "tide {}", "mode": "hybrid"}),
         "retrieve": ("POST", "/retrieve", {"query": "tide {}"}),
-        "retrieve fused": ("POST", "/retrieve", {"query": "tide {}", "mode": "auto"}),
+        "retrieve fused": ("POST", "/retrieve", {"query": "tide {}", "mode": "hybrid"}),
         "retrieve tags": ("POST", "/retrieve", {"query": "tide {}", "tags": ["a", "b"]}),
         "retrieve chapter": ("POST", "/retrieve", {"query": "tide {}", "chapter": "One"}),
         "retrieve selection": ("POST", "/retrieve", {"selected_text": SENTENCE.format(1)}),
@@ -414,7 +416,7 @@ def data_rows(client: Client, token: str, library: Library, folder: Path) -> Ite
         "reader books": ("GET", "/readers/ann/books", None),
         "reader position": ("GET", "/readers/ann/position", None),
         "reader retrieve": ("POST", "/readers/ann/retrieve", {"query": "tide {}"}),
-        "reader sentences": ("GET", "/readers/ann/sentences?first=0&count=1", None),
+        "reader sentences": ("GET", "/readers/ann/sentences?offset=0&limit=1", None),
         "set position by passage": (
             "PUT", "/readers/ann/position", {"book": "1", "passage": SENTENCE.format(1).strip()}
         ),
@@ -469,7 +471,7 @@ def opened(folder: Path) -> Iterator[Library]:
             text = "".join(SENTENCE.format(number) for number in range(3000))
             (folder / "large.txt").write_text(text + '"' * 50_000 + "…" * 50_000)
             world.ingest([str(folder / "large.txt")], kind="book")
-            world.reader("ann").set("large.txt", sid=500)
+            world.reader("ann").set_position("large.txt", sentence=500)
             yield library
         finally:
             end_index_process(library)

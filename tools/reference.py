@@ -338,19 +338,16 @@ def arguments_of(member: Any) -> list[str]:
     """Return the names of the arguments; a property has none."""
     if not callable(member):
         return []
-    found: list[str] = []
-    for parameter in inspect.signature(member).parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            found += gathered(str(parameter.annotation))
-        elif parameter.name != "self":
-            found.append(code(parameter.name))
-    return found
-
-
-def gathered(annotation: str) -> list[str]:
-    if "QueryArguments" in annotation:
-        return ["passage options", "filters"]
-    return [name for kind, (name, _) in GROUPS.items() if kind in annotation] or ["`**options`"]
+    groups = [
+        GROUPS[kind]
+        for annotation in map(str, getattr(member, "__annotations__", {}).values())
+        if "Unpack" in annotation
+        for kind in GROUPS
+        if kind in annotation.replace("QueryArguments", "PassageArguments FilterArguments")
+    ]
+    grouped = {"self", *(name for _, names in groups for name in names)}
+    found = [name for name in inspect.signature(member).parameters if name not in grouped]
+    return [*map(code, found), *(name for name, _ in groups)]
 
 
 # Objects that threads share

@@ -184,15 +184,15 @@ def read(caller: Caller, number: int, stopping: Callable[[], bool]) -> None:
         name = f"d{document}.md"
         calls: dict[str, tuple[str, str, Any]] = {
             "search": ("POST", "/search", {"query": query, "floor": 0}),
-            "search fused": ("POST", "/search", {"query": query, "mode": "auto", "floor": 0}),
+            "search fused": ("POST", "/search", {"query": query, "mode": "hybrid", "floor": 0}),
             "retrieve": ("POST", "/retrieve", {"query": query, "language": None}),
-            "retrieve fused": ("POST", "/retrieve", {"query": query, "mode": "auto"}),
+            "retrieve fused": ("POST", "/retrieve", {"query": query, "mode": "hybrid"}),
             "retrieve one": ("POST", "/retrieve", {"query": query, "documents": [name]}),
             "selection": ("POST", "/retrieve", {"selected_text": f"number {document} met the"}),
             "answer": ("POST", "/answer", {"query": query}),
             "documents": ("GET", "/documents", None),
             "document": ("GET", f"/documents/{name}", None),
-            "sentences": ("GET", f"/documents/{name}/sentences?first=2&count=20", None),
+            "sentences": ("GET", f"/documents/{name}/sentences?offset=2&limit=20", None),
             "position": ("PUT", f"/readers/{reader}/position", {"book": name, "sid": 5}),
             "positions": ("GET", f"/readers/{reader}/position", None),
             "books": ("GET", f"/readers/{reader}/books", None),

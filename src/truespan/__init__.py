@@ -3,9 +3,9 @@
     import truespan
 
     with truespan.open("library", create=True) as library:
-        world = library.create_world("mysteries")
+        world = library.world()
         world.ingest("examples/the-glass-ferry.md", kind="book")
-        for passage in world.search("Who held the spare key?", top_k=3).results:
+        for passage in world.search("Who held the spare key?", top_k=3).passages:
             print(passage.score, passage.chapter, passage.text)
 
 Every passage was read from the store and checked, in the same read, against the hash of the text
@@ -23,19 +23,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from truespan.engine.library import Library
+    from truespan.engine.reader import Reader
     from truespan.engine.world import World
     from truespan.observer import Observer, StageListener
     from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
+    from truespan.types.answer import Answer
+    from truespan.types.bundle import ContextBundle, Passage, SearchResult
+    from truespan.types.job import Job
     from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
     from truespan.types.scope import Authority
+    from truespan.types.source import Upload
 
     __version__: str
 
 __all__ = [
+    "Answer",
+    "Authority",
+    "ContextBundle",
+    "Job",
     "Library",
     "Observer",
+    "Passage",
+    "Reader",
+    "SearchResult",
     "StageListener",
     "TruespanError",
+    "Upload",
     "World",
     "__version__",
     "migrate",
@@ -44,6 +57,22 @@ __all__ = [
     "restore",
     "verify_backup",
 ]
+
+_MODULES = {
+    "Answer": "types.answer",
+    "Authority": "types.scope",
+    "ContextBundle": "types.bundle",
+    "Job": "types.job",
+    "Library": "engine.library",
+    "Observer": "observer",
+    "Passage": "types.bundle",
+    "Reader": "engine.reader",
+    "SearchResult": "types.bundle",
+    "StageListener": "observer",
+    "Upload": "types.source",
+    "World": "engine.world",
+}
+"""Modules of the exported classes, which are imported on first use to keep start-up fast."""
 
 
 def open(
@@ -60,16 +89,27 @@ def open(
     metrics: bool | None = None,
     logs: bool = False,
 ) -> Library:
-    """Open the library in a folder; with `create`, create it if it is absent.
+    """Open the library in a folder.
 
-    An `embedder`, `counter`, `chat` or `reranker` replaces the configured one. With an
-    `authority`, the library is restricted to it. `observer` is notified of requests and
-    their stages. `metrics` overrides the setting of that name; with `logs`, this process writes its
-    log to standard error.
+    Args:
+        path: The folder.
+        create: Whether to create the library if it is absent.
+        embedder: Embedder to use instead of the configured one.
+        counter: Token counter to use instead of the configured one.
+        chat: Chat models to use instead of the configured ones.
+        others: Further embedders by the names of their profiles.
+        reranker: Reranker to use instead of the configured one.
+        authority: Permissions to which the library is restricted; None for all.
+        observer: Observer that is notified of requests and their stages.
+        metrics: Whether to collect metrics; None for the setting of that name.
+        logs: Whether this process writes its log to standard error.
+
+    Returns:
+        The library. Close it, or use it in a `with` statement.
 
     Raises:
-        LibraryNotFound: there is no library, and `create` is not given.
-        InvalidConfiguration: a setting is wrong.
+        LibraryNotFound: There is no library, and `create` is not given.
+        InvalidConfiguration: A setting is wrong.
     """
     from truespan.types.scope import OWNER
     from truespan.wiring import open_library
@@ -146,8 +186,8 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 
     manifest = restore_library(Path(backup), Path(path))
     with open_library(path) as library:
-        written = library.refill() if manifest.vectors else 0
-        pending = library.pending()
+        written = library.server.refill() if manifest.vectors else 0
+        pending = library.server.pending()
     aside = find_settings_aside(Path(path)) if manifest.has("settings") else None
     return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)
 
@@ -166,15 +206,11 @@ def verify_backup(backup: str | Path) -> Manifest:
 
 
 def __getattr__(name: str) -> object:
-    """Import public names when they are first used, to keep start-up fast."""
-    if name in ("Library", "World"):
-        from truespan.engine import library
+    """Import a public name when it is first used."""
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(library, name)
-    if name in ("StageListener", "Observer"):
-        from truespan import observer
-
-        return getattr(observer, name)
+        return getattr(import_module(f"truespan.{_MODULES[name]}"), name)
     if name == "__version__":
         from importlib.metadata import version
 

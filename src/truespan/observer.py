@@ -1,4 +1,4 @@
-"""What the engine reports about its work to observers: requests, stages and counts."""
+"""Observers of the engine: requests, stages and counts."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class RequestTrace(Protocol):
 
 
 class Observer(Protocol):
-    """Receives what the engine reports. Used by many threads at once."""
+    """Receiver of the engine's events. Many threads use it at once."""
 
     def request(self, name: Request, /) -> AbstractContextManager[RequestTrace]:
         """Return the context in which a whole request runs.
 
-        It exits with the exception that ended the request, if there was one; see `failure_of`.
-        Different threads may enter and exit it, because answers are streamed.
+        The context exits with the exception that ended the request, if there was one; see
+        `failure_of`. Different threads may enter and exit it, because answers are streamed.
         """
         ...
 
 
 class NullObserver:
-    """Ignores everything: one object is observer, request and stage."""
+    """An observer that ignores everything; the same object is observer, request and stage."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ NULL_OBSERVER = NullObserver()
 def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
     """Return the counter and code for a request that ended with `error`; None if it succeeded.
 
-    Only our own errors have a code. Of other exceptions nothing is reported but that one occurred.
+    Only errors of Truespan have a code; for other exceptions only their occurrence is reported.
     """
     if error is None:
         return None
@@ -78,7 +78,7 @@ def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
 
 
 def combine_observers(*observers: Observer) -> Observer:
-    """Return one observer that passes everything on to all of these.
+    """Return one observer that forwards all events to the given observers.
 
     Exceptions of an observer are dropped: a request must have the same result, observed or not.
     """
@@ -107,7 +107,7 @@ class _CombinedTrace:
         self._traces: list[RequestTrace] = []
 
     def __enter__(self) -> _CombinedTrace:
-        # `suppress` would cost more here than what most observers do.
+        # `suppress` would take longer than most observers.
         for make in self._makers:
             try:
                 context = make(self._name)
@@ -139,10 +139,10 @@ class _CombinedTrace:
 
 
 class StageListener:
-    """Calls a function when a stage of a request starts, once for each stage.
+    """An observer that calls a function when a stage of a request starts, once for each stage.
 
-    How often a stage is repeated depends on work that the caller may not know about, such as a
-    document that is being replaced, so only the first time is reported.
+    Repetitions depend on work that the caller may not know about, such as the replacement of a
+    document, so only the first start of a stage is reported.
     """
 
     __slots__ = ("_on_stage",)

@@ -1,4 +1,4 @@
-"""The roles that a library is built from, so that its parts need not know who fills them."""
+"""Roles that a library is built from: embedder, chat model, index, parser, clock and others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from truespan.types.vectors import Vector
 
 
 class Clock(Protocol):
-    """Tells the time and waits. `now` may jump; `monotonic` only grows."""
+    """A clock that can also wait. `now` may jump; `monotonic` only grows."""
 
     def now(self) -> float: ...
     def monotonic(self) -> float: ...
@@ -41,9 +41,9 @@ class Clock(Protocol):
 
 
 class Processes(Protocol):
-    """Which processes are alive. A name is never given to a second process on a machine.
+    """The processes of this machine. A name is never reused for another process.
 
-    A process that may not be examined counts as alive.
+    A process that may not be inspected counts as alive.
     """
 
     def own(self) -> str: ...
@@ -51,14 +51,11 @@ class Processes(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of short texts, and measures whole ones.
-
-    Its counts are stored at ingest and never made again at query time.
-    """
+    """A token counter. Counts are stored at ingestion and never computed at query time."""
 
     @property
     def name(self) -> str:
-        """Return a name that changes whenever counts would."""
+        """A name that changes whenever counts would change."""
         ...
 
     def measure(self, text: str) -> TokenMap: ...
@@ -67,16 +64,16 @@ class TokenCounter(Protocol):
 
 
 class EmbeddingLimits(Struct, frozen=True):
-    """What one request to a provider may hold, and how many may be under way."""
+    """Limits of one request to a provider, and of the requests in flight."""
 
     items: int = 2048
     tokens: int = 100_000
     in_flight: int = 2
     joint: bool = True
-    """Whether texts of one request come back together, so that their order must be proved."""
+    """Whether the vectors of one request arrive together, so that their order must be checked."""
 
     def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
-        """Return the tighter of two limits in every respect."""
+        """Return the smaller of both values for each limit."""
         return EmbeddingLimits(
             items=min(self.items, other.items),
             tokens=min(self.tokens, other.tokens),
@@ -86,29 +83,29 @@ class EmbeddingLimits(Struct, frozen=True):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Documents and queries are two verbs."""
+    """An embedding model. Documents and queries are embedded by separate methods."""
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """Return what decides the meaning of its vectors."""
+        """The profile of the vectors: provider, model, dimensions and modes."""
         ...
 
     @property
     def endpoint(self) -> str:
-        """Return where it is reached; part of the query-cache key, never shown to callers."""
+        """The address of the provider; part of the query-cache key, never shown to callers."""
         ...
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """Return what one request may hold."""
+        """The limits of one request."""
         ...
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return one vector per text, in the order of the texts.
 
         Raises:
-            ProviderUnavailable: it did not answer; trying again may help.
-            ProviderRefused: it answered no.
+            ProviderUnavailable: The provider did not answer; trying again may help.
+            ProviderRefused: The provider refused the request.
         """
         ...
 
@@ -117,112 +114,110 @@ class Embedder(Protocol):
         ...
 
     def count_query(self, text: str) -> int:
-        """Return the exact number of tokens the model would read of a query."""
+        """Return the exact number of tokens of a query for the model."""
         ...
 
 
 @runtime_checkable
 class RemoteEmbedder(Protocol):
-    """An embedder whose profile costs a request to its provider."""
+    """An embedder that asks its provider for its profile."""
 
     def may_have(self, profile: EmbeddingProfile) -> bool:
-        """Return whether its model may be this profile's, as far as that is known already."""
+        """Return whether the model may be that of this profile, as far as is known already."""
         ...
 
 
 Embedders: TypeAlias = Callable[[EmbeddingProfile], Embedder]
-"""Gives the embedder of a generation's profile, or the default one where none has it."""
+"""Function that returns the embedder of a profile, or the default embedder if none has it."""
 
 
 class RateLimitStore(Protocol):
-    """How many requests a minute a provider gets from all processes of a library together."""
+    """Rate limits of providers, shared by all processes of a library."""
 
     def reserve(self, provider: str, per_minute: int) -> float:
-        """Return for how many seconds to wait with the next request; its moment is taken now."""
+        """Reserve the next request and return the seconds to wait before sending it."""
         ...
 
 
 class Cooldowns(Protocol):
-    """Until when provider keys wait (0.0: not at all); shared by every process of a library."""
+    """End times of cool-downs of provider keys, shared by all processes; 0.0 for none."""
 
     def cooling_until(self, provider: str, key: str) -> float: ...
     def cool_down(self, provider: str, key: str, until: float) -> None: ...
 
 
 class ChatModel(Protocol):
-    """Replies to messages. It is first connected to when the first piece of a reply is asked for.
+    """A chat model. The connection is opened when the first piece of a reply is requested.
 
-    A reply that was given out whole is whole: one that broke off, was cut short or was withheld
-    ends in an error, even if text came before it.
+    A reply that is interrupted, truncated or withheld ends in an error, even if text came before.
     """
 
     @property
     def name(self) -> str:
-        """Return provider and model, as in `ollama/llama3`; explanations show it."""
+        """Provider and model, as in `ollama/llama3`; explanations show it."""
         ...
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        """Give the reply piece by piece as it comes; closing the iterator ends the request.
+        """Yield the reply piece by piece; closing the iterator ends the request.
 
         Raises:
-            ProviderUnavailable: it did not answer; trying again may help.
-            ProviderRefused: it answered no, or would not say what it had to say.
-            ProviderBadReply: what it said cannot be believed to be the whole reply; pieces may
-                have been given out before.
-            CredentialsMissing, ModelUnavailable: it cannot be asked as it is configured.
+            ProviderUnavailable: The provider did not answer; trying again may help.
+            ProviderRefused: The provider refused the request, or withheld the reply.
+            ProviderBadReply: The reply is not complete; pieces may have been yielded before.
+            CredentialsMissing, ModelUnavailable: The configuration is incomplete or wrong.
         """
         ...
 
 
 class ChatModels(Struct, frozen=True):
-    """The model that answers, and the one that is asked when the decision says so."""
+    """The chat model that answers, and the one for questions that the documents do not answer."""
 
     primary: ChatModel | None = None
     fallback: ChatModel | None = None
 
 
 class Reranker(Protocol):
-    """Scores texts against a query, reading both together. Only the order of scores counts.
+    """A model that scores texts against a query, reading both together. Only the order counts.
 
-    It limits its own time: a call that takes too long ends in an error. Threads may share it.
+    A call that takes too long ends in an error. Threads may share a reranker.
     """
 
     @property
     def name(self) -> str:
-        """Return kind and model, as in `jina/jina-reranker-v2`; explanations show it."""
+        """Kind and model, as in `jina/jina-reranker-v2`; explanations show it."""
         ...
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score for each text, in the order of the texts; higher is better.
 
         Raises:
-            ProviderUnavailable: it did not answer, or not in time.
-            ProviderRefused: it answered no.
-            ProviderBadReply: its scores cannot be right.
-            CredentialsMissing, ModelUnavailable: it cannot be asked as it is configured.
+            ProviderUnavailable: The provider did not answer, or not in time.
+            ProviderRefused: The provider refused the request.
+            ProviderBadReply: The scores cannot be right.
+            CredentialsMissing, ModelUnavailable: The configuration is incomplete or wrong.
         """
         ...
 
 
 class VectorIndex(Protocol):
-    """Finds likely chunks. Believed about closeness, never about text.
+    """A vector index, which finds candidates. It is trusted about similarity, never about text.
 
-    Methods with a scope touch the points of its world and generation, in the collection of its
-    profile. `scan` gives every point with its vector, in pages; `delete` and `read` ignore ids
-    without a point.
+    Methods with a scope touch only the points of its world and generation, in the collection of
+    its profile. `scan` yields every point with its vector, in pages; `delete` and `read` ignore
+    ids without a point.
 
     Raises:
-        IndexSchemaMismatch: the collection is not of the scope's profile.
-        IndexUnavailable: it did not answer; trying again may help.
-        IndexRefused: it answered no.
-        StorageFull: there is no room to write; nothing was changed.
+        IndexSchemaMismatch: The collection does not match the profile of the scope.
+        IndexUnavailable: The index did not answer; trying again may help.
+        IndexRefused: The index refused the request.
+        StorageFull: There is no room to write; nothing was changed.
     """
 
     def prepare(self, scope: Scope) -> bool:
-        """Make sure the collection of the scope's profile exists, with its payload indexes.
+        """Create the collection of the scope's profile, with its payload indexes, if absent.
 
-        Says whether it was found or made empty: then the store must not believe that it holds
-        anything. Asked again by the same caller, it may answer False without looking.
+        Returns whether the collection is empty: then the store must not assume any point in it.
+        Later calls of the same caller may return False without a check.
         """
         ...
 
@@ -237,7 +232,7 @@ class VectorIndex(Protocol):
     def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
-        """Remove each point only if its text hash is still the one given, in one step."""
+        """Delete each point only if its text hash is still the given one, in one step."""
         ...
 
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
@@ -251,9 +246,9 @@ class VectorIndex(Protocol):
     def start_search(
         self, scope: Scope, vector: Vector, *, limit: int, floor: float | None
     ) -> Callable[[], list[Hit]]:
-        """Start what `search` does, and return what waits for the hits: called once, or never.
+        """Start a search and return a function that waits for its hits; call it at most once.
 
-        Other work can be done meanwhile. Raises what `search` does, at once or in the wait.
+        The errors of `search` are raised at once or by that function.
         """
         ...
 
@@ -266,17 +261,17 @@ class VectorIndex(Protocol):
         floor: float | None,
         ids: Sequence[ChunkId],
     ) -> tuple[list[Hit], list[Hit]]:
-        """Return what `search` does and, beside it, the hits among `ids`, in one request.
+        """Return the hits of `search` and the hits among `ids`, in one request.
 
-        Scope and floor hold for both: an id outside the scope, or below the floor, is no hit. With
+        Scope and floor apply to both: an id outside the scope, or below the floor, is no hit. With
         a limit of zero only the ids are looked up.
         """
         ...
 
     def approximate(self, scope: Scope) -> bool:
-        """Say whether a search in this scope may miss what lies close, as the operator chose.
+        """Return whether a search in this scope is approximate, as the operator chose.
 
-        It never is for a reader. The index is asked only about worlds that the operator named.
+        Searches of a reader are always exact.
         """
         ...
 
@@ -285,26 +280,26 @@ class VectorIndex(Protocol):
     def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]: ...
 
     def tenants(self, scope: Scope, *, limit: int) -> Holdings:
-        """Return whose points the collection of the scope's profile holds, at most `limit` of them.
+        """Return the owners of points in the collection of the scope's profile, at most `limit`.
 
-        This alone looks past the scope's world: it gives names and counts, and no point.
+        Only this method sees beyond the world of the scope: names and counts, and no point.
         """
         ...
 
     def drop_tenant(self, scope: Scope, tenant: str) -> None:
-        """Remove the points of a tenant that no world claims, from the scope's collection."""
+        """Delete the points of a tenant that belongs to no world, from the scope's collection."""
         ...
 
     def collections(self) -> list[str]:
-        """Return the ids of the profiles that there are collections of."""
+        """Return the ids of the profiles that have a collection."""
         ...
 
     def discard(self, profile: str) -> None:
-        """Remove the collection of an unused profile; an absent one is not an error."""
+        """Delete the collection of an unused profile; an absent collection is no error."""
         ...
 
     def ownership(self, profile: str) -> Ownership:
-        """Return whose the collection of a profile is; an absent one is this library's."""
+        """Return the owner of a profile's collection; this library if it is absent."""
         ...
 
     def claim(self, profile: str) -> None:
@@ -312,32 +307,32 @@ class VectorIndex(Protocol):
         ...
 
     def count(self, scope: Scope) -> int:
-        """Return how many points the world and generation have."""
+        """Return the number of points of the world and generation."""
         ...
 
     def count_within(self, scope: Scope) -> int:
-        """Return how many points are in the documents of a scope and up to its position."""
+        """Return the number of points in the documents of a scope, up to its position."""
         ...
 
     def drop(self, scope: Scope) -> None: ...
 
     def erase(self, profile: EmbeddingProfile) -> FileFate:
-        """Write the files of a profile's collection anew, so that nothing deleted is left in them.
+        """Rewrite the files of a profile's collection, so that no deleted data is left in them.
 
-        Live points stay as they are, bit for bit, and are found all the while. Where the files are
-        a server's it can only be asked; what is returned must not claim more.
+        Live points stay identical and are found meanwhile. A server can only be asked to do so;
+        the result must not claim more.
         """
         ...
 
     def reset(self, scope: Scope) -> None:
-        """Start the collection of the scope's profile anew, for every world that shares it."""
+        """Empty the collection of the scope's profile, for every world that shares it."""
         ...
 
     def close(self) -> None: ...
 
 
 class SourceFinder(Protocol):
-    """Finds and reads the files that a caller names; see `FileSources`."""
+    """Finder and reader of the files that a caller names; see `FileSources`."""
 
     def find(
         self,
@@ -353,21 +348,21 @@ class SourceFinder(Protocol):
     def read(self, source: Source) -> bytes: ...
     def read_sidecar(self, source: Source) -> tuple[str, bytes] | None: ...
     def stamp(self, source: Source) -> object:
-        """Return what is different once a source or its sidecar has changed, unread."""
+        """Return a value that changes with a source or its sidecar, without reading them."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
 
 class PageFetcher(Protocol):
-    """Fetches web pages from allowed hosts; see `providers.web`."""
+    """Fetcher of web pages from allowed hosts; see `providers.web`."""
 
     def check(self, url: str) -> str: ...
     def fetch(self, url: str, known: Validators | None = None) -> Page: ...
 
 
 class FolderWatcher(Protocol):
-    """Says that something changed below folders; see `files.watch`."""
+    """Watcher of changes below folders; see `files.watch`."""
 
     def wait(self, seconds: float, stop: Event) -> bool: ...
     def pause(self, seconds: float, stop: Event) -> None: ...
@@ -375,13 +370,13 @@ class FolderWatcher(Protocol):
 
 
 class SourceParser(Protocol):
-    """Parses sources and splits their text, apart from everything else, where neither harms."""
+    """Parser of sources and splitter of their text, in a restricted process."""
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-        """Return what a source holds; see `parsing.load`.
+        """Return the content of a source; see `parsing.load`.
 
         Raises:
-            SourceRefused: it cannot become a document, or reading it went beyond the limits.
+            SourceRefused: The source cannot become a document, or exceeds the limits.
         """
         ...
 
@@ -392,7 +387,7 @@ class SourceParser(Protocol):
         `parsing.members`.
 
         Raises:
-            SourceRefused: the file cannot be opened, or reading it went beyond the limits.
+            SourceRefused: The file cannot be opened, or exceeds the limits.
         """
         ...
 
@@ -400,7 +395,7 @@ class SourceParser(Protocol):
         """Return the sentences of a source's text; see `parsing.sentences`.
 
         Raises:
-            SourceRefused: splitting it went beyond the limits.
+            SourceRefused: The text exceeds the limits.
         """
         ...
 
@@ -410,7 +405,7 @@ class SourceParser(Protocol):
 class UploadStore(Protocol):
     """Uploaded files, stored until their job has ingested them; see `UploadFolder`.
 
-    Files that are uploaded together are a batch, which only its job reads.
+    Files that are uploaded together are a batch, which only the job of the batch reads.
     """
 
     def receive(self, world: WorldId, uploads: Sequence[Upload]) -> AbstractContextManager[str]: ...
@@ -429,7 +424,7 @@ class UploadStore(Protocol):
 class AssetStore(Protocol):
     """Images of documents, as files; see `AssetFolder`.
 
-    Those of a revision are staged under its token until it becomes active.
+    The images of a revision are staged under its token until it becomes active.
     """
 
     def stage_images(
@@ -443,7 +438,7 @@ class AssetStore(Protocol):
 
 
 class GoldenFiles(Protocol):
-    """Reads files of golden queries, and replaces them atomically; see `GoldenFolder`."""
+    """Files of golden queries, which are replaced atomically; see `GoldenFolder`."""
 
     def read(self, path: str) -> bytes: ...
     def change(self, path: str, change: Callable[[bytes], bytes]) -> None: ...
@@ -454,7 +449,7 @@ def ignore_delay(_seconds: float) -> None:
 
 
 class JobWorker(Protocol):
-    """Runs jobs. A queued task only names a job; the store holds its record."""
+    """Runner of jobs. A queued task only names a job; the store has its record."""
 
     def run(
         self,
@@ -464,7 +459,7 @@ class JobWorker(Protocol):
         last: bool = True,
         later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
-        """Run a queued job and record how it ended.
+        """Run a queued job and record its outcome.
 
         `stopping` is called before each step; if it returns True, the job is interrupted. A job
         that is no longer queued is skipped. With a persistent queue, a job that was stopped, or
@@ -479,7 +474,7 @@ class JobWorker(Protocol):
 
 
 class JobQueue(Protocol):
-    """Runs jobs in this process or in others, in the order of submission."""
+    """Queue of jobs, which run in this process or in others, in the order of submission."""
 
     @property
     def queue_id(self) -> str | None:
@@ -491,14 +486,14 @@ class JobQueue(Protocol):
         ...
 
     def work_with(self, worker: Callable[[], JobWorker]) -> None:
-        """Set what gives the worker that runs jobs in this process; called with the first job."""
+        """Set the function that creates the worker of this process, called with the first job."""
         ...
 
     def require_room(self) -> None:
         """Refuse another job while too many are waiting; called before a job is recorded.
 
         Raises:
-            Overloaded: the queue is full.
+            Overloaded: The queue is full.
         """
         ...
 
@@ -510,7 +505,7 @@ class JobQueue(Protocol):
         """Return the state of the queue and its workers; None if tasks end with their process.
 
         Raises:
-            StoreBusy: the queue cannot be reached.
+            StoreBusy: The queue cannot be reached.
         """
         ...
 
@@ -522,22 +517,22 @@ class JobQueue(Protocol):
         stopping: Callable[[], bool],
         on_tick: Callable[[], None],
     ) -> int:
-        """Run tasks in this process until `stopping` returns True; return how many were run.
+        """Run tasks in this process until `stopping` returns True; return the number of runs.
 
         With `once`, return when no task can be started. `on_tick` is called every few minutes.
 
         Raises:
-            InvalidConfiguration: only the process that submits jobs can run them.
+            InvalidConfiguration: Only the process that submits jobs can run them.
         """
         ...
 
     def close(self) -> None:
-        """Stop what runs in this process before its next step, and wait a bounded time for it."""
+        """Stop the running job of this process before its next step; wait a limited time for it."""
         ...
 
 
 class Backups(Protocol):
-    """Writes all that a library holds into one file; see `Library.backup`."""
+    """Writer of backups; see `Library.backup`."""
 
     def write(
         self, path: str, *, vectors: bool, settings: bool, keys: bool, replace: bool

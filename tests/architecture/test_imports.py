@@ -22,7 +22,7 @@ LAYERS = (
     ("files", "providers", "retrieval"),
     ("answers", "index"),
     ("engine",),
-    ("wiring", "integrations"),
+    ("wiring", "integrations", "testing"),
     ("truespan",),
     ("mcp",),
     ("http",),
@@ -36,6 +36,7 @@ CLOSED = {
     "wire": {"errors", "core", "types"},
     "settings": {"errors", "core", "types"},
     "engine": {*LEVELS} - {"files", "providers", "index", "settings", "wire", "observability"},
+    "testing": {"errors", "core", "types", "protocols"},
     "integrations": {"errors", "types", "wire", "engine"},
     **dict.fromkeys(
         ("mcp", "http", "cli"),

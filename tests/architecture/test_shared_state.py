@@ -265,7 +265,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
             getattr(getattr(library._components, name), "anything", None)
         library._components.mark_query("world", "query")
         here = place(folder / "small")
-        here.world(a__txt="The tide comes in twice a day.").search("tide", mode="auto")
+        here.world(a__txt="The tide comes in twice a day.").search("tide", mode="hybrid")
         app = make_app(library, ServerOptions(), asyncio.Event())
         mcp = StreamableApp(library, AnonymousAccess(None, None, False), sessions=True)
         yield library, here.library, app, mcp, *providers

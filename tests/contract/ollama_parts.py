@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.providers import Asked, Ollama, Reaction
 from tests.support.providers.embedders import make_embedder
-from tests.support.worlds import HandClock, WordCounter
+from tests.support.worlds import ManualClock, WordCounter
 from truespan.errors import TruespanError
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.settings.catalogue import Settings
@@ -24,7 +24,7 @@ def embedder_of(server: Ollama, model: str = CONFIGURED, **changes: Any) -> Olla
     given: dict[str, Any] = {
         "dimensions": None,
         "counter": WordCounter(),
-        "clock": HandClock(),
+        "clock": ManualClock(),
         "in_flight": 1,
     }
     return make_embedder(OllamaEmbedder, server.url, model, **given | changes)

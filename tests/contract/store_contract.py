@@ -204,7 +204,7 @@ class StoreContract:
         reader = Authority(frozenset({WorldId(world.id)}), frozenset({Verb.READ}))
         guest = place(tmp_path, index=here.index, authority=reader, store=self.kind)
 
-        assert guest.library.world("world").search("harbour", floor=0.0).results
+        assert guest.library.world("world").search("harbour", floor=0.0).passages
         with pytest.raises(WorldNotFound):
             guest.library.world("world").ingest(here.write("b.txt", "More."))
         with pytest.raises(WorldNotFound):

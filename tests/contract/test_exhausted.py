@@ -85,7 +85,7 @@ def test_a_database_without_room_is_full_and_not_damaged(here: Place) -> None:
 
     with full_disk():
         failure = raised(lambda: world.ingest([path]))
-        hits = world.search(QUERY).results
+        hits = world.search(QUERY).passages
         refused = raised(lambda: here.library.create_world("another"))
 
     assert isinstance(failure, StorageFull), failure
@@ -128,7 +128,7 @@ def test_database_without_free_descriptors_says_so(here: Place) -> None:
 
     assert [type(failure) for failure in failures[:1]] == [TooManyOpenFiles]
     assert all(failure is None or isinstance(failure, TooManyOpenFiles) for failure in failures)
-    assert world.search(QUERY).results
+    assert world.search(QUERY).passages
 
 
 def test_database_server_errors_name_the_resource() -> None:

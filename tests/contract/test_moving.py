@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.postgres import Database, fresh_database
-from tests.support.worlds import HandClock, Place, place
+from tests.support.worlds import ManualClock, Place, place
 from truespan.errors import MigrationRefused
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
@@ -60,7 +60,7 @@ def database() -> Database:
 
 @pytest.fixture
 def server(database: Database) -> Iterator[Store]:
-    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), HandClock())
+    store = Store(PostgresDatabase(Address(database.url, pool_size=4)), ManualClock())
     yield store
     store.close()
 
@@ -74,9 +74,9 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     folder = str(made.folder / "files" / "mysteries")
     world.ingest([folder], tags=["river"], metadata={"team": "a", "due": "2026-05-01"})
     world.documents.update("note.txt", source_url="https://wiki.example/note")
-    world.search("Who had the key?", mode="auto")
+    world.search("Who had the key?", mode="hybrid")
     reader = world.reader("ada")
-    reader.set("ferry.md", sid=1)
+    reader.set_position("ferry.md", sentence=1)
     reader.retrieve("key")
     for asker in (world, reader):
         asker.conversation().ask("Who had the key?")

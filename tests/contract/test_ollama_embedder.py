@@ -31,7 +31,7 @@ from tests.contract.ollama_parts import (
 from tests.promises import proves
 from tests.support.providers import DEFAULT_MODEL, Answer, Asked, Model, Ollama
 from tests.support.providers.embedders import make_embedder
-from tests.support.worlds import HandClock, WordCounter, similarity, vector_of
+from tests.support.worlds import ManualClock, WordCounter, similarity, vector_of
 from truespan.errors import InvalidConfiguration, ProviderBadReply, ProviderUnavailable, TextTooLong
 from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
@@ -76,7 +76,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OllamaEmbedder]:
         settings.ollama.model,
         dimensions=settings.ollama.dimensions or None,
         counter=WordCounter(),
-        clock=HandClock(),
+        clock=ManualClock(),
     )
 
 

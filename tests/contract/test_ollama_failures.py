@@ -21,7 +21,7 @@ from tests.contract.ollama_parts import (
 )
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
-from tests.support.worlds import HandClock, Place, place, similarity, vector_of
+from tests.support.worlds import ManualClock, Place, place, similarity, vector_of
 from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
@@ -132,7 +132,7 @@ def each_fault() -> pytest.MarkDecorator:
 
 def opened(folder: Path, server: Ollama, model: str = CONFIGURED, **changes: Any) -> Place:
     """Make or open a library that embeds with a server, its index in memory."""
-    clock = HandClock()
+    clock = ManualClock()
     embedder: Any = embedder_of(server, model, **{"clock": clock} | changes)
     return place(folder, embedder=embedder, clock=clock)
 
@@ -154,7 +154,7 @@ def test_search_without_vector_is_an_error_never_empty(
 
     assert "search" not in here.index.calls
     server.fault = None
-    assert world.search(f"what of the tide, {SECRET}?", floor=0.0).results
+    assert world.search(f"what of the tide, {SECRET}?", floor=0.0).passages
 
 
 SINGLE = {"too few dimensions", "too many dimensions", "no dimensions", "zero", "as good as zero"}
@@ -310,7 +310,7 @@ def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, serv
 
 @proves("embedding.down-is-an-error")
 def test_a_reply_that_comes_drop_by_drop_ends(server: Ollama) -> None:
-    class Ticking(HandClock):
+    class Ticking(ManualClock):
         def monotonic(self) -> float:
             self.time += 0.01
             return self.time
@@ -425,7 +425,7 @@ def test_a_world_can_be_searched_again_with_the_model_it_was_built_with(
     with pytest.raises(ProfileMismatch):
         other.library.world("world").search("tide")
 
-    assert here.library.world("world").search("tide", floor=0.0).results
+    assert here.library.world("world").search("tide", floor=0.0).passages
 
 
 @proves("generation.model-change-reindexes", "embedding.mismatch-before-search")
@@ -445,11 +445,11 @@ def test_a_model_that_is_pulled_anew_under_a_running_process_is_noticed(
 
     assert here.index.calls.count("search") == searched
     server.models[0].build -= 1
-    assert world.search("tide", floor=0.0).results
+    assert world.search("tide", floor=0.0).passages
 
 
 def test_what_stands_behind_the_name_is_looked_up_once_a_minute(server: Ollama) -> None:
-    clock = HandClock()
+    clock = ManualClock()
     embedder = embedder_of(server, clock=clock)
     for _ in range(10):
         embedder.embed_query("tide")
@@ -477,7 +477,7 @@ def test_opening_a_library_asks_nothing_of_ollama(tmp_path: Path, configured: Ol
     with open_library(tmp_path / "library", create=True) as library:
         world = library.create_world("world")
         world.status()
-        assert world.search("anything").results == ()
+        assert world.search("anything").passages == ()
 
     assert configured.asked == []
 
@@ -499,7 +499,7 @@ def test_model_address_and_dimensions_of_the_settings_reach_ollama(
         limits = library._components.embedder.limits
         library._components.index.retire()  # type: ignore[attr-defined]
 
-    assert [passage.text for passage in found.results] == ["The tide comes in twice a day."]
+    assert [passage.text for passage in found.passages] == ["The tide comes in twice a day."]
     assert limits.in_flight == 3
     # The last one confirms the model.
     assert configured.embeds[-2] == {

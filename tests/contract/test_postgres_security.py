@@ -61,10 +61,10 @@ def filled(tmp_path: Path) -> Place:
     here = place(tmp_path, store="postgres")
     for name in ("one", "two"):
         world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
-        world.reader("ann").set("a.txt", sid=7)
+        world.reader("ann").set_position("a.txt", sentence=7)
         world.reader("ann").retrieve("the night")
         world.reader("ann").conversation().ask("Who saw the night?")
-        world.search("the night", floor=0.0, mode="auto")
+        world.search("the night", floor=0.0, mode="hybrid")
         here.store.cool_down("provider", name, 1.0)
     return here
 
@@ -261,12 +261,12 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         )
         one.generations.reindex(chunking="tokens")
         one.generations.promote(2)
-        one.reader("ann").set("a.txt", sid=9)
+        one.reader("ann").set_position("a.txt", sentence=9)
         one.reader("ann").retrieve("the night")
-        assert {found.source for found in one.search("the night", floor=0.0).results} <= {
+        assert {found.source for found in one.search("the night", floor=0.0).passages} <= {
             "a.txt", "b.md", "c.txt",
         }  # fmt: skip
-        one.search("the night", floor=0.0, mode="auto")
+        one.search("the night", floor=0.0, mode="hybrid")
         one.generations.remove(1)
         one.documents.delete("b.md")
         filled.store.mark_pending(filled.scope(one), filled.store.chunk_ids(*_first(filled, one)))
@@ -295,7 +295,7 @@ def _look_at(world: World) -> list[object]:
             (document.doc_id, world.documents.text(document.doc_id))
             for document in world.documents.list()
         ],
-        [found.chunk_id for found in world.search("the night", floor=0.0, mode="auto").results],
+        [found.chunk_id for found in world.search("the night", floor=0.0, mode="hybrid").passages],
         world.reader("ann").retrieve("the night").context,
         [job.id for job in world.jobs.list()],
         world.status(),

@@ -12,7 +12,7 @@ from tests.promises import proves
 from tests.support.providers.loopback import Answer, Raw
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.rows import each_row
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.errors import IndexUnavailable
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
@@ -157,7 +157,7 @@ def test_a_collection_that_another_process_made_first_is_used(index, server):
 
 
 def test_prepare_waits_for_replicas_of_a_collection(server):
-    clock = HandClock()
+    clock = ManualClock()
     naps: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -238,7 +238,7 @@ def test_erasing_rewrites_segments_and_restores_settings(index, server):
 
 
 def test_erasing_goes_on_after_the_server_was_restarted(server):
-    clock = HandClock()
+    clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     index = QdrantServerIndex(ServerOptions(server.url), clock)
     scope = prepared(index)
@@ -261,7 +261,7 @@ def test_erasing_goes_on_after_the_server_was_restarted(server):
 
 
 def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
-    clock = HandClock()
+    clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     index = QdrantServerIndex(ServerOptions(server.url), clock)
     scope = prepared(index)
@@ -283,7 +283,7 @@ def test_erasing_that_takes_long_goes_on_and_is_not_begun_anew(server):
 @each_row("stuck", ["yellow", "grey"])
 def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
     """Each deletion requests a rewrite, in several processes; the server is killed twice."""
-    clock = HandClock()
+    clock = ManualClock()
     clock.sleep = lambda seconds: setattr(clock, "time", clock.time + seconds)
     start = clock.time
     with QdrantLoopback() as server:
@@ -309,7 +309,7 @@ def test_erasures_wait_once_for_a_rewrite_that_does_not_end(stuck: str) -> None:
 
 
 def test_erasing_does_not_wait_for_a_collection_that_failed(server) -> None:
-    index = QdrantServerIndex(ServerOptions(server.url), clock := HandClock())
+    index = QdrantServerIndex(ServerOptions(server.url), clock := ManualClock())
     scope = prepared(index)
     server.status = "red"
 

@@ -19,7 +19,7 @@ from tests.contract.index_contract import (
     vector,
 )
 from tests.support.qdrant_loopback import QdrantLoopback
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.core.clock import SystemClock
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
@@ -36,7 +36,7 @@ REAL = os.environ.get("QDRANT_URL", "")
 @pytest.fixture(scope="module")
 def in_memory() -> Iterator[QdrantServerIndex]:
     options = ServerOptions("http://127.0.0.1:6333")
-    index = QdrantServerIndex(options, HandClock(), client=QdrantClient(":memory:"))
+    index = QdrantServerIndex(options, ManualClock(), client=QdrantClient(":memory:"))
     yield index
     index.close()
 

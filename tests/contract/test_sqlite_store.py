@@ -16,7 +16,7 @@ from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import HandClock, place, sqlite_store
+from tests.support.worlds import ManualClock, place, sqlite_store
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -62,7 +62,7 @@ def test_library_of_an_unknown_schema_is_refused_unchanged(
     before = (tmp_path / "store.db").read_bytes()
 
     with pytest.raises(error) as refusal:
-        sqlite_store(tmp_path / "store.db", HandClock())
+        sqlite_store(tmp_path / "store.db", ManualClock())
 
     assert advice in refusal.value.advice
     assert (tmp_path / "store.db").read_bytes() == before
@@ -103,7 +103,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
         before = path.read_bytes()
 
         with pytest.raises(InvalidConfiguration, match="another program"):
-            sqlite_store(path, HandClock())
+            sqlite_store(path, ManualClock())
 
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
@@ -113,8 +113,8 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
 def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; "
-        "from tests.support.worlds import HandClock, sqlite_store; "
-        "sqlite_store(Path(sys.argv[1]), HandClock()).close()"
+        "from tests.support.worlds import ManualClock, sqlite_store; "
+        "sqlite_store(Path(sys.argv[1]), ManualClock()).close()"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "store.db")])
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"this is not a database file at all, not by far" * 200)
 
     with pytest.raises(StoreDamaged) as refusal:
-        sqlite_store(tmp_path / "store.db", HandClock())
+        sqlite_store(tmp_path / "store.db", ManualClock())
 
     assert refusal.value.code == "store_damaged"
 
@@ -205,7 +205,7 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
     world = here.library.create_world("world")
     world.ingest(here.write("book.txt", story(40)), kind="book")
     reader = world.reader("ann")
-    reader.set("book.txt", sid=20)
+    reader.set_position("book.txt", sentence=20)
     compiled: list[str | None] = []
 
     def note(_action: int, *names: str | None) -> int:
@@ -215,10 +215,10 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
     # SQLite calls the authorizer while it compiles a statement.
     here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
     for ask in (world, reader):
-        ask.retrieve("who lit the lamp?", mode="auto")
+        ask.retrieve("who lit the lamp?", mode="hybrid")
         assert compiled
         compiled.clear()
-        ask.retrieve("where was the harbour?", mode="auto")
+        ask.retrieve("where was the harbour?", mode="hybrid")
         compiled_again = {name for name in compiled if name not in (None, "")}
         assert compiled_again <= {"BEGIN", "ROLLBACK", "COMMIT", "query_cache"}
 

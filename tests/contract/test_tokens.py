@@ -66,7 +66,7 @@ def test_token_allows_exactly_its_rights(here: Place) -> None:
     _, secret = here.library.tokens.create("reading", worlds=["one"])
     held = opened_by(here, secret.reveal())
 
-    assert held.world("one").search("the", floor=0.0).results
+    assert held.world("one").search("the", floor=0.0).passages
     assert [world.name for world in held.worlds()] == ["one"]
     for attempt in (
         lambda: held.world("two"),
@@ -82,7 +82,7 @@ def test_token_allows_exactly_its_rights(here: Place) -> None:
 def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
     world = here.library.world("one")
     for name in ("ada", "bob"):
-        world.reader(name).set("a.txt", sid=3)
+        world.reader(name).set_position("a.txt", sentence=3)
     _, secret = here.library.tokens.create("ada's", worlds=["one"], readers=["ada"])
     held = opened_by(here, secret.reveal()).world("one")
 
@@ -91,7 +91,7 @@ def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
         with pytest.raises(NotAllowed):
             attempt()
     with pytest.raises((NotAllowed, WorldNotFound)):
-        held.reader("ada").set("a.txt", sid=9)
+        held.reader("ada").set_position("a.txt", sentence=9)
 
 
 @pytest.mark.parametrize(

@@ -191,4 +191,4 @@ def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
 def test_without_an_sdk_nothing_is_recorded_and_nothing_differs(tmp_path: Path) -> None:
     plain = watched(tmp_path / "plain", TracingObserver()).world(a__md=TEXT)
 
-    assert plain.search("harbour").results
+    assert plain.search("harbour").passages

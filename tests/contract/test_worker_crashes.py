@@ -156,7 +156,7 @@ def test_every_document_is_embedded_once_whoever_is_killed(
         since = len(chorus.speakers)
         for world in worlds:
             path = written(tmp_path / world.name, f"{number}.txt", 240)
-            jobs.append((world, world.submit_ingest(path).id))
+            jobs.append((world, world.ingest(path, background=True).id))
         victim = chorus.next_at_work(since, chance.randint(1, 9))
         assert victim.end(signal.SIGKILL) == -signal.SIGKILL
         chorus.start()
@@ -187,7 +187,7 @@ def test_folder_is_shared_by_workers_without_loss_or_repetition(
     for _ in range(WORKERS):
         assert chorus.start().heard("ready")
 
-    job = world.submit_ingest(folder).id
+    job = world.ingest(folder, background=True).id
     chorus.together_at_work(2)
     for _ in range(KILLS // 2):
         victim = chorus.next_at_work(len(chorus.speakers), chance.randint(1, 9))
@@ -236,7 +236,7 @@ def test_stopped_worker_leaves_its_job_to_the_next(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.submit_ingest(written(tmp_path, "long.txt", 4000))
+    job = world.ingest(written(tmp_path, "long.txt", 4000), background=True)
     toiler = chorus.start()
     assert toiler.heard("batch", 2)
 
@@ -263,7 +263,7 @@ def test_a_running_job_is_cancelled_from_another_process(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.submit_ingest(written(tmp_path, "long.txt", 8000))
+    job = world.ingest(written(tmp_path, "long.txt", 8000), background=True)
     toiler = chorus.start()
     assert toiler.heard("batch")
 

@@ -42,7 +42,7 @@ def test_workers_go_on_when_their_database_comes_back(
     with library(tmp_path / "library", database.url) as opened:
         world = opened.create_world("world")
         jobs = [
-            world.submit_ingest(written(tmp_path / "texts", f"{number}.txt", 800)).id
+            world.ingest(written(tmp_path / "texts", f"{number}.txt", 800), background=True).id
             for number in range(3)
         ]
     workers = [chorus.start() for _ in range(2)]
@@ -82,7 +82,7 @@ def test_doctor_run_of_a_killed_worker_is_ended_by_the_next(
         world.ingest(written(tmp_path / "texts", "long.txt", 800))
         with database.admin() as admin:
             admin.execute("DELETE FROM truespan.vectors")
-        job = world.submit_doctor(apply=True)
+        job = world.doctor(apply=True, background=True)
         victim = chorus.start()
         assert victim.heard("batch", 2)
         victim.end(signal.SIGKILL)
@@ -246,7 +246,7 @@ def test_worker_taken_for_dead_continues_when_it_returns(
     assert other.end(signal.SIGTERM) == 0
     with library(tmp_path / "library", database.url) as opened:
         world = opened.create_world("world")
-        job = world.submit_ingest(written(tmp_path / "texts", "one.txt"))
+        job = world.ingest(written(tmp_path / "texts", "one.txt"), background=True)
 
         asleep.process.send_signal(signal.SIGCONT)
 
@@ -309,7 +309,7 @@ def test_several_at_a_time_leave_no_share_of_a_folder_behind(tmp_path: Path) -> 
         world = opened.create_world("world")
         for number in range(12):
             written(tmp_path / "texts", f"{number}.txt")
-        job = world.submit_ingest(tmp_path / "texts")
+        job = world.ingest(tmp_path / "texts", background=True)
 
         opened.work(concurrency=4, once=True)
 

@@ -93,6 +93,6 @@ def shelf_in(folder: Path) -> Iterator[Shelf]:
     world = here.library.create_world("world")
     book = here.write("book.md", "\n".join(_CHAPTER.format(number) for number in range(1, 7)))
     world.ingest([book], kind="book", title="The Keys")
-    world.reader("ada").set("book.md", through_chapter="Chapter 2")
+    world.reader("ada").set_position("book.md", through_chapter="Chapter 2")
     with here.library:
         yield Shelf(here, world)

@@ -37,7 +37,7 @@ def test_it_works_in_a_pipeline(shelf: Shelf) -> None:
 
     result = pipeline.run({"found": {"query": QUESTION, "top_k": 2}})
 
-    expected = shelf.world.search(QUESTION, top_k=2, floor=0.0).results
+    expected = shelf.world.search(QUESTION, top_k=2, floor=0.0).passages
     assert [one.content for one in result["found"]["documents"]] == [one.text for one in expected]
 
 
@@ -45,7 +45,7 @@ def test_a_readers_component_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
 
     early = retriever.run(QUESTION)["documents"]
-    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 4")
+    shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.run(QUESTION)["documents"]
 
     assert {one.meta["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}

@@ -66,7 +66,7 @@ class TestReadingStandard(_Standard):
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
         # Of the whole book read there are enough chunks for what the standard tests ask.
-        self.shelf.world.reader("ada").set("book.md", through_chapter="Chapter 6")
+        self.shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 6")
         return {"world": self.shelf.world, "reader": "ada"}
 
 
@@ -92,7 +92,7 @@ def test_a_document_is_the_verified_text_with_what_a_citation_needs(shelf: Shelf
 
 
 def test_a_search_gives_what_the_world_finds(shelf: Shelf) -> None:
-    passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).results
+    passages = shelf.world.search(QUESTION, top_k=6, floor=0.0).passages
 
     found = door.TruespanSearchRetriever(world=shelf.world, k=6, floor=0.0).invoke(QUESTION)
 
@@ -104,7 +104,7 @@ def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     retriever = door.TruespanReadingRetriever(world=shelf.world, reader="ada")
 
     early = retriever.invoke(QUESTION)
-    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 4")
+    shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.invoke(QUESTION)
 
     assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}

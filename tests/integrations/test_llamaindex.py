@@ -39,7 +39,7 @@ def test_a_readers_retriever_is_never_ahead_and_moves_along(shelf: Shelf) -> Non
     retriever = door.TruespanReadingRetriever(shelf.world, "ada")
 
     early = retriever.retrieve(QUESTION)
-    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 4")
+    shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 4")
     later = retriever.retrieve(QUESTION)
 
     assert {one.metadata["chapter"] for one in early} == {"Chapter 1", "Chapter 2"}

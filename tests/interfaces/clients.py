@@ -87,7 +87,7 @@ _LIBRARY: dict[str, Callable[[truespan.Library, dict[str, Any]], Any]] = {
     "read": lambda lib, g: _world(lib, g).reader(g.pop("reader")).retrieve(**g),
     "read_answer": lambda lib, g: _world(lib, g).reader(g.pop("reader")).answer(**g),
     "books": lambda lib, g: {"books": _world(lib, g).reader(g.pop("reader")).books()},
-    "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).where(**g),
+    "position": lambda lib, g: _world(lib, g).reader(g.pop("reader")).position(**g),
     "chunk": lambda lib, g: _chunk(_world(lib, g).documents.chunk(**g)),
     "generations": lambda lib, g: {
         "generations": [record_data(record) for record in _world(lib, g).generations.list()]
@@ -165,7 +165,7 @@ _OPTIONS = {
 _FLAGS = ("near_misses", "include_boilerplate")
 _COMMANDS = {
     "search": ["search"], "retrieve": ["retrieve"], "answer": ["ask", "--no-stream"],
-    "read": ["read", "ask"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
+    "read": ["retrieve"], "read_answer": ["ask", "--no-stream"], "books": ["reader", "show"],
     "chunk": ["show"], "document": ["show"], "generations": ["generations"],
     "job": ["jobs", "show"], "conversations": ["conversations", "list"],
     "turns": ["conversations", "show"],

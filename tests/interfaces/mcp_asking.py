@@ -71,7 +71,7 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
             arguments = {key: value for key, value in given.items() if key in known}
             yield Message(path, "tools/call", {"name": name, "arguments": arguments})
             if "mode" in known:
-                by_words = arguments | {"mode": "auto"}
+                by_words = arguments | {"mode": "hybrid"}
                 yield Message(path, "tools/call", {"name": name, "arguments": by_words})
             yield Message(path, "tools/call", {"name": name, "arguments": {"position": 999}})
         for name, prompt in prompts.items():

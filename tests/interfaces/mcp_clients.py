@@ -59,7 +59,7 @@ def prepare(folder: Path) -> Path:
     with truespan.open(folder / "library", create=True) as library:
         world = library.create_world("w")
         world.ingest([str(folder / "lamp.md"), str(folder / "other.md")], kind="book")
-        world.reader("ann").set("lamp.md", through_chapter=READ)
+        world.reader("ann").set_position("lamp.md", through_chapter=READ)
         library.create_world("beside").ingest(str(folder / "other.md"))
     return folder / "library"
 

@@ -64,7 +64,7 @@ class Admitting:
         given = dict(scope["headers"]).get(b"authorization", b"").decode()
         try:
             principal = (
-                self._library.admit(given.removeprefix("Bearer "))
+                self._library.server.admit(given.removeprefix("Bearer "))
                 if given
                 else Principal(None, OWNER)
             )

@@ -98,7 +98,7 @@ def filled(here: Place, canary: str) -> World:
     )
     world.ingest(here.write(f"{canary}/{canary}.md", text), kind="book", tags=[f"{canary}-tag"])
     world.ingest(str(path))
-    world.reader(f"{canary}-reader").set(f"{canary}.md", sid=20)
+    world.reader(f"{canary}-reader").set_position(f"{canary}.md", sentence=20)
     world.generations.promote(1, domain=f"{canary}-domain")
     world.answer(QUESTION)
     world.conversation().ask(QUESTION)
@@ -115,7 +115,7 @@ def names_of(world: World, canary: str, generation: str) -> Names:
     return Names(
         world=world.name,
         document=world.documents.get(f"{canary}.md").doc_id,
-        chunk=world.search(QUESTION, floor=0.0).results[0].chunk_id,
+        chunk=world.search(QUESTION, floor=0.0).passages[0].chunk_id,
         image_ref=picture,
         job=world.jobs.list()[0].id,
         record=world.usage()[0].id,

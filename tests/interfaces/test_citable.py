@@ -56,7 +56,7 @@ def test_a_reader_is_asked_up_to_the_position_of_that_moment(shelf: Shelf) -> No
     engine = reading(shelf.world, "ada")
 
     early = {one.cited["chapter"] for one in engine.run(QUESTION)}
-    shelf.world.reader("ada").set("book.md", through_chapter="Chapter 1")
+    shelf.world.reader("ada").set_position("book.md", through_chapter="Chapter 1")
 
     assert early == {"Chapter 1", "Chapter 2"}
     assert {one.cited["chapter"] for one in engine.run(QUESTION)} == {"Chapter 1"}
@@ -74,7 +74,7 @@ def test_adapter_passes_only_given_options(shelf: Shelf) -> None:
 
 
 def test_adapter_refuses_unknown_options(shelf: Shelf) -> None:
-    with pytest.raises(InvalidArgument, match="'flor'; there are: top_k, floor, mode"):
+    with pytest.raises(InvalidArgument, match=r"'flor'\. Known settings: top_k, floor, mode"):
         search(shelf.world, flor=0.2)
     with pytest.raises(InvalidArgument, match="tags"):
         reading(shelf.world, "ada").run(QUESTION, tags=["x"])

@@ -69,9 +69,9 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
 
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
     assert code == 0
-    assert found["results"][0]["source"] == "keys.md"
-    assert found["context"] == found["results"][0]["text"]
-    chunk = found["results"][0]["chunk_id"]
+    assert found["passages"][0]["source"] == "keys.md"
+    assert found["context"] == found["passages"][0]["text"]
+    chunk = found["passages"][0]["chunk_id"]
 
     code, out, err = terminal("search", "Where is the spare key?", "-w", "w", "-k", "1")
     assert (code, err) == (0, "")
@@ -91,7 +91,7 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
     code, out, _ = terminal("delete", "keys.md", "-w", "w")
     assert (code, "Deleted" in out) == (0, True)
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w")
-    assert [entry["source"] for entry in found["results"]] == ["night.txt"]
+    assert [entry["source"] for entry in found["passages"]] == ["night.txt"]
     code, report = terminal.json("ingest", str(terminal.files / "night.txt"), "-w", "w")
     assert (report["unchanged"], report["embedded"]) == (1, 0)
 
@@ -103,31 +103,31 @@ def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -
         "ingest", terminal.write("night.txt", NIGHT), terminal.write("keys.md", KEYS), "-w", "w"
     )
 
-    _, found = terminal.json("search", "hook seven", "-w", "w", "--mode", "auto")
+    _, found = terminal.json("search", "hook seven", "-w", "w", "--mode", "hybrid")
     _, bundle = terminal.json(
-        "retrieve", "hook seven", "-w", "w", "--mode", "auto", "--near-misses"
+        "retrieve", "hook seven", "-w", "w", "--mode", "hybrid", "--near-misses"
     )
     _, plain = terminal.json("search", "hook seven", "-w", "w")
 
-    assert found["results"][0]["source"] == "keys.md"
-    assert found["results"][0]["fused"]["bm25"] > 0
-    blend = found["results"][0]["fused"]["blend"]
+    assert found["passages"][0]["source"] == "keys.md"
+    assert found["passages"][0]["fused"]["bm25"] > 0
+    blend = found["passages"][0]["fused"]["blend"]
     assert bundle["metadata"]["sources"][0]["fused"]["blend"] == blend > 0
-    assert plain["results"][0]["fused"] is None
+    assert plain["passages"][0]["fused"] is None
     assert found["floor_discriminates"] is plain["floor_discriminates"] is False
     assert bundle["metadata"]["floor_discriminates"] is False
     codes = [notice["code"] for notice in bundle["metadata"]["warnings"]]
     assert codes == ["floor_does_not_discriminate"]
     assert found["warnings"] == []
-    out = terminal("search", "hook seven", "-w", "w", "--mode", "auto")[1]
+    out = terminal("search", "hook seven", "-w", "w", "--mode", "hybrid")[1]
     assert f"blend {blend:.3f}" in out
     # The doctor reports once what a floor means for the model.
     assert "unrelated" not in out
-    out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "auto")[1]
+    out = terminal("retrieve", "hook seven", "-w", "w", "--mode", "hybrid")[1]
     assert f"blend {blend:.3f}" in out
     assert "unrelated" not in out
     assert "unrelated texts stay below" in terminal("doctor", "--no-self-test")[1]
-    assert terminal("read", "ask", "x", "-r", "ann", "-w", "w", "--mode", "auto")[0] == 0
+    assert terminal("retrieve", "x", "-r", "ann", "-w", "w", "--mode", "hybrid")[0] == 0
 
 
 @pytest.mark.parametrize(

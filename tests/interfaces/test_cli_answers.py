@@ -260,7 +260,7 @@ def test_explain_reports_a_differing_record(terminal: Terminal, tmp_path: Path) 
         (["ask", "Who?", "-w", "w", "--domain", "none"], "There is no domain 'none'"),
         (["ask", "Who?", "-w", "w", "--book", "lamp.md"], "--book needs a reader"),
         (["ask", "Who?", "-w", "w", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
-        (["ask", "Who?", "-w", "w", "--mode", "fuzzy"], "one of auto, meaning, words"),
+        (["ask", "Who?", "-w", "w", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
         (["explain", "-w", "w"], "Pass either the id"),
         (["explain", "abc", "--file", "x", "-w", "w"], "Pass either the id"),
         (["explain", "abc", "-w", "w"], "There is no record 'abc'"),

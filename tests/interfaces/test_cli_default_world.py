@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     capsys.readouterr()
 
     assert run_json("ingest", "note.txt")[1]["ingested"] == ["note.txt"]
-    assert run_json("search", "key")[1]["results"][0]["source"] == "note.txt"
+    assert run_json("search", "key")[1]["passages"][0]["source"] == "note.txt"
     assert run_json("retrieve", "key")[1]["retrieved_chunks"]
     assert run_json("reader", "show", "-r", "ann") == (0, {"reader": "ann", "books": []})
     (job,) = run_json("jobs", "list")[1]["jobs"]
@@ -108,3 +109,35 @@ def test_library_is_current_default_or_only_folder_inside(
     assert find_library() == Path()
     monkeypatch.setenv("TRUESPAN_LIBRARY", "/elsewhere")
     assert find_library() == Path("/elsewhere")
+
+
+def test_ingest_creates_the_library_and_the_world_main(
+    fresh_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fresh_folder / "note.txt").write_text("The spare key hangs on hook seven.")
+
+    assert run(["ingest", "note.txt", "--dry-run"]) == 3
+    assert run(["ingest", "note.txt"]) == 0
+
+    out = capsys.readouterr().out
+    assert f"Created the library {tmp_path / 'data' / 'truespan'}." in out
+    assert "Created the world 'main'." in out
+    assert run(["ingest", "note.txt", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unchanged"] == 1
+    with truespan.open(find_library()) as library:
+        assert [world.name for world in library.worlds()] == ["main"]
+
+
+def test_ingest_reads_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("The lamp is red."))
+
+    assert run(["ingest", "-", "--title", "Lamps", "--tag", "x"]) == 0
+
+    capsys.readouterr()
+    with truespan.open(find_library()) as library:
+        [document] = library.world().documents.list()
+        assert (document.title, document.name, document.tags) == ("Lamps", "Lamps.txt", ("x",))
+        assert library.world().documents.text("Lamps.txt") == "The lamp is red."
+    assert run(["ingest", "-", "note.txt"]) == 2

@@ -71,32 +71,32 @@ def test_generations_are_compared_and_the_gate_sets_the_code(
     code, found = terminal.json("evaluate", unjudged, "-w", "w", "--against", "1")
     assert code == 5
     assert found["verdict"]["reasons"][0]["code"] == "nothing_compared"
-    assert terminal("evaluate", golden, "-w", "w", "--mode", "auto")[0] == 0
+    assert terminal("evaluate", golden, "-w", "w", "--mode", "hybrid")[0] == 0
 
 
 def test_modes_are_compared_in_a_table_in_json_and_on_a_page(terminal: Terminal) -> None:
     golden = terminal.write("golden.yaml", GOLDEN)
     page = terminal.folder / "modes.html"
-    modes = ("--mode", "meaning", "--mode", "auto")
+    modes = ("--mode", "vector", "--mode", "hybrid")
 
     code, out, err = terminal("evaluate", golden, "-w", "w", *modes, "--html", str(page))
     assert (code, err) == (0, "")
     assert out.startswith("w, generation 1: 2 queries, 2 judged\n")
-    assert re.search(r"^metric +meaning +auto +p meaning/auto$", out, re.MULTILINE)
+    assert re.search(r"^metric +vector +hybrid +p vector/hybrid$", out, re.MULTILINE)
     assert re.search(r"^hit rate +1.0000 +1.0000 +1.0000$", out, re.MULTILINE)
     assert "When did" not in out
-    assert "Change from meaning to auto" in page.read_text()
+    assert "Change from vector to hybrid" in page.read_text()
     _, out, _ = terminal("evaluate", golden, "-w", "w", *modes, "--per-query")
     assert re.search(r"^lamp When did the lamp go out\? +1.0000 +1.0000$", out, re.MULTILINE)
-    code, found = terminal.json("evaluate", golden, "-w", "w", *modes, "--mode", "words")
-    assert (code, found["modes"]) == (0, ["meaning", "auto", "words"])
+    code, found = terminal.json("evaluate", golden, "-w", "w", *modes, "--mode", "keyword")
+    assert (code, found["modes"]) == (0, ["vector", "hybrid", "keyword"])
     assert len(found["comparisons"]) == 3
     terminal("reader", "set", "night.txt", "-r", "anna", "-w", "w", "--sentence", "0")
     code, found = terminal.json(
-        "evaluate", golden, "-w", "w", "--mode", "meaning", "--reader", "anna"
+        "evaluate", golden, "-w", "w", "--mode", "vector", "--reader", "anna"
     )
-    assert (code, found["evaluation"]["name"]) == (0, "w, generation 1, reader anna, meaning")
-    for wrong in (("--against", "1"), ("--trec-run", "run"), ("--mode", "auto")):
+    assert (code, found["evaluation"]["name"]) == (0, "w, generation 1, reader anna, vector")
+    for wrong in (("--against", "1"), ("--trec-run", "run"), ("--mode", "hybrid")):
         code, out, err = terminal("evaluate", golden, "-w", "w", *modes, *wrong)
         assert (code, out) == (2, ""), wrong
 
@@ -142,7 +142,7 @@ def test_calibrate_shows_a_curve_and_keeps_nothing(
 def test_golden_queries_are_added_and_checked(terminal: Terminal) -> None:
     file = str(terminal.folder / "kept.yaml")
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
-    chunk = found["results"][0]["chunk_id"]
+    chunk = found["passages"][0]["chunk_id"]
 
     code, added = terminal.json(
         "golden", "add", file, "Where is the key?", "-w", "w", "--chunk", chunk, "-p", "hook seven"

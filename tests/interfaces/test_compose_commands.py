@@ -146,7 +146,7 @@ def test_the_commands_of_the_deployment_work_in_their_order(
         job = sent.headers["location"]
         until(lambda: mine.get(job).json()["job"]["state"] == "done")
         found = mine.post("v1/worlds/reading/search", {"query": "Where is the spare key?"}).json()
-        assert found["results"][0]["source"] == "keys.md"
+        assert found["passages"][0]["source"] == "keys.md"
         check = SERVICES["worker"]["healthcheck"]["test"]
         code, shown, _ = containers.run("worker", *check[2:])
         assert (code, len(json.loads(shown)["worlds"])) == (0, 1)

@@ -23,7 +23,7 @@ def replies(here: Place) -> dict[str, Any]:
     """Return a search, chunks and a document as each interface shows them."""
     world = here.library.world("world")
     result, page = world.search("lamp"), world.documents.chunks("a.txt")
-    chunk = result.results[0].chunk_id
+    chunk = result.passages[0].chunk_id
     found: dict[str, Any] = {
         "library": {
             "search": msgspec.to_builtins(result),
@@ -54,7 +54,7 @@ def test_contract_names_are_in_contract_worlds_only(tmp_path: Path, defaults: st
     for interface, said in replies(here).items():
         search = said["search"]
         assert ("chunk_text" in search) is wanted, interface
-        for chunk in (*search["results"], *said["chunks"], said["chunk"]):
+        for chunk in (*search["passages"], *said["chunks"], said["chunk"]):
             assert chunk.keys() & CHUNK == (CHUNK if wanted else set()), interface
             if wanted:
                 assert chunk["content"] == chunk["text"]
@@ -92,7 +92,7 @@ def test_contract_names_of_arguments_are_accepted(tmp_path: Path) -> None:
                 ]
                 assert [response.status for response in said] == [200, 200, 200]
                 if operation == "search":
-                    found = [response.content["results"] for response in said]
+                    found = [response.content["passages"] for response in said]
                     assert found[0] == found[1], alias
                     assert found[2], alias
             both = {"query": "lamp", alias: value, name: value}
@@ -108,3 +108,9 @@ def test_parse_arguments_translates_contract_names(kind: type[Any]) -> None:
         assert getattr(translated, name) == value
         with pytest.raises(InvalidArgument, match=alias):
             parse_arguments(kind, {"query": "lamp", alias: value, name: value})
+
+
+def test_parse_arguments_translates_earlier_modes() -> None:
+    for earlier, mode in (("meaning", "vector"), ("words", "keyword"), ("hybrid", "hybrid")):
+        parsed = parse_arguments(SearchArguments, {"query": "lamp", "mode": earlier})
+        assert parsed.mode == mode

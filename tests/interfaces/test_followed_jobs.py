@@ -86,7 +86,7 @@ def test_failed_job_ends_its_follower_with_the_error(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(files / "keys.txt")
+    job = world.ingest(files / "keys.txt", background=True)
     works.embedder.before = raising(error)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.FAILED
@@ -104,7 +104,7 @@ def test_failed_job_ends_its_follower_with_the_error(
 def test_failed_share_gives_the_exit_code_of_its_job(works: Works, files: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(files)
+    job = world.ingest(files, background=True)
     works.embedder.before = raising(ProviderRefused("The provider refused."))
     opened.work(once=True)
 
@@ -130,7 +130,7 @@ def test_maintenance_exit_codes_are_the_same_on_workers(works: Works, files: Pat
     opened = works.open()
     world = opened.create_world("world")
     world.ingest(files)
-    cancelled, failed = world.submit_doctor(), world.submit_doctor(embed_sample=1)
+    cancelled, failed = world.doctor(background=True), world.doctor(embed_sample=1, background=True)
     world.jobs.cancel(cancelled.id)
     works.embedder.before = raising(ZeroDivisionError())
     opened.work(once=True)
@@ -187,7 +187,7 @@ def test_a_follower_says_which_documents_a_job_pruned(
     world = opened.create_world("world")
     world.ingest(files)
     (files / "keys.txt").unlink()
-    job = world.submit_ingest(files, prune=True)
+    job = world.ingest(files, prune=True, background=True)
     opened.work(once=True)
 
     assert follow_ingest(world, job, as_json=False, leave=False) == 0
@@ -201,7 +201,7 @@ def test_empty_folder_is_reported_as_by_an_embedded_library(
     (tmp_path / "empty").mkdir()
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(tmp_path / "empty")
+    job = world.ingest(tmp_path / "empty", background=True)
     opened.work(once=True)
 
     assert follow_ingest(world, job, as_json=False, leave=False) == 0

@@ -29,7 +29,7 @@ def test_a_name_of_any_spelling_can_be_asked_for(tmp_path: Path, name: str) -> N
 def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world("w", a__txt="The lamp went out. Nobody saw it.")
-    world.reader("a/b").set("a.txt", sid=0)
+    world.reader("a/b").set_position("a.txt", sentence=0)
 
     with serve_library(here.library) as client:
         own = client.json("GET", "/v1/worlds/w/readers/a%2Fb/books")

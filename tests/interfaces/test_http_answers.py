@@ -82,7 +82,7 @@ def test_the_header_is_the_mode_of_the_decision(
 @proves("decision.mode-header")
 def test_a_reader_s_answer_has_its_mode_in_the_header_as_well(tmp_path: Path) -> None:
     with studied(tmp_path, 0.9, primary=Scripted("The keeper did.")) as (made, client):
-        made.world.reader("ann").set("p0.txt", sid=1)
+        made.world.reader("ann").set_position("p0.txt", sentence=1)
         address = "/v1/worlds/world/readers/{}/answer"
         read = client.json("POST", address.format("ann"), {"query": QUESTION})
         unread = client.json("POST", address.format("bob"), {"query": QUESTION})

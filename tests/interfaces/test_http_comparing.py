@@ -31,7 +31,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     world = made.world("w", a__txt=TEXT)
     made.world("other", b__txt="Another text.")
     world.generations.reindex(chunking="sentences")
-    world.reader("ada").set("a.txt", sid=LAST_READ)
+    world.reader("ada").set_position("a.txt", sentence=LAST_READ)
     yield made
     made.library.close()
 
@@ -50,15 +50,15 @@ def body_of(call: str, **more: Any) -> dict[str, Any]:
 def test_a_request_uses_the_generation_it_names(here: Place, client: Client) -> None:
     world = here.library.world("w", generation=2)
 
-    assert {one.receipt.generation for one in world.search("lamp", floor=0.0).results} == {2}
+    assert {one.receipt.generation for one in world.search("lamp", floor=0.0).passages} == {2}
     assert world.retrieve("lamp").metadata.sources[0].generation == 2
     for number in (1, 2):
         found = client.json("POST", f"/v1/worlds/w/search?generation={number}", QUESTION).content
-        assert {one["receipt"]["generation"] for one in found["results"]} == {number}
+        assert {one["receipt"]["generation"] for one in found["passages"]} == {number}
         read = client.json("POST", f"{ADA}/retrieve?generation={number}", QUESTION).content
         assert {one["generation"] for one in read["metadata"]["sources"]} == {number}
     usual = client.json("POST", "/v1/worlds/w/search", QUESTION).content
-    assert {one["receipt"]["generation"] for one in usual["results"]} == {1}
+    assert {one["receipt"]["generation"] for one in usual["passages"]} == {1}
 
 
 def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Client) -> None:
@@ -118,7 +118,7 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
     with pytest.raises(NotAllowed):
         here.library.under(authority).world("w", generation=1)
     with pytest.raises(NotAllowed):
-        here.library.under(authority).world("w").reader("ada").at("a.txt", 3)
+        here.library.under(authority).world("w").reader("ada").at_position("a.txt", 3)
 
 
 @proves("reading.non-interference")
@@ -142,10 +142,10 @@ def test_tried_position_applies_and_is_not_recorded(here: Place, client: Client)
     assert texts("?sid=1", "nobody-yet") == texts("")
     answered = client.json("POST", f"{ADA}/answer?sid=0", body).content
     assert not [word for word in ("Wrenfield", "Nobody") if word in str(answered)]
-    assert reader.where().sid == LAST_READ
+    assert reader.position().sid == LAST_READ
     assert here.library.world("w").readers() == ["ada"]
-    assert reader.at("a.txt", 2).where().sid == 2
-    assert [one.sid for one in reader.at("a.txt", 2).sentences().sentences] == [0, 1, 2]
+    assert reader.at_position("a.txt", 2).position().sid == 2
+    assert [one.sid for one in reader.at_position("a.txt", 2).sentences().sentences] == [0, 1, 2]
     assert texts("?sid=999") == texts("?sid=3")
     current = client.json("POST", f"{ADA}/retrieve?sid=2", QUESTION).content
     assert "Wrenfield" in str(current["retrieved_chunks"])

@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     """A world with two passages and a model; tests that count ask in conversations of their own."""
     found = study(tmp_path_factory.mktemp("conversations"), primary=Scripted(SAID))
     found.scores(0.9, 0.6)
-    found.world.reader("ann").set("p0.txt", sid=1)
+    found.world.reader("ann").set_position("p0.txt", sentence=1)
     yield found
     found.library.close()
 
@@ -224,10 +224,10 @@ def test_conversations_can_be_turned_off(tmp_path: Path) -> None:
 @proves("conversations.non-interference")
 def test_hidden_conversation_is_answered_like_a_made_up_id(made: Study, client: Client) -> None:
     reader = made.world.reader("bea")
-    reader.set("p0.txt", sid=1)
+    reader.set_position("p0.txt", sentence=1)
     of_reader = OF_READER.replace("ann", "bea")
     hidden = client.json("POST", of_reader, {"query": QUESTION}).content["conversation"]["id"]
-    reader.set("p0.txt", sid=0)
+    reader.set_position("p0.txt", sentence=0)
     requests = [
         ("GET", "", None),
         ("GET", "/export", None),
@@ -244,5 +244,5 @@ def test_hidden_conversation_is_answered_like_a_made_up_id(made: Study, client: 
             bodies.append(reply.body.replace(id.encode(), b"?"))
         assert bodies[0] == bodies[1]
     assert client.json("GET", of_reader).content["conversations"] == []
-    reader.set("p0.txt", sid=1)
+    reader.set_position("p0.txt", sentence=1)
     assert client.json("GET", f"{of_reader}/{hidden}").status == 200

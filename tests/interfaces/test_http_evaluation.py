@@ -39,7 +39,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     )
     made.library.create_world("empty")
     world.generations.reindex(chunking="sentences")
-    world.reader("ada").set("lamp.txt", sid=0)
+    world.reader("ada").set_position("lamp.txt", sentence=0)
     yield made
     made.library.close()
 
@@ -71,7 +71,7 @@ def test_the_figures_are_those_of_the_library(here: Place, client: Client) -> No
     assert one["evaluations"][0]["totals"]["absent_documents"] == 1
     assert one["curve"]["relevant"] > 0
 
-    modes = ["meaning", "words", "auto"]
+    modes = ["vector", "keyword", "hybrid"]
     several = evaluated(client, modes=modes)
     whole = world.evaluation.compare_modes(GOLDEN.encode(), modes)
     assert [timeless(one) for one in several["evaluations"]] == [
@@ -84,13 +84,13 @@ def test_the_figures_are_those_of_the_library(here: Place, client: Client) -> No
     assert two["comparisons"] == settled([compare(old, new)])
     assert two["verdict"] == settled(gate(compare(old, new)))
 
-    reader = evaluated(client, reader="ada", modes=["meaning"])
+    reader = evaluated(client, reader="ada", modes=["vector"])
     [asked] = reader["evaluations"]
     assert [result["judged"] for result in asked["results"]] == [False, True]
 
 
 def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> None:
-    body = {"golden": GOLDEN, "modes": ["meaning", "words"], "stream": True}
+    body = {"golden": GOLDEN, "modes": ["vector", "keyword"], "stream": True}
     reply = client.json("POST", EVALUATE, body)
 
     blocks = [block.split("\n") for block in reply.body.decode().strip().split("\n\n")]
@@ -101,7 +101,7 @@ def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> 
     name, report = events[-1]
     assert name == "finished"
     assert len(events) == 6
-    whole = evaluated(client, modes=["meaning", "words"])
+    whole = evaluated(client, modes=["vector", "keyword"])
     assert report["comparisons"] == whole["comparisons"]
     msgspec.convert(report, EvaluationReport)
     assert report["evaluations"][0]["totals"]["judged"] == 2
@@ -127,9 +127,9 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
         ({"golden": " \n"}, "golden_invalid"),
         # A path is not a golden query: no file of the server is read.
         ({"golden": str(file)}, "golden_invalid"),
-        ({"modes": ["meaning", "meaning"]}, "invalid_argument"),
+        ({"modes": ["vector", "vector"]}, "invalid_argument"),
         ({"modes": ["fuzzy"]}, "invalid_argument"),
-        ({"modes": ["meaning", "words"], "against": 1}, "invalid_argument"),
+        ({"modes": ["vector", "keyword"], "against": 1}, "invalid_argument"),
         ({"generation": 9}, "generation_not_found"),
         ({"against": 9}, "generation_not_found"),
         ({"against": 1, "allowed_drop": 2}, "invalid_argument"),

@@ -254,8 +254,8 @@ def test_numbers_in_addresses_are_decimal_digits(failing: FailingServer) -> None
     for text in odd:
         for target in (
             f"/v1/worlds/w/usage?limit={text}",
-            f"/v1/worlds/w/documents/1/sentences?first={text}",
-            f"/v1/worlds/w/documents/1/sentences?count={text}",
+            f"/v1/worlds/w/documents/1/sentences?offset={text}",
+            f"/v1/worlds/w/documents/1/sentences?limit={text}",
         ):
             response = failing.client.send("GET", target)
             assert (response.status, response.code) == (400, "invalid_argument"), target

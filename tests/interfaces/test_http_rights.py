@@ -62,7 +62,7 @@ def test_caller_who_may_read_and_write_can_set_positions(here: Place, client: Cl
     )
 
     assert (response.status, response.content["sid"]) == (200, 1)
-    assert here.library.world("w").reader("ada").where().sid == 1
+    assert here.library.world("w").reader("ada").position().sid == 1
 
 
 @pytest.mark.parametrize("verbs", [("write",), ("read",), ("follow",), ("read", "follow")])
@@ -70,7 +70,7 @@ def test_a_position_that_is_refused_has_not_moved(
     here: Place, client: Client, verbs: tuple[str, ...]
 ) -> None:
     reader = here.library.world("w").reader("ada")
-    reader.set("a.txt", sid=0)
+    reader.set_position("a.txt", sentence=0)
 
     response = client.json(
         "PUT",
@@ -80,7 +80,7 @@ def test_a_position_that_is_refused_has_not_moved(
     )
 
     assert response.status in (403, 404)
-    assert reader.where().sid == 0
+    assert reader.position().sid == 0
 
 
 def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: Client) -> None:
@@ -175,7 +175,7 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
     here: Place, client: Client, call: str, name: str
 ) -> None:
     world = here.library.world("w")
-    world.reader("ada").set("a.txt", sid=0)
+    world.reader("ada").set_position("a.txt", sentence=0)
     bound = here.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
 
     def asked() -> tuple[int, bytes]:

@@ -34,7 +34,7 @@ class Shelf:
         self.here: Place = place(folder)
         self.world: World = self.here.library.create_world("world")
         self.write(plain_book(LENGTH))
-        self.world.reader("ann").set("book.md", sid=READ)
+        self.world.reader("ann").set_position("book.md", sentence=READ)
         tokens = self.here.library.tokens
         self.key = tokens.create("ann's", worlds=["world"], readers=["ann"])[1].reveal()
         self.reading = tokens.create("all", worlds=["world"])[1].reveal()
@@ -98,7 +98,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("sid", in_test_or_prove([-1, 24, READ], [-1, 0, 24, 25, READ, LENGTH - 2]))
 def test_reader_replies_have_no_text_past_the_position(shelf: Shelf, sid: int) -> None:
-    shelf.world.reader("ann").set("book.md", sid=sid)
+    shelf.world.reader("ann").set_position("book.md", sentence=sid)
     unread = {canary(number) for number in range(sid + 1, LENGTH)}
     heard: set[str] = set()
     with serve_library(shelf.here.library, CLOSED) as client:
@@ -130,7 +130,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
         before = replies()
         for end in ends[1:]:
             shelf.write(end)
-            assert shelf.world.reader("ann").where().sid == READ
+            assert shelf.world.reader("ann").position().sid == READ
             for one, first, now in zip(asked, before, replies(), strict=True):
                 assert now == first, (str(one), parts(one))
 
@@ -159,7 +159,7 @@ def test_other_worlds_do_not_change_replies(shelf: Shelf) -> None:
         other = library.create_world("another")
         path = shelf.here.write("another/book.md", plain_book(LENGTH))
         other.ingest(path, kind="book")
-        other.reader("ann").set("book.md", sid=3)
+        other.reader("ann").set_position("book.md", sentence=3)
         other.generations.promote(1, domain="another")
         added = replies()
         shelf.here.write("another/book.md", plain_book(30))
@@ -226,6 +226,6 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
 def test_caller_who_may_read_everything_sees_what_is_ahead(shelf: Shelf) -> None:
     with serve_library(shelf.here.library, CLOSED) as client:
         response = client.json(
-            "GET", "/v1/worlds/world/documents/1/sentences?first=100", token=shelf.reading
+            "GET", "/v1/worlds/world/documents/1/sentences?offset=100", token=shelf.reading
         )
     assert canary(LENGTH - 3) in canaries(response.body.decode())

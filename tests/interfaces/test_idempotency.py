@@ -75,7 +75,7 @@ def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> No
     put(9, "nine")
 
     assert put(3, "three").shown == first.shown
-    assert here.library.world("w").reader("ann").where().sid == 9
+    assert here.library.world("w").reader("ann").position().sid == 9
 
 
 @proves("http.idempotency-key")

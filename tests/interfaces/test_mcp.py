@@ -227,13 +227,13 @@ def test_new_position_is_seen_by_every_server(ann: Session, library: Path) -> No
     with session(command(library, "--reader", "ann"), library.parent / "twin.log") as twin:
         before = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
         with truespan.open(library) as opened:
-            opened.world("w").reader("ann").set("lamp.md", sid=1)
+            opened.world("w").reader("ann").set_position("lamp.md", sentence=1)
         try:
             after = [found_in(server.call("get_reading_position")) for server in (ann, twin)]
             asked = ann.call("retrieve_context", query=QUESTION)
         finally:
             with truespan.open(library) as opened:
-                opened.world("w").reader("ann").set("lamp.md", through_chapter="Two")
+                opened.world("w").reader("ann").set_position("lamp.md", through_chapter="Two")
 
     assert before[0] == before[1]
     assert after[0] == after[1]
@@ -247,7 +247,7 @@ def test_unread_text_does_not_change_mcp_replies(tmp_path: Path) -> None:
     world = here.library.create_world("w")
     reader = world.reader("ann")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
-    reader.set("lamp.md", through_chapter="Two")
+    reader.set_position("lamp.md", through_chapter="Two")
 
     def answers() -> list[bytes]:
         calls = ({}, {"book": "lamp.md"}, {"query": QUESTION}, {"query": "culprit", "top_k": 1})
@@ -283,7 +283,7 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
     assert timeless(found_in(searched)) == timeless(search)
     assert timeless(found_in(retrieved)) == timeless(bundle)
     for result, texts in (
-        (searched, [found.text for found in search.results]),
+        (searched, [found.text for found in search.passages]),
         (retrieved, [chunk.content for chunk in bundle.retrieved_chunks]),
     ):
         assert [text for _, text in passages_of(texts_of(result)[0])] == texts
@@ -316,7 +316,7 @@ def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> 
     world = here.library.create_world("w")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
-    reader.set("lamp.md", sid=3)
+    reader.set_position("lamp.md", sentence=3)
     here.embedder.before = fail
 
     for tool, subject in ((READER_ROLE.tools[2], reader), (OWNER_ROLE.tools[1], world)):
@@ -436,10 +436,10 @@ def test_reader_authority_allows_nothing_else(library: Path) -> None:
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.reader("bob").retrieve(QUESTION)
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.reader("ann").set("lamp.md", sid=9)
+            world.reader("ann").set_position("lamp.md", sentence=9)
         with pytest.raises(WorldNotFound):
             narrow.world("beside")
-        assert world.reader("ann").where().sid > 1
+        assert world.reader("ann").position().sid > 1
 
 
 @proves("authority.only-narrows")
@@ -448,10 +448,10 @@ def test_owner_tools_read_one_world_only(library: Path) -> None:
         (record,) = narrow.worlds()
         world = narrow.world(record.id)
 
-        assert world.search(QUESTION).results
+        assert world.search(QUESTION).passages
         with pytest.raises(WorldNotFound):
             narrow.world("beside")
         with pytest.raises((NotAllowed, WorldNotFound)):
             world.documents.delete("lamp.md")
         with pytest.raises((NotAllowed, WorldNotFound)):
-            world.reader("ann").where()
+            world.reader("ann").position()

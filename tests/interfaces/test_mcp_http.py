@@ -175,12 +175,12 @@ def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner
 def test_owner_setting_applies_to_an_open_session(ann: Session, opened: truespan.Library) -> None:
     reader = opened.world("w").reader("ann")
     (uri,) = ann.resources()
-    reader.set("lamp.md", sid=3)
+    reader.set_position("lamp.md", sentence=3)
     try:
         assert "red cord" not in str(ann.call("retrieve_context", query=QUESTION))
         assert refusal_of(ann, f"{uri}/sentences/4-4") == refusal_of(ann, "truespan://nowhere")
     finally:
-        reader.set("lamp.md", through_chapter=READ)
+        reader.set_position("lamp.md", through_chapter=READ)
 
     assert "red cord" in ann.read(f"{uri}/sentences/4-4").text
 
@@ -256,7 +256,7 @@ def test_a_book_is_told_of_as_far_as_it_was_read(ann: Session, opened: truespan.
 
     response = json.loads(ann.read(uri).text)
 
-    where = opened.world("w").reader("ann").where()
+    where = opened.world("w").reader("ann").position()
     assert response == msgspec.json.decode(msgspec.json.encode(where))
 
 

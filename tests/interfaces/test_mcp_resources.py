@@ -40,7 +40,7 @@ def test_unread_text_does_not_change_resources(tmp_path: Path) -> None:
     world = here.library.create_world("w")
     world.ingest(here.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
-    reader.set("lamp.md", through_chapter="Two")
+    reader.set_position("lamp.md", through_chapter="Two")
     before = all_that_can_be_read(reader)
 
     assert len(set(before)) > 40

@@ -42,7 +42,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
     for name in ("one", "two/2"):
         world = made.library.create_world(name)
         world.ingest(made.write("lamp.md", BOOK), kind="book")
-        world.reader("ann").set("lamp.md", through_chapter="One")
+        world.reader("ann").set_position("lamp.md", through_chapter="One")
     made.library.create_world("empty")
     with made.library:
         yield made

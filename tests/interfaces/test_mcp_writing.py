@@ -77,7 +77,7 @@ def here(tmp_path: Path) -> Iterator[Place]:
     world = made.library.create_world("w")
     world.ingest(made.write("lamp.md", BOOK), kind="book")
     world.ingest(made.write("other.md", "# Elsewhere\n\nThe gardener hid a spade.\n"), title="Digs")
-    world.reader("ann").set("lamp.md", through_chapter="One")
+    world.reader("ann").set_position("lamp.md", through_chapter="One")
     with made.library:
         yield made
 
@@ -147,7 +147,7 @@ def test_a_tool_that_writes_refuses_a_caller_who_may_not(here: Place) -> None:
         (tool,) = (tool for tool in role.tools if tool.name == name)
         result = call_tool(tool, arguments, CallerContext(world, "ann"))
         assert result["structuredContent"]["error"]["code"] == "not_allowed"
-    assert world.reader("ann").where().sid == READ_UNTIL
+    assert world.reader("ann").position().sid == READ_UNTIL
     assert len(world.documents.list()) == 2
 
 
@@ -166,7 +166,7 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
         back = found_in(mover.call("set_position", through_chapter="One"))
         forth = mover.call("set_position", sentence=back["before"])
     with truespan.open(library) as opened:
-        where = opened.world("w").reader("ann").where()
+        where = opened.world("w").reader("ann").position()
     assert (back["position"]["sid"], back["before"]) == (5, 8)
     assert found_in(forth)["position"]["sid"] == where.sid == 8
     assert "it was sentence 5" in texts_of(forth)[0]
@@ -213,7 +213,7 @@ def test_mcp_over_http_follows_permissions_of_tokens(
             assert ("result" in reply) == allowed, reply
             if not allowed:
                 assert reply["error"]["code"] == -32602
-        assert here.library.world("w").reader("ann").where().sid == 8
+        assert here.library.world("w").reader("ann").position().sid == 8
         # A session with tools that write is unknown to a token without them.
         session = at.begin(full, "/w/ann")
         assert at.call(session, "tools/list", reading, "/w/ann").status_code == 404
@@ -287,7 +287,7 @@ def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> Non
     ahead = "## Two: Tea\n\nThe tea was cold.\n\n## Three: Trains\n\nThe train left. The end.\n"
     world.ingest(here.write("lamp.md", BOOK.partition("## Two")[0] + ahead), kind="book")
     assert replies() == before
-    assert world.reader("ann").where().sid == READ_UNTIL
+    assert world.reader("ann").position().sid == READ_UNTIL
 
 
 def test_reader_with_permission_lists_books_and_begins_one(here: Place) -> None:

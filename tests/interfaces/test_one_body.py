@@ -28,8 +28,8 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": QUESTION, "top_k": 1, "floor": 0.5}),
     ("search", {"query": QUESTION, "top_k": 0}),
     ("search", {"query": "quite unheard-of", "floor": 1.0}),
-    ("search", {"query": QUESTION, "mode": "auto"}),
-    ("search", {"query": QUESTION, "mode": "words"}),
+    ("search", {"query": QUESTION, "mode": "hybrid"}),
+    ("search", {"query": QUESTION, "mode": "keyword"}),
     ("search", {"query": QUESTION, "rerank": False}),
     ("retrieve", {"query": QUESTION}),
     ("retrieve", {"query": QUESTION, "top_k": 20, "language": None}),
@@ -40,7 +40,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ),
     ("retrieve", {"query": QUESTION, "chapter": "The Lamp", "version": None}),
     ("retrieve", {"query": QUESTION, "section": "two: the storm"}),
-    ("retrieve", {"query": QUESTION, "documents": ["lamp.md"], "mode": "auto"}),
+    ("retrieve", {"query": QUESTION, "documents": ["lamp.md"], "mode": "hybrid"}),
     ("retrieve", {"query": QUESTION, "tags": ["unknown"]}),
     ("search", {"query": QUESTION, "chapter": "The Lamp", "documents": ["lamp.md"]}),
     ("search", {"query": QUESTION, "language": "de", "tags": ["unknown"]}),
@@ -63,10 +63,10 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("retrieve", {"query": QUESTION, "near_misses": True}),
     ("read", {"query": QUESTION, "reader": "ann"}),
     ("read", {"query": QUESTION, "reader": "ann", "book": "lamp.md", "top_k": 2}),
-    ("read", {"query": QUESTION, "reader": "ann", "mode": "meaning"}),
+    ("read", {"query": QUESTION, "reader": "ann", "mode": "vector"}),
     ("read", {"query": QUESTION, "reader": "nobody"}),
     ("answer", {"query": QUESTION}),
-    ("answer", {"query": QUESTION, "mode": "auto"}),
+    ("answer", {"query": QUESTION, "mode": "hybrid"}),
     ("answer", {"query": "quite unheard-of matters of state", "documents": ["other.md"]}),
     ("read_answer", {"query": QUESTION, "reader": "ann"}),
     ("books", {"reader": "ann"}),
@@ -77,7 +77,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("document", {"reference": "lamp.md"}),
     ("document", {"reference": "1"}),
     ("converse", {"query": QUESTION}),
-    ("converse", {"query": QUESTION, "documents": ["lamp.md"], "mode": "words"}),
+    ("converse", {"query": QUESTION, "documents": ["lamp.md"], "mode": "keyword"}),
     ("conversations", {}),
     ("conversations", {"limit": 1}),
 ]
@@ -99,7 +99,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": 7}, "invalid_argument"),
     ("search", {"query": QUESTION, "mode": "fuzzy"}, "invalid_argument"),
     ("retrieve", {"query": QUESTION, "mode": "fuzzy"}, "invalid_argument"),
-    ("retrieve", {"selected_text": "The key.", "mode": "words"}, "invalid_argument"),
+    ("retrieve", {"selected_text": "The key.", "mode": "keyword"}, "invalid_argument"),
     ("answer", {"query": QUESTION, "mode": "fuzzy"}, "invalid_argument"),
     ("read", {"query": QUESTION, "reader": "ann", "mode": "fuzzy"}, "invalid_argument"),
     ("read_answer", {"query": QUESTION, "reader": "ann", "mode": "fuzzy"}, "invalid_argument"),
@@ -230,7 +230,7 @@ def test_the_defaults_of_a_world_count_at_every_door(
     rows = [row for row in GOOD if row[0] in ("search", "retrieve", "read", "answer")][::3]
     assert {row[0] for row in rows} >= {"search", "retrieve", "read"}
     before = world.defaults
-    for defaults, mode in (("recommended", "auto"), ("contract", "meaning")):
+    for defaults, mode in (("recommended", "hybrid"), ("contract", "vector")):
         try:
             world.set_defaults(defaults)
             for operation, given in rows:
@@ -262,7 +262,7 @@ def test_why_not_and_jobs_are_equal_on_every_interface(
     interfaces: list[Any], opened: truespan.Library
 ) -> None:
     world = opened.world("w")
-    chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).results]
+    chunks = [passage.chunk_id for passage in world.search(QUESTION, floor=0.0).passages]
     for chunk in (chunks[0], chunks[-1], "6f1e0d6c-57cf-5ad4-bb0b-0d3bb9f9f8a1"):
         reasons = ask_all(interfaces, "why_not", {"chunk_id": chunk, "query": QUESTION, "top_k": 1})
         assert set(reasons) == {"library", "http"}

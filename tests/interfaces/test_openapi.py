@@ -200,7 +200,7 @@ def test_operation_is_derived_from_its_handler() -> None:
         The first line is the summary,
         the others are the description.
         """
-        return Reply(Health(status=body.name, version=str(query.first)))
+        return Reply(Health(status=body.name, version=str(query.offset)))
 
     (operation,) = routes.operations
 

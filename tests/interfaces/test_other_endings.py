@@ -117,15 +117,15 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
     world.ingest(str(sources), kind="book")
     reader = world.reader("ann")
     for name in BOOKS:
-        place = reader.set(name, passage=BOUNDARY)
+        place = reader.set_position(name, passage=BOUNDARY)
         assert place.last_sentence == BOUNDARY, name
-    reader.set("figures.docx", passage=BOUNDARY)
+    reader.set_position("figures.docx", passage=BOUNDARY)
 
 
 def names_of(library: truespan.Library) -> list[Names]:
     """Return the names of read and of unread things."""
     world = library.world("w")
-    unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).results[0].chunk_id
+    unread = world.search("Wilhelmina and Ottokar, the rope", floor=0.0).passages[0].chunk_id
     job, found = world.jobs.list()[0].id, list[Names]()
     for name in CHOSEN:
         doc_id = world.documents.get(name).doc_id
@@ -239,10 +239,10 @@ def test_library_replies_do_not_depend_on_the_ending(
     for names in sides[0].names:
         book, image, chunk = names.book, names.image_ref, names.chunk
         acts: dict[str, Callable[[Any], Any]] = {
-            "where": lambda reader, book=book: reader.where(book),
+            "where": lambda reader, book=book: reader.position(book),
             "page": lambda reader, book=book: reader.sentences(book),
-            "past": lambda reader, book=book: reader.sentences(book, first=5),
-            "end": lambda reader, book=book: reader.sentences(book, first=900),
+            "past": lambda reader, book=book: reader.sentences(book, offset=5),
+            "end": lambda reader, book=book: reader.sentences(book, offset=900),
             f"image {image}": lambda reader, image=image: reader.image(image).data,
         }
         verbs: dict[str, Callable[..., Any]] = {
@@ -251,7 +251,7 @@ def test_library_replies_do_not_depend_on_the_ending(
             f"why not {chunk}": lambda reader, chunk=chunk, **asked: reader.why_not(chunk, **asked),
         }
         for verb, act in verbs.items():
-            for mode in (Mode.MEANING, Mode.AUTO, Mode.WORDS):
+            for mode in (Mode.VECTOR, Mode.HYBRID, Mode.KEYWORD):
                 for query in some_queries(book, verb, mode):
                     acts[f"{verb} {query} {mode}"] = partial(act, query=query, book=book, mode=mode)
         # Two entries of a book differ in image and chunk; what does not is asked once.
@@ -261,10 +261,10 @@ def test_library_replies_do_not_depend_on_the_ending(
         for book in BOOKS
         for name, act in {
             "page": lambda reader, book=book: reader.sentences(book),
-            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="auto"),
+            "answer": lambda reader, book=book: reader.answer(QUERIES[2], book, mode="hybrid"),
         }.items()
     }
-    rows["no such book"] = row(lambda reader: reader.where("absent.md"))
+    rows["no such book"] = row(lambda reader: reader.position("absent.md"))
 
     results = compare(sides, rows, least=100)
 
@@ -289,7 +289,7 @@ def test_http_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> N
                 if body and b"query" in body and call.name == "answerAsReader":
                     bodies.append(body[:-1] + b', "stream": true}')
                 if body and b"query" in body and of_reader:
-                    modes = (b"auto", b"words") if query == QUERIES[2] else (b"auto",)
+                    modes = (b"hybrid", b"keyword") if query == QUERIES[2] else (b"hybrid",)
                     bodies += [body[:-1] + b', "mode": "%s"}' % mode for mode in modes]
                 for body in bodies:
                     one = Request(call, made.target, made.headers, body)
@@ -298,7 +298,7 @@ def test_http_replies_do_not_depend_on_the_ending(sides: tuple[Side, Side]) -> N
     targets = [
         f"{of_ann}/{verb}?book={book}" for verb in ("sentences", "position") for book in BOOKS
     ]
-    for target in (*targets, f"{of_ann}/sentences?first=4&count=9", "/v1/none", "/"):
+    for target in (*targets, f"{of_ann}/sentences?offset=4&limit=9", "/v1/none", "/"):
         asked[f"GET {target}"] = target
 
     def send(side: Side, one: Any) -> object:
@@ -381,19 +381,19 @@ def test_command_line_does_not_depend_on_the_ending(
     ann = ("--reader", "ann")
     spelled = [
         ("reader", "show", *ann), ("reader", "show", *ann, "--json"),
-        ("read", "ask", " ", *ann), ("read", "ask", QUERIES[0], "--reader", "nobody"),
-        ("read", "ask", QUERIES[0], *ann, "--book", "absent.md"),
+        ("retrieve", " ", *ann), ("retrieve", QUERIES[0], "--reader", "nobody"),
+        ("retrieve", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--book", "absent.md"),
         ("ask", QUERIES[0], *ann, "--no-stream"),
         ("ask", QUERIES[1], *ann, "--book", "figures.docx", "--json"),
-        ("read", "ask", QUERIES[1], *ann, "--context"),
-        ("ask", QUERIES[2], *ann, "--mode", "words", "--json"),
+        ("retrieve", QUERIES[1], *ann, "--context"),
+        ("ask", QUERIES[2], *ann, "--mode", "keyword", "--json"),
     ]  # fmt: skip
     for book in CHOSEN:
         spelled += [
-            ("read", "ask", QUERIES[0], *ann, "--book", book),
-            ("read", "ask", QUERIES[1], *ann, "--book", book, "--json"),
-            ("read", "ask", QUERIES[2], *ann, "--book", book, "--mode", "auto", "--json"),
+            ("retrieve", QUERIES[0], *ann, "--book", book),
+            ("retrieve", QUERIES[1], *ann, "--book", book, "--json"),
+            ("retrieve", QUERIES[2], *ann, "--book", book, "--mode", "hybrid", "--json"),
             ("reader", "set", book, *ann, "--passage", BOUNDARY, "--json"),
         ]
 
@@ -422,10 +422,10 @@ def test_other_end_moves_no_reader_of_an_edition_with_foreword(
 
     rows = {"books": row(lambda reader: reader.books())}
     for name in TEXTS:
-        rows[f"where {name}"] = row(lambda reader, name=name: reader.where(name))
+        rows[f"where {name}"] = row(lambda reader, name=name: reader.position(name))
         rows[f"page {name}"] = row(lambda reader, name=name: reader.sentences(name))
         rows[f"retrieve {name}"] = row(
-            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="auto")
+            lambda reader, name=name: reader.retrieve(QUERIES[0], book=name, mode="hybrid")
         )
     results = compare(sides, rows, least=7)
 

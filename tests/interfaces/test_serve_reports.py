@@ -60,7 +60,7 @@ def test_each_request_is_one_line_on_demand(here: Place, log: io.StringIO) -> No
     secret = here.library.tokens.create("reading app", worlds="w")[1].reveal()
     with serve_library(here.library, ServerOptions(log_requests=True)) as client:
         client.json("POST", "/v1/worlds/w/search", {"query": "zqquery"}, token=secret)
-        client.json("GET", "/v1/worlds/w/documents/1/sentences?first=0&count=7", token=secret)
+        client.json("GET", "/v1/worlds/w/documents/1/sentences?offset=0&limit=7", token=secret)
         client.json("GET", "/v1/worlds/zq%C3%A4", headers=[("x-request-id", "proxy-17")])
         bad = client.json("GET", "/v1/worlds", token=f"{secret}x")
         client.json("GET", f"/v1/worlds/{secret}")

@@ -58,6 +58,6 @@ def test_an_upload_is_done_by_a_worker_and_its_events_tell_of_it(terminal: Termi
         lines = server.get(f"v1/worlds/w/jobs/{looked['id']}").json()["lines"]
         assert lines[-1]["line"] == "Store and index agree: nothing to do."
         found = server.post("v1/worlds/w/search", {"query": "Where is the spare key?"}).json()
-        assert found["results"][0]["source"] == "keys.md"
+        assert found["passages"][0]["source"] == "keys.md"
     with open_library(folder) as library:
         library._components.index.retire()  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def test_command_line_works_with_a_store_server(
     code, report = terminal.json("ingest", str(terminal.files), "-w", "w", "--here")
     assert (code, report["failures"]) == (0, [])
     code, found = terminal.json("search", "Where is the spare key?", "-w", "w", "-k", "1")
-    assert (code, found["results"][0]["source"]) == (0, "keys.md")
+    assert (code, found["passages"][0]["source"]) == (0, "keys.md")
     code, out, _ = terminal("doctor")
     assert (code, "row security" in out, "PostgreSQL" in out) == (0, True, True)
     code, told = terminal.json("backup", str(terminal.folder / "b"))

@@ -50,8 +50,8 @@ NEEDS = {
         "deleteConversationAsReader",
     },
     "write": {
-        "uploadDocuments", "ingestPages", "addSample", "updateDocument", "deleteDocument",
-        "cancelJob", "resumeJob", "setPosition", "repairWorld", "examineWorld",
+        "uploadDocuments", "ingestPages", "addTexts", "addSample", "updateDocument",
+        "deleteDocument", "cancelJob", "resumeJob", "setPosition", "repairWorld", "examineWorld",
     },
     "administer": {
         "listGenerations", "reindex", "promote", "rollback", "removeGeneration", "deleteWorld",
@@ -64,8 +64,8 @@ LOOKING = {"updateDocument", "deleteDocument", "setPosition", "repairWorld", "ex
 JOBS = {"listJobs", "showJob", "followJob"}
 """Operations that callers who may write can use as well."""
 CHANGING = {
-    "uploadDocuments", "addSample", "reindex", "deleteWorld", "createWorld", "setPosition",
-    "repairWorld", "examineWorld", "setDefaults", "deleteConversations",
+    "uploadDocuments", "addTexts", "addSample", "reindex", "deleteWorld", "createWorld",
+    "setPosition", "repairWorld", "examineWorld", "setDefaults", "deleteConversations",
     "deleteConversationsAsReader",
 }  # fmt: skip
 """Operations that would change the world if their names were right."""

@@ -48,7 +48,7 @@ def test_every_record_leads_to_the_decision_it_records(tmp_path: Path, seed: int
             [[rng.choice(REPLIES)]],
             [[rng.choice(REPLIES)]],
         )
-        answer = world.answer(rng.choice(QUERIES), mode="auto" if rng.random() < 0.2 else None)
+        answer = world.answer(rng.choice(QUERIES), mode="hybrid" if rng.random() < 0.2 else None)
         answered += 1
         found = world.explain(str(answer.record))
         assert found.same is True

@@ -193,7 +193,7 @@ def test_every_bundle_of_every_book_is_what_a_recount_says(
         world.ingest(here.write(f"book.{form}", book(seed, form, 60)), chunking=chunking)
         last = world.documents.get("1").sentences - 1
         reader = world.reader("ann")
-        reader.set("1", sid=data.draw(st.integers(-1, last)))
+        reader.set_position("1", sentence=data.draw(st.integers(-1, last)))
         for top_k in (1, 5, 20):
             query = data.draw(st.sampled_from(["the lamp", "zq00009x", "港湾 of the night"]))
             asked = (world.retrieve(query, top_k=top_k), reader.retrieve(query, top_k=top_k))
@@ -235,7 +235,7 @@ def test_context_of_sentences_has_whole_sentences_only(
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(200)), chunking="sentences")
     reader = world.reader("ann")
-    reader.set("1", sid=150)
+    reader.set_position("1", sentence=150)
     held = stored(here, world, 1)
     starts = {one.start for one in held.sentences}
     ends = {one.end for one in held.sentences}

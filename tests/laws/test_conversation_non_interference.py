@@ -93,7 +93,7 @@ class Side:
     def ask(self, step: Step) -> Iterator[tuple[str, str]]:
         """Ask one step, and give all that the reader gets of it."""
         reader = self.world.reader("ann")
-        reader.set("book.txt", sid=step.sid)
+        reader.set_position("book.txt", sentence=step.sid)
         before = len(self.server.told) if self.server else 0
         if step.fresh or not self.conversations:
             self.conversations.append(reader.conversation())

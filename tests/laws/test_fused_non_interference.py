@@ -29,7 +29,7 @@ def without_time(answer: object) -> str:
 
 def searches(world: World) -> list[str]:
     return [
-        without_time(world.search(query, top_k=top_k, floor=0.0, mode="auto"))
+        without_time(world.search(query, top_k=top_k, floor=0.0, mode="hybrid"))
         for query in QUERIES
         for top_k in (1, 4, 30)
     ]
@@ -46,7 +46,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 
 def retrievals(world: World) -> list[str]:
     return [
-        frozen(world.retrieve(query, top_k=4, near_misses=True, mode="auto", **filters))
+        frozen(world.retrieve(query, top_k=4, near_misses=True, mode="hybrid", **filters))
         for query in QUERIES
         for filters in FILTERS
     ]
@@ -76,7 +76,7 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
 
     other = here.library.create_world("theirs")
     other.ingest([here.write(f"{seed}.txt", book(seed, "txt", 20)) for seed in range(2, 9)])
-    other.search("the lamp", mode="auto")
+    other.search("the lamp", mode="hybrid")
     added = [*searches(world), *retrievals(world)]
     for document in other.documents.list():
         other.documents.delete(document.doc_id)
@@ -123,7 +123,7 @@ def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_p
 
     def told() -> list[str]:
         return [
-            frozen(world.retrieve(query, top_k=4, mode="auto", **filters))
+            frozen(world.retrieve(query, top_k=4, mode="hybrid", **filters))
             for query in QUERIES[:2]
             for filters in asked
         ]

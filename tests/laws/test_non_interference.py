@@ -51,19 +51,19 @@ def small_pool() -> Iterator[None]:
 
 def answers(reader: Reader, queries: Sequence[tuple[str, int]] = QUERIES) -> list[str]:
     """Return all that a reader can be told, as bytes would travel."""
-    asked = [(*query, mode) for query in queries for mode in (Mode.MEANING, Mode.AUTO)]
-    asked.append((*queries[0], Mode.WORDS))
+    asked = [(*query, mode) for query in queries for mode in (Mode.VECTOR, Mode.HYBRID)]
+    asked.append((*queries[0], Mode.KEYWORD))
     bundles = [
         frozen(reader.retrieve(text, top_k=k, mode=mode, highlight=True)) for text, k, mode in asked
     ]
-    pages = [to_json(reader.sentences(first=first, count=7)) for first in (0, 7, 1000)]
-    return [*bundles, *pages, to_json(reader.where()), to_json(reader.books())]
+    pages = [to_json(reader.sentences(offset=first, limit=7)) for first in (0, 7, 1000)]
+    return [*bundles, *pages, to_json(reader.position()), to_json(reader.books())]
 
 
 def readers_at(world: World, sids: Sequence[int], name: str) -> dict[int, Reader]:
     readers = {sid: world.reader(f"at {sid}") for sid in sids}
     for sid, reader in readers.items():
-        reader.set(name, sid=sid)
+        reader.set_position(name, sentence=sid)
     return readers
 
 
@@ -160,11 +160,11 @@ def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, for
             path = here.folder / pair.name
             path.write_bytes(content)
             world.ingest(str(path), kind="book")
-            reader.set(pair.name, passage=lookahead.BOUNDARY)
+            reader.set_position(pair.name, passage=lookahead.BOUNDARY)
             bundles = [
                 frozen(reader.retrieve(query, mode=mode))
                 for query in lookahead.QUERIES
-                for mode in (Mode.AUTO, Mode.WORDS)
+                for mode in (Mode.HYBRID, Mode.KEYWORD)
             ]
             given.append([*bundles, *answers(reader, QUERIES[-1:])])
         told = "\n".join(given[0] + given[1])
@@ -332,7 +332,7 @@ def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
     world = made.create_world("mine")
     world.ingest(str(tmp_path))
     reader = world.reader("ann")
-    reader.set("book.txt", sid=25)
+    reader.set_position("book.txt", sentence=25)
 
     def told() -> list[str]:
         return [*retrievals(world), *answers(reader)]
@@ -340,7 +340,7 @@ def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
     before = told()
     other = made.create_world("theirs")
     other.ingest(str(tmp_path), kind="book")
-    other.reader("ann").set("book.txt", sid=3)
+    other.reader("ann").set_position("book.txt", sentence=3)
     added = told()
     (tmp_path / "book.txt").write_text(book(6, "txt", 30))
     other.ingest(str(tmp_path), kind="book")

@@ -35,7 +35,7 @@ from truespan.types.vectors import Vector, similarities_of, similarity_of
 from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
-FUSED = (Mode.AUTO, Mode.WORDS)
+FUSED = (Mode.HYBRID, Mode.KEYWORD)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def answers(reader: Reader) -> list[str]:
 def readers_at(world: World, sids: Sequence[int]) -> Iterator[tuple[int, Reader]]:
     for sid in sids:
         reader = world.reader(f"at {sid}")
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         yield sid, reader
 
 
@@ -96,8 +96,8 @@ def test_scores_are_those_of_a_book_that_ends_at_the_position(
         texts = [chunk[5] for chunk in cut]
         for query in QUERIES:
             expected = dict(zip([chunk[1] for chunk in cut], bm25(texts, query), strict=True))
-            auto = scores_of(reader.retrieve(query, mode="auto"), book.canonical.text)
-            words = scores_of(reader.retrieve(query, mode="words"), book.canonical.text)
+            auto = scores_of(reader.retrieve(query, mode="hybrid"), book.canonical.text)
+            words = scores_of(reader.retrieve(query, mode="keyword"), book.canonical.text)
             for start, score in (*auto, *words):
                 assert score == pytest.approx(expected[start], abs=2e-6), (sid, query, start)
             having = sorted((score for score in expected.values() if score > 0), reverse=True)
@@ -130,7 +130,7 @@ def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
     here.sql("UPDATE chunks SET text = 'No lamp.' WHERE position = 0")
     [(_, reader)] = readers_at(world, [40])
     # Once only: the request starts a repair.
-    damaged = reader.retrieve('who lit "the old lamp"?', mode=Mode.AUTO)
+    damaged = reader.retrieve('who lit "the old lamp"?', mode=Mode.HYBRID)
     assert [entry.code for entry in damaged.metadata.skipped] == ["damaged_text"]
     assert all("the old lamp" in one.content.casefold() for one in damaged.retrieved_chunks)
 
@@ -141,12 +141,12 @@ def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: 
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", BEGINNING), kind="book")
     [(_, reader)] = readers_at(world, [25])
-    before = reader.retrieve("zq00009x", mode="auto")
+    before = reader.retrieve("zq00009x", mode="hybrid")
     points = here.index._of(here.scope(world))
     stale = next(id for id, point in points.items() if point.pos_reach <= 25)
     points[stale] = msgspec.structs.replace(points[stale], text_hash=TextHash("0" * 64))
 
-    assert frozen(reader.retrieve("zq00009x", mode="auto")) == frozen(before)
+    assert frozen(reader.retrieve("zq00009x", mode="hybrid")) == frozen(before)
     # The request starts a repair, which may be over by now: then the point is no longer stale.
     repairs = here.store.repairs(here.scope(world))
     repaired = stale not in points or points[stale].text_hash != TextHash("0" * 64)
@@ -192,7 +192,7 @@ def test_rest_after_candidates_ignores_the_number_of_hits(
         verified.clear()
         read.clear()
         bundles = [
-            frozen(reader.retrieve(query, top_k=20, mode="auto", max_tokens=tokens))
+            frozen(reader.retrieve(query, top_k=20, mode="hybrid", max_tokens=tokens))
             for reader in readers.values()
             for query in QUERIES
             for tokens in (60, 300, 4000)
@@ -257,7 +257,7 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
     for reader in dict(readers_at(world, (300, 590))).values():
         for query in QUERIES:
             for tokens in (60, 300):
-                reader.retrieve(query, top_k=20, mode="auto", max_tokens=tokens)
+                reader.retrieve(query, top_k=20, mode="hybrid", max_tokens=tokens)
 
     assert any(len(places) > 20 for places in tried)
     assert [places for places in tried if len(set(places)) < len(places)] == []
@@ -328,8 +328,8 @@ def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> 
         world = here.library.create_world("world")
         world.ingest(here.write("book.txt", f"{read}\n\n{end * 50}"), kind="book")
         reader = world.reader("ann")
-        reader.set("1", sid=1)
-        bundle = reader.retrieve("lamp light", mode="words")
+        reader.set_position("1", sentence=1)
+        bundle = reader.retrieve("lamp light", mode="keyword")
         told.append([note.fused for note in bundle.metadata.sources])
 
     assert {document_language(tmp_path / f"{number}") for number in (0, 1)} == {"en", "de"}
@@ -498,8 +498,8 @@ def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path:
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(80)), kind="book")
     [(_, reader)] = readers_at(world, [39])
-    known = reader.retrieve("zq00009x", mode="words").metadata.sources[0].chunk_id
-    owners = world.search("zq00070x", floor=0.0, mode="words").results[0].chunk_id
+    known = reader.retrieve("zq00009x", mode="keyword").metadata.sources[0].chunk_id
+    owners = world.search("zq00070x", floor=0.0, mode="keyword").passages[0].chunk_id
     for mode in Mode:
         reasons = [
             to_json(reader.why_not(chunk, "zq00009x", mode=mode, top_k=1))
@@ -517,7 +517,7 @@ def test_the_defaults_of_a_world_decide_how_its_readers_search(tmp_path: Path) -
         world.ingest(here.write("book.md", plain_book(40)), kind="book")
         [(_, reader)] = readers_at(world, [25])
         unsaid = reader.retrieve("zq00009x of the harbour")
-        mode = Mode.AUTO if defaults is Defaults.RECOMMENDED else Mode.MEANING
+        mode = Mode.HYBRID if defaults is Defaults.RECOMMENDED else Mode.VECTOR
         assert frozen(unsaid) == frozen(reader.retrieve("zq00009x of the harbour", mode=mode))
         by_words = [note.fused is not None for note in unsaid.metadata.sources]
         assert set(by_words) == {defaults is Defaults.RECOMMENDED}

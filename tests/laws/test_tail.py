@@ -37,7 +37,7 @@ from tests.support.reading_worlds import (
     whole_chunks,
 )
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import HandClock, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import ManualClock, Place, WordEmbedder, other_profile, place
 from truespan.engine.world import World
 from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
@@ -99,7 +99,7 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
 def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
     parts = here.library._components
     embedder = WordEmbedder(profile=scope.profile)
-    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, HandClock())
+    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, ManualClock())
 
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:
@@ -199,14 +199,14 @@ def test_asked_again_a_tail_costs_no_embedding(tmp_path: Path) -> None:
     world = here.library.create_world("world")
     world.ingest(here.write("book.txt", book(3, "txt", 12)), kind="book")
     reader = world.reader("ann")
-    reader.set("book.txt", sid=9)
+    reader.set_position("book.txt", sentence=9)
     here.embedder.documents.clear()
 
     first = reader.retrieve("the lamp")
     cost = list(here.embedder.documents)
     again = [reader.retrieve("the lamp"), reader.retrieve("another question")]
     other = world.reader("bea")
-    other.set("book.txt", sid=9)
+    other.set_position("book.txt", sentence=9)
     again.append(other.retrieve("the lamp"))
 
     kept = [row[0] for row in here.sql("SELECT text FROM tails WHERE sid = 9")]

@@ -135,7 +135,7 @@ def test_a_scan_is_found_by_its_words_and_says_that_it_is_one(
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.create_world("harbour")
         report = world.ingest(scans)
-        found = world.search("when did the ferry leave?", top_k=1).results[0]
+        found = world.search("when did the ferry leave?", top_k=1).passages[0]
         again = world.ingest(scans)
 
     assert (len(report.ingested), again.unchanged) == (1, 1)

@@ -45,7 +45,7 @@ def test_passage_mark_names_the_hash_of_the_text(visit: Visit) -> None:
 
 def test_matching_sentence_is_marked_and_in_view(visit: Visit) -> None:
     visit.find("#options summary").click()
-    visit.find("#search-mode").select_option("auto")
+    visit.find("#search-mode").select_option("hybrid")
     visit.ask(QUESTION)
 
     card = visit.find("#panel-context .card").filter(has_text="Wrenfield").first
@@ -60,7 +60,7 @@ def test_matching_sentence_is_marked_and_in_view(visit: Visit) -> None:
         }"""
     )
     assert inside
-    visit.find("#search-mode").select_option("meaning")
+    visit.find("#search-mode").select_option("vector")
     visit.ask(QUESTION)
     expect(visit.find("#panel-context mark.best").first).to_be_visible()
     expect(visit.find("#panel-context b.hit")).to_have_count(0)

@@ -26,7 +26,7 @@ def library(harbour: Served) -> Served:
         world = opened.world("harbour")
         if len(world.generations.list()) == 1:
             world.generations.reindex(chunking="sentences")
-        world.reader("cora").set("heron.md", sid=LAST_READ)
+        world.reader("cora").set_position("heron.md", sentence=LAST_READ)
     return harbour
 
 
@@ -81,7 +81,7 @@ def test_comparison_with_a_reader_hides_unread_text(
     visit.find("#right-sid").press("Enter")
     expect(visit.find("[data-count=withheld] b")).not_to_have_text("0")
     with truespan.open(library.library) as opened:
-        assert opened.world("harbour").reader("cora").where().sid == LAST_READ
+        assert opened.world("harbour").reader("cora").position().sid == LAST_READ
     assert not [request for request in visit.requests if request.method == "PUT"]
 
     # The address has the comparison; back leads to the previous one.
@@ -117,7 +117,7 @@ def test_generations_and_modes_are_compared_and_answered(
     assert counted(visit, "both") + visit.find(".compare-row[data-kind=part]").count() > 0
 
     visit.find("[data-preset=modes]").click()
-    expect(visit.find("#left-mode")).to_have_value("meaning")
+    expect(visit.find("#left-mode")).to_have_value("vector")
     compared(visit)
     visit.find("#compare-answer").click()
     answers = visit.find(".compare-answer")
@@ -127,7 +127,7 @@ def test_generations_and_modes_are_compared_and_answered(
     bodies = [
         json.loads(one.post_data or "{}") for one in visit.requests if one.url.endswith("/answer")
     ]
-    assert [body["mode"] for body in bodies] == ["meaning", "words"]
+    assert [body["mode"] for body in bodies] == ["vector", "keyword"]
 
 
 def test_a_bound_reader_compares_only_what_was_read(

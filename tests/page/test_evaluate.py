@@ -45,7 +45,7 @@ def library(harbour: Served) -> Served:
         world = opened.world("harbour")
         if len(world.generations.list()) == 1:
             world.generations.reindex(chunking="sentences")
-        world.reader("enid").set("heron.md", sid=LAST_READ)
+        world.reader("enid").set_position("heron.md", sentence=LAST_READ)
     return harbour
 
 
@@ -147,17 +147,17 @@ def test_modes_and_generations_are_compared_with_their_p_values(
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate")
     choose_file(visit)
-    for mode in ("auto", "meaning", "words"):
+    for mode in ("hybrid", "vector", "keyword"):
         visit.find(f"#evaluate-{mode}").check()
     evaluate(visit)
 
     with truespan.open(library.library) as opened:
         world = opened.world("harbour")
-        whole = world.evaluation.compare_modes(GOLDEN.encode(), ["meaning", "words", "auto"])
+        whole = world.evaluation.compare_modes(GOLDEN.encode(), ["vector", "keyword", "hybrid"])
     heads = visit.find("[data-part=means] thead th").all_inner_texts()
     assert heads == [
-        *("metric", "meaning", "words", "auto"),
-        *("p meaning/words", "p meaning/auto", "p words/auto"),
+        *("metric", "vector", "keyword", "hybrid"),
+        *("p vector/keyword", "p vector/hybrid", "p keyword/hybrid"),
     ]
     first = visit.find("[data-part=means] tbody tr").nth(1).locator("td").all_inner_texts()
     means = [one.totals.metrics.reciprocal_rank for one in whole.evaluations]
@@ -177,7 +177,7 @@ def test_modes_and_generations_are_compared_with_their_p_values(
     changed = sum(len(values) > 1 for values in figures)
     expect(visit.find("#evaluate-queries tbody tr")).to_have_count(changed)
 
-    for mode in ("auto", "words"):
+    for mode in ("hybrid", "keyword"):
         visit.find(f"#evaluate-{mode}").uncheck()
     visit.find("#evaluate-generation").select_option("2")
     visit.find("#evaluate-against").select_option("1")
@@ -246,8 +246,8 @@ def test_the_report_can_be_read_on_every_screen(
 ) -> None:
     visit = open_page(visits, library, "#view=evaluate", **screen, color_scheme=colours)
     choose_file(visit)
-    visit.find("#evaluate-meaning").check()
-    visit.find("#evaluate-words").check()
+    visit.find("#evaluate-vector").check()
+    visit.find("#evaluate-keyword").check()
     evaluate(visit)
 
     assert visit.page.evaluate(CONTRAST) == []

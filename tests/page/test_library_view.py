@@ -115,7 +115,7 @@ def test_document_shows_passages_and_revision(visits: Callable[..., Visit], shel
     expect(visit.find("#revision-facts")).to_contain_text("SHA-256 of the text")
 
     world = visit.page.evaluate("document.getElementById('world').value")
-    address = f"{shelf.address}/v1/worlds/{world}/documents/3/chunks?count=500".replace(
+    address = f"{shelf.address}/v1/worlds/{world}/documents/3/chunks?limit=500".replace(
         "//v1", "/v1"
     )
     with urllib.request.urlopen(address) as reply:

@@ -42,10 +42,10 @@ def test_documents_are_found_and_questions_answered(
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world("notes", create=True)
         world.ingest([str(tmp_path / name) for name in TEXTS])
-        found = world.search(QUESTION, top_k=1, floor=0.0).results
+        found = world.search(QUESTION, top_k=1, floor=0.0).passages
         answer = world.answer(QUESTION)
     with truespan.open(tmp_path / "library") as library:
-        again = library.world("notes").search(QUESTION, top_k=1, floor=0.0).results
+        again = library.world("notes").search(QUESTION, top_k=1, floor=0.0).passages
 
     assert [one.source for one in found] == ["otter.txt"]
     assert [one.score for one in again] == [one.score for one in found]

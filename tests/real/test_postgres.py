@@ -69,8 +69,8 @@ def test_a_library_is_prepared_filled_examined_and_deleted(tmp_path: Path) -> No
     with opened(folder) as library:
         one, two = library.create_world("one"), library.create_world("two")
         one.ingest(str(tmp_path / "note.txt"))
-        found = one.search("lantern", floor=0.0).results
-        other = two.search("lantern", floor=0.0).results
+        found = one.search("lantern", floor=0.0).passages
+        other = two.search("lantern", floor=0.0).passages
         healthy = library.doctor(self_test=True).healthy
         backup = tmp_path / "backup"
         library.backup(backup)

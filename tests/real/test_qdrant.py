@@ -127,7 +127,7 @@ def test_a_library_is_filled_searched_repaired_and_deleted(
     with opened(tmp_path / "library") as library:
         world = library.create_world("harbour")
         world.ingest(str(tmp_path / "files"))
-        found = world.search("lantern", top_k=1, floor=0.0).results
+        found = world.search("lantern", top_k=1, floor=0.0).passages
         world.documents.delete("2.txt")
         healthy = library.doctor(self_test=True)
         # The server loses everything; the store restores it without the model.
@@ -137,7 +137,7 @@ def test_a_library_is_filled_searched_repaired_and_deleted(
         index.close()
     with opened(tmp_path / "library") as library:
         library.apply_plan(library.doctor())
-        again = library.world("harbour").search("lantern", top_k=1, floor=0.0).results
+        again = library.world("harbour").search("lantern", top_k=1, floor=0.0).passages
         left = library.doctor()
         receipt = library.delete_world("harbour")
 

@@ -70,7 +70,7 @@ def test_upload_killed_at_any_step_is_ingested_by_the_next(home: Path) -> None:
             done = forked("tests.support.crash_process", *arguments(home, world, "upload", step))
             assert done.returncode in (0, -signal.SIGKILL), done.stderr
 
-            taken = made.resume_waiting()
+            taken = made.server.resume_waiting()
             waited(made)
 
             jobs = world.jobs.list()
@@ -143,13 +143,13 @@ def uploaded_twice(made: Library) -> tuple[World, str]:
     """Upload a document twice, the second time with a failing provider, which keeps the file."""
     first, second = rare_text("first"), rare_text("second")
     world = made.create_world("world")
-    world.submit_uploads([Upload("secret.txt", first.encode())])
+    world.ingest_uploads([Upload("secret.txt", first.encode())], background=True)
     waited(made)
     embedder = made._components.embedder
     assert isinstance(embedder, WordEmbedder)
     embedder.before = refuse
     both = [Upload("secret.txt", second.encode()), Upload("other.txt", b"Another. One more.")]
-    job = world.submit_uploads(both)
+    job = world.ingest_uploads(both, background=True)
     waited(made)
     embedder.before = None
     assert world.jobs.get(job.id).state is JobState.FAILED
@@ -173,7 +173,7 @@ def test_no_byte_of_a_deleted_upload_is_left_in_any_file(home: Path) -> None:
         assert traces(home, text, own) == []
         assert "secret" not in str([path.read_bytes() for path in uploads(home)])
         # The upload is not lost.
-        job = world.submit_resume(world.jobs.list()[0].id)
+        job = world.jobs.resume(world.jobs.list()[0].id, background=True)
         waited(made)
         assert world.jobs.get(job.id).state is JobState.DONE
         assert [one.name for one in world.documents.list()] == ["other.txt"]
@@ -218,7 +218,7 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         embedder = made._components.embedder
         assert isinstance(embedder, WordEmbedder)
         embedder.before = refuse
-        failed = world.submit_uploads([Upload("failed.txt", text.encode())])
+        failed = world.ingest_uploads([Upload("failed.txt", text.encode())], background=True)
         waited(made)
         assert uploads(home)
         left_behind(made, world, "queued.txt")
@@ -235,9 +235,9 @@ def test_backup_has_no_uploads_and_interrupts_their_jobs(home: Path, tmp_path: P
         world = made.world("world")
         states = {job.state for job in world.jobs.list() if job.id != failed.id}
         assert states == {JobState.INTERRUPTED}
-        assert made.resume_waiting() == []
+        assert made.server.resume_waiting() == []
         for job in world.jobs.list()[2:]:
             with pytest.raises(JobNotResumable):
-                world.submit_resume(job.id)
+                world.jobs.resume(job.id, background=True)
         assert not (tmp_path / "again" / "uploads").exists()
         made._components.index.retire()  # type: ignore[attr-defined]

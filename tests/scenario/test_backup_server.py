@@ -20,7 +20,7 @@ from tests.promises import proves
 from tests.support.backups import FIGURES, filled, images, opened, retire, told
 from tests.support.crash_files import killed_at
 from tests.support.postgres import Database, fresh_database
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.engine.library import Library
 from truespan.errors import BackupInvalid, InvalidArgument, StoreBusy, StoreOutdated
 from truespan.files.backup import BackupWriter, write_archive
@@ -157,7 +157,7 @@ def test_write_during_a_backup_is_in_the_next_one(backup: Path, many: Path, tmp_
             other.create_world("third")
 
     with opened(many) as library:
-        library.refill()
+        library.server.refill()
         before = told(library)
         report = meanwhile(library, change).write(
             str(tmp_path / "b"), vectors=True, settings=False, keys=False, replace=False
@@ -355,7 +355,7 @@ def test_settings_naming_a_server_are_set_aside_on_restore(
     assert not (tmp_path / "one" / "truespan.toml").exists()
     assert rows_in(database) == before
     with opened(many) as library:
-        assert library.pending() > 0
+        assert library.server.pending() > 0
     retire(tmp_path / "one")
 
 
@@ -366,7 +366,7 @@ def test_restore_refuses_an_unprepared_or_used_store(backup: Path, tmp_path: Pat
         truespan.restore(backup, named(tmp_path / "bare", bare))
     database = fresh_database()
     waiting = named(tmp_path / "waiting", database, "store_timeout_seconds = 1\n")
-    store = Store(PostgresDatabase(Address(database.url, pool_size=2)), HandClock())
+    store = Store(PostgresDatabase(Address(database.url, pool_size=2)), ManualClock())
     with store.as_rows().single_commit(), pytest.raises(StoreBusy):
         truespan.restore(backup, waiting)
     store.close()

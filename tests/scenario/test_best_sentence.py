@@ -51,7 +51,7 @@ QUERIES = {
     "pages.pdf": "this page tells of ferries alone",
     "prices.xlsx": "price 50 of ferries",
 }
-MODES = (Mode.MEANING, Mode.AUTO, Mode.WORDS)
+MODES = (Mode.VECTOR, Mode.HYBRID, Mode.KEYWORD)
 
 
 def with_file(here: Place, name: str, **options: Any) -> World:
@@ -70,9 +70,9 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
     whole, exact, section = PLACES[name]
 
     query = QUERIES[name]
-    [passage] = world.search(query, mode=mode, top_k=1).results
+    [passage] = world.search(query, mode=mode, top_k=1).passages
     [note] = world.retrieve(query, mode=mode, top_k=1).metadata.sources
-    [marked] = world.search(query, mode=mode, top_k=1, highlight=True).results
+    [marked] = world.search(query, mode=mode, top_k=1, highlight=True).passages
 
     assert passage.location == note.location == whole
     best = passage.best_sentence
@@ -81,11 +81,11 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
     assert (best.location, best.section) == (exact, section)
     assert best.page == (6 if name == "pages.pdf" else None)
     assert passage.first_sid <= best.sid <= passage.last_sid
-    if mode is not Mode.MEANING:
+    if mode is not Mode.VECTOR:
         assert marked.best_sentence is not None
         assert marked.best_sentence.location == exact
-    [sentence] = world.search(query, granularity="sentence", top_k=1, mode=mode).results
-    if mode is not Mode.MEANING:
+    [sentence] = world.search(query, granularity="sentence", top_k=1, mode=mode).passages
+    if mode is not Mode.VECTOR:
         assert sentence.location == exact
     assert sentence.best_sentence is None
 
@@ -95,7 +95,7 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
 def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, name: str) -> None:
     world = with_file(place(tmp_path / name), name)
 
-    [passage] = world.search("zeppelin", mode="meaning", floor=0.0).results
+    [passage] = world.search("zeppelin", mode="vector", floor=0.0).passages
 
     assert passage.best_sentence is None
 
@@ -154,7 +154,7 @@ def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode)
         world = here.library.create_world("world")
         world.ingest(path, kind="book")
         reader = world.reader("ada")
-        reader.set("1", sid=4)
+        reader.set_position("1", sentence=4)
         bundle = reader.retrieve("bridges and ferries", mode=mode)
         [note] = bundle.metadata.sources
         assert note.best_sentence is not None
@@ -175,7 +175,7 @@ def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -
 
     found = world.search("what about ferries", top_k=1)
 
-    assert found.results[0].best_sentence is None
+    assert found.passages[0].best_sentence is None
     assert [notice.code for notice in found.warnings] == ["sentences_damaged"]
 
 
@@ -194,7 +194,7 @@ def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> N
     world = here.library.create_world("world")
     world.ingest(path)
 
-    found = [one for one in world.search("zebra", top_k=50).results if "zebra" in one.text]
+    found = [one for one in world.search("zebra", top_k=50).passages if "zebra" in one.text]
 
     for passage in found:
         best = passage.best_sentence

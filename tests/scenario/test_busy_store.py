@@ -58,7 +58,7 @@ def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
     with writing_elsewhere(here):
         found = []
         assert waits_of(here, lambda: found.append(world.search("lamp"))) == [0]
-        assert found[0].results
+        assert found[0].passages
         world.search("lamp")
         kept = here.sql("SELECT count(*) FROM query_cache")
     world.search("lamp")
@@ -73,11 +73,11 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
     world = here.world(a__txt=TEXT)
     world.ingest(here.write("b.txt", TEXT), kind="book")
     reader = world.reader("ada")
-    reader.set("b.txt", sid=1)
+    reader.set_position("b.txt", sentence=1)
     requests: dict[str, Callable[[], Any]] = {
         "retrieve": lambda: world.retrieve("lamp"),
         "answer": lambda: world.answer("When did the lamp go out?"),
-        "reader.retrieve": lambda: reader.retrieve("lamp", mode="auto"),
+        "reader.retrieve": lambda: reader.retrieve("lamp", mode="hybrid"),
         "reader.answer": lambda: reader.answer("Who lit it again?"),
     }
     waits = {name: waits_of(here, request) for name, request in requests.items()}

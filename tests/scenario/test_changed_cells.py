@@ -176,7 +176,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
         world.ingest([book], kind="book", title="The Lamp", tags=["sea"])
         world.ingest([note, str(paper)])
         reader = world.reader("ann")
-        reader.set("book.html", through_chapter="Two")
+        reader.set_position("book.html", through_chapter="Two")
         for asker in (world, reader):
             talk = asker.conversation()
             talk.ask(QUERY)
@@ -197,10 +197,10 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
     talks = [asker.conversations()[0].id for asker in (world(), reader())]
     return {
         "search": lambda: world().search(QUERY, top_k=20, floor=0.0),
-        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="auto"),
+        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="hybrid"),
         "retrieve": lambda: world().retrieve(QUERY, top_k=20),
         "reading": lambda: reader().retrieve(QUERY, top_k=20),
-        "fused reading": lambda: reader().retrieve(QUERY, top_k=20, mode="auto"),
+        "fused reading": lambda: reader().retrieve(QUERY, top_k=20, mode="hybrid"),
         "pages": lambda: [world().documents.sentences(number) for number in (1, 2, 3)],
         "read pages": lambda: reader().sentences("book.html"),
         "where": lambda: reader().books(),
@@ -239,7 +239,7 @@ VOLATILE = {
     "current",
 }
 """Fields that depend on the time or on other results."""
-CHUNKS = ("results", "retrieved_chunks", "retrieved_chunks_metadata")
+CHUNKS = ("passages", "retrieved_chunks", "retrieved_chunks_metadata")
 
 
 def content(shown: Any) -> tuple[bool, Any]:

@@ -40,7 +40,7 @@ def opened(folder: Path) -> tuple[Place, Changing, Any]:
     index = Changing()
     here = place(folder, index=index)
     world = here.world(a__txt=TIDE, b__txt=LAMP)
-    world.reader("ann").set("a.txt", sid=0)
+    world.reader("ann").set_position("a.txt", sentence=0)
     return here, index, world
 
 
@@ -49,8 +49,10 @@ def test_concurrent_document_changes_fail_no_request(tmp_path: Path) -> None:
     failures: list[str] = []
     requests: dict[str, Callable[[Any], Any]] = {
         "search": lambda world: world.search("keeper counts", floor=0).context,
-        "fused": lambda world: world.search("keeper counts", floor=0, mode="auto").context,
-        "reading": lambda world: world.reader("ann").retrieve("keeper counts", mode="auto").context,
+        "fused": lambda world: world.search("keeper counts", floor=0, mode="hybrid").context,
+        "reading": lambda world: (
+            world.reader("ann").retrieve("keeper counts", mode="hybrid").context
+        ),
         "query": lambda world: world.retrieve(query="keeper counts").context,
         "selection": lambda world: world.retrieve(selected_text="The keeper counts it").context,
         "both": lambda world: (

@@ -60,8 +60,8 @@ def test_every_chapter_of_one_chunk_shows_its_own_text(here: Place, world: World
         {},
         {"neighbours": 10},
         {"granularity": "sentence", "top_k": 20},
-        {"mode": "auto"},
-        {"mode": "words"},
+        {"mode": "hybrid"},
+        {"mode": "keyword"},
     ]
     wrong = []
     for name, text in CHAPTERS.items():
@@ -81,7 +81,7 @@ def test_every_chapter_of_one_chunk_shows_its_own_text(here: Place, world: World
                         wrong.append((filters, settings, shown(bundle)))
                     if not settings and bundle.status is not BundleStatus.SUCCESS:
                         wrong.append((filters, bundle.status))
-                found = world.search("the lamp rule", **filters).results
+                found = world.search("the lamp rule", **filters).passages
                 if [composed(part.text) for part in found] != [whole]:
                     wrong.append((filters, found))
                 answer = world.answer("the lamp rule", **filters)
@@ -103,7 +103,7 @@ def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World
     assert own.token_count == part.total_tokens == WordCounter().count(own.content)
     assert note.text_hash == hash_text(own.content)
     assert part.context == own.content
-    [passage] = world.search("the lamp rule", chapter="keys").results
+    [passage] = world.search("the lamp rule", chapter="keys").passages
     text = world.documents.text("handbook.md")
     assert text[passage.start : passage.end] == passage.text == own.content
     assert (passage.chapter, passage.receipt.text_hash) == ("Keys", note.text_hash)

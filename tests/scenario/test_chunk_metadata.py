@@ -29,7 +29,7 @@ def here(tmp_path: Path) -> Place:
 
 
 def chunks(world: World) -> list:
-    found = world.search("harbour boat", top_k=50, floor=0.0).results
+    found = world.search("harbour boat", top_k=50, floor=0.0).passages
     records = [world.documents.chunk(one.chunk_id) for one in found]
     return sorted(records, key=lambda record: record.chunk.index)  # type: ignore[union-attr]
 
@@ -78,7 +78,7 @@ def test_repetitions_ahead_change_nothing_for_a_reader(here: Place) -> None:
         world = here.library.world("world", create=True)
         world.ingest(here.write("a.txt", TEXT + ending), chunking="once", kind="book")
         reader = world.reader("ann")
-        reader.set("1", sid=3)
+        reader.set_position("1", sentence=3)
         bundle = reader.retrieve("harbour boat")
         told.append((bundle.context, bundle.retrieved_chunks, bundle.metadata.funnel))
 
@@ -124,13 +124,13 @@ def test_what_is_shown_of_a_chunk_says_where_it_lies(here: Place) -> None:
     world = here.library.create_world("world")
     world.ingest(path, kind="book", chunking="window")
 
-    [passage] = world.search("harbour").results
+    [passage] = world.search("harbour").passages
     [listed] = world.documents.chunks(1).chunks
-    [part] = world.search("harbour 2", granularity="sentence", top_k=1).results
-    [wider] = world.search("harbour 2", granularity="sentence", top_k=1, neighbours=1).results
+    [part] = world.search("harbour 2", granularity="sentence", top_k=1).passages
+    [wider] = world.search("harbour 2", granularity="sentence", top_k=1, neighbours=1).passages
     answer = world.answer("Which harbour does page number 2 tell of?")
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     [note] = reader.retrieve("harbour").metadata.sources
 
     assert passage.location == listed.location == "pages 1-3"

@@ -51,21 +51,21 @@ def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> N
     world = read_in(here)
     reader = world.reader("ann")
     for reached in range(1, len(NAMES) + 1):
-        reader.set("book.txt", through_chapter=str(reached))
+        reader.set_position("book.txt", through_chapter=str(reached))
         bundle = reader.retrieve("Hook or me this time, contents")
-        told = [to_json(bundle), to_json(reader.sentences()), to_json(reader.where())]
+        told = [to_json(bundle), to_json(reader.sentences()), to_json(reader.position())]
 
         shown = [name for name in NAMES if any(name in answer for answer in told)]
         assert shown == list(NAMES[:reached])
         assert all("Contents" not in answer for answer in told)
-        assert list(reader.where().chapters_reached) == CHAPTERS[:reached]
+        assert list(reader.position().chapters_reached) == CHAPTERS[:reached]
 
 
 @proves("reading.every-surface")
 def test_the_owner_keeps_the_list(here: Place) -> None:
     world = read_in(here)
 
-    found = world.search("contents hook or me this time", top_k=20).results
+    found = world.search("contents hook or me this time", top_k=20).passages
     sentences = [sentence.text for sentence in world.documents.sentences("book.txt").sentences]
 
     assert any("Contents:" in hit.text and f"{CHAPTERS[3]} .... 3" in hit.text for hit in found)
@@ -77,15 +77,15 @@ def test_the_owner_keeps_the_list(here: Place) -> None:
 def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
     world = read_in(here)
     reader = world.reader("ann")
-    reader.set("book.txt", passage=CHAPTERS[1])
+    reader.set_position("book.txt", passage=CHAPTERS[1])
 
     with pytest.raises(PassageNotFound):
-        reader.set("book.txt", passage=f"{CHAPTERS[3]} .... 3")
+        reader.set_position("book.txt", passage=f"{CHAPTERS[3]} .... 3")
     with pytest.raises(InvalidArgument):
-        reader.set("book.txt", through_chapter="Contents")
+        reader.set_position("book.txt", through_chapter="Contents")
 
-    assert reader.where().last_sentence == CHAPTERS[1]
-    last = reader.set("book.txt", through_chapter="5").last_sentence
+    assert reader.position().last_sentence == CHAPTERS[1]
+    last = reader.set_position("book.txt", through_chapter="5").last_sentence
     assert last == "Number 5."
 
 
@@ -99,12 +99,12 @@ def test_position_survives_a_new_loader_that_drops_the_contents(
         previous.setattr("truespan.ingest.draft.LOADER_VERSION", 2)
         world = read_in(here)
         reader = world.reader("ann")
-        before = reader.set("book.txt", passage="Number 2.")
+        before = reader.set_position("book.txt", passage="Number 2.")
         assert NAMES[3] in to_json(reader.sentences())
 
     world.ingest(here.write("book.txt", BOOK), kind="book")
 
-    after = reader.where()
+    after = reader.position()
     assert after.last_sentence == before.last_sentence
     assert after.sid < before.sid
     assert NAMES[3] not in to_json(reader.sentences())

@@ -304,7 +304,7 @@ def test_a_conversation_is_found_by_its_caller_alone(tmp_path: Path, stores: str
     made.add(ahab__txt=AHAB)
     other = made.library.create_world("other")
     for name in ("ann", "bob"):
-        made.world.reader(name).set("book.txt", sid=4)
+        made.world.reader(name).set_position("book.txt", sentence=4)
 
     def token(name: str, **options: Any) -> World:
         _, secret = parts.tokens.create(name, worlds=["world"], **options)
@@ -426,7 +426,7 @@ def test_a_deleted_document_takes_turns_along(tmp_path: Path, stores: str) -> No
     made = whale(tmp_path, store=stores)
     write_book(made, BOOK)
     world, reader = made.world, made.world.reader("ann")
-    reader.set("book.txt", sid=4)
+    reader.set_position("book.txt", sentence=4)
     only: Any = {"documents": ["cook.txt"]}
     late, unconcerned, read = world.conversation(), world.conversation(), reader.conversation()
     late.ask("Who baked bread for the guests?", **only)
@@ -480,10 +480,10 @@ def test_a_conversation_stays_with_its_book(tmp_path: Path) -> None:
     other = made.here.write("other.txt", "The sea was calm.\n\nThe night was dark.\n")
     made.world.ingest([other], kind="book")
     reader = made.world.reader("ann")
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
     talk = reader.conversation()
     talk.ask("Who lit the lamp?")
-    reader.set("other.txt", sid=1)
+    reader.set_position("other.txt", sentence=1)
 
     answer = talk.ask("And who saw it?")
 
@@ -515,12 +515,12 @@ def test_who_goes_back_while_asking_gets_nothing_from_further_on(tmp_path: Path)
     model = Retreat("They say so [1].")
     made = reading(tmp_path, model)
     reader = made.world.reader("ann")
-    reader.set("book.txt", sid=1)
+    reader.set_position("book.txt", sentence=1)
     talk = reader.conversation()
     talk.ask("Who lit the lamp?")
-    reader.set("book.txt", sid=4)
+    reader.set_position("book.txt", sentence=4)
     talk.ask("Who gave the lamp to Dora?")
-    model.happens = lambda: reader.set("book.txt", sid=1)
+    model.happens = lambda: reader.set_position("book.txt", sentence=1)
     asked = len(model.asked)
 
     answer = talk.ask("And who saw the lamp from the boat?")
@@ -537,10 +537,10 @@ def test_who_goes_back_while_asking_gets_nothing_from_further_on(tmp_path: Path)
 def test_turns_move_with_a_new_revision_or_stay_hidden(tmp_path: Path, stores: str) -> None:
     made = reading(tmp_path, store=stores)
     reader = made.world.reader("ann")
-    reader.set("book.txt", sid=1)
+    reader.set_position("book.txt", sentence=1)
     talk = reader.conversation()
     talk.ask("Who lit the lamp?")
-    reader.set("book.txt", sid=3)
+    reader.set_position("book.txt", sentence=3)
     talk.ask("Who found Carl?")
 
     # What follows has changed: nothing that was said is concerned.
@@ -562,7 +562,7 @@ def test_turns_move_with_a_new_revision_or_stay_hidden(tmp_path: Path, stores: s
         "The end.",
     ]
     write_book(made, changed)
-    reader.set("book.txt", sid=5)
+    reader.set_position("book.txt", sentence=5)
     assert [turn.question for turn in talk.turns()] == ["Who lit the lamp?"]
     assert reader.conversations()[0].turns == 1
 

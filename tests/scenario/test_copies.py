@@ -24,7 +24,7 @@ OIL = "The oil for the lamp stands in the cellar of the inn, behind the third ba
 QUERY = "the keeper lights the lamp in the tower at dusk"
 FILLER = "The ferry crossed the river and came back. "
 TINY = ChunkingProfile("tiny", Strategy.SENTENCES, size=1, overlap=0)
-MODES = (Mode.MEANING, Mode.WORDS, Mode.AUTO)
+MODES = (Mode.VECTOR, Mode.KEYWORD, Mode.HYBRID)
 METHODS = ("search", "retrieve")
 IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
@@ -55,7 +55,7 @@ def names(found: Any) -> list[list[str]]:
 
 
 def notes(found: SearchResult | ContextBundle) -> Any:
-    return found.results if isinstance(found, SearchResult) else found.metadata.sources
+    return found.passages if isinstance(found, SearchResult) else found.metadata.sources
 
 
 def repeats(found: SearchResult | ContextBundle) -> list[int]:
@@ -138,7 +138,7 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
         world = here.library.create_world("book")
         world.ingest(here.write("book.txt", read + unread), kind="book", chunking="tiny")
         reader = world.reader("ada")
-        reader.set("book.txt", sid=3)
+        reader.set_position("book.txt", sentence=3)
         bundle = reader.retrieve(QUERY, mode=mode)
         assert [(at.first_sid, at.last_sid) for at in notes(bundle)[0].other_places] == [(3, 3)]
         assert repeats(bundle) == [1]
@@ -157,7 +157,7 @@ def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: st
 
     found = world.search("how many hours burned the lamp", top_k=20)
 
-    assert len(found.results) > 3
+    assert len(found.passages) > 3
     runs = [" ".join(lines[n : n + 4]) for n in range(0, 80, 4)]
     assert max(found.context.count(run) for run in runs) == 1
     assert sum(map(len, lines)) < len(found.context) < 1.1 * len(" ".join(lines))

@@ -63,13 +63,13 @@ def test_a_recommended_world_asks_whether_the_words_are_covered(tmp_path: Path) 
     assert decided(good) == ("hybrid", [])
     assert decided(bad) == ("fallback", coverage)
     # Whoever searches by similarity alone is judged by similarity alone.
-    assert decided(good, mode="meaning") == ("fallback", similarity)
+    assert decided(good, mode="vector") == ("fallback", similarity)
     # A question without words that could be covered, too.
     assert decided(bad, "Who is he to be so, and why?") == ("hybrid", [])
     for world in (good, bad):
         world.set_defaults(Defaults.CONTRACT)
         assert world.answer(QUESTION).decision_explain["gates"] == []
-        assert decided(world, mode="auto") == ("rag", [])
+        assert decided(world, mode="hybrid") == ("rag", [])
 
 
 @proves("decision.coverage")
@@ -98,7 +98,7 @@ def test_rarity_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None:
         built = made(tmp_path / str(number))
         built.world.ingest(built.here.write("book.txt", read + rest), kind="book")
         reader = built.world.reader("ann")
-        reader.set("1", sid=2)
+        reader.set_position("1", sentence=2)
         answer = reader.answer(QUESTION, book="1")
         seen.append(to_json(answer.decision_explain))
         assert answer.decision_explain["gates"]
@@ -158,7 +158,7 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
     add(here, world, chapters(1, 30))
     assert world.evaluation.calibration() is not None
     reader = world.reader("ann")
-    reader.set("1", sid=0)
+    reader.set_position("1", sentence=0)
     explained = reader.answer("Which word is in part one of them all?", book="1").decision_explain
     assert explained["thresholds"] == {"low": 0.25, "high": 0.55}
 

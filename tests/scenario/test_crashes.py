@@ -51,7 +51,7 @@ def prepared(opened: Library, name: str, tmp_path: Path) -> tuple[World, Path]:
 
 def shown(world: World) -> str:
     result = world.search("by night", top_k=50, floor=0.0)
-    ordered = sorted(result.results, key=lambda passage: passage.index)
+    ordered = sorted(result.passages, key=lambda passage: passage.index)
     assert len({passage.receipt.revision for passage in ordered}) <= 1
     assert [passage.index for passage in ordered] == list(range(len(ordered)))
     return ordered[0].text[:40] if ordered else ""
@@ -148,5 +148,5 @@ def break_it(opened: Library, world: World) -> None:
 
 
 def by_position(world: World) -> list:
-    found = world.search("by night", top_k=50, floor=0.0).results
+    found = world.search("by night", top_k=50, floor=0.0).passages
     return sorted(found, key=lambda passage: passage.index)

@@ -51,7 +51,7 @@ def test_damaged_request_of_a_job_is_refused(tmp_path: Path) -> None:
     for request in ("", "{", "[]", "{}", "null", '{"paths": 1}', "[" * 100_000):
         here.sql("UPDATE jobs SET request = ?", request)
         with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
-            world.resume(job)
+            world.jobs.resume(job)
         here.sql("UPDATE jobs SET kind = 'reindex'")
         with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
             world.generations.resume(job)

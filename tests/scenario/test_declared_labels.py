@@ -33,7 +33,7 @@ def declared(document: Document) -> dict[str, Any]:
 
 
 def sources(world: World, **wanted: Any) -> set[str]:
-    found = world.search("the lamp", floor=0, metadata=wanted).results
+    found = world.search("the lamp", floor=0, metadata=wanted).passages
     return {passage.source for passage in found}
 
 

@@ -168,7 +168,7 @@ def test_destroyed_index_files_are_rebuilt_for_every_world(
     real: Library, tmp_path: Path, how: str
 ) -> None:
     worlds = filled(real, tmp_path)
-    before = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
+    before = [[p.text for p in w.search("harbour", floor=0.0).passages] for w in worlds]
     end_index(real)
     destroy(tmp_path / "library" / "index", how)
 
@@ -179,7 +179,7 @@ def test_destroyed_index_files_are_rebuilt_for_every_world(
 
     assert any(not plan.healthy for plan in plans.values())
     assert all(plan.counts() == {} for plan in real.doctor().values())
-    after = [[p.text for p in w.search("harbour", floor=0.0).results] for w in worlds]
+    after = [[p.text for p in w.search("harbour", floor=0.0).passages] for w in worlds]
     assert after == before
 
 
@@ -240,7 +240,7 @@ def test_a_lost_index_is_never_taken_for_an_empty_world(real: Library, tmp_path:
     (tmp_path / "b.txt").write_text(story(5, "garden"))
     worlds[0].ingest(str(tmp_path / "b.txt"))
     assert worlds[0].status().pending > 0
-    assert {p.source for p in worlds[0].search("harbour", floor=0.0).results} == {"b.txt"}
+    assert {p.source for p in worlds[0].search("harbour", floor=0.0).passages} == {"b.txt"}
     lost = worlds[1].search("harbour", floor=0.0)
     codes = [notice.code for notice in lost.warnings]
     assert codes == ["chunks_pending", "no_embedded_chunks"]
@@ -248,4 +248,4 @@ def test_a_lost_index_is_never_taken_for_an_empty_world(real: Library, tmp_path:
     worlds[0].ingest(str(tmp_path / "a.txt"))
     worlds[1].repair()
     assert all(plan.counts() == {} for plan in real.doctor().values())
-    assert len(worlds[1].search("harbour", floor=0.0).results) > 0
+    assert len(worlds[1].search("harbour", floor=0.0).passages) > 0

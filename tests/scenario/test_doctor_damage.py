@@ -128,6 +128,6 @@ def test_mixed_damage_is_found_and_repaired_to_fresh_results(
 def shown(world: World) -> list[object]:
     """Return the rows that two libraries of the same sources share: all but ids."""
     return [
-        [(one.text, one.score, one.source, one.index, one.first_sid) for one in result.results]
+        [(one.text, one.score, one.source, one.index, one.first_sid) for one in result.passages]
         for result in (world.search(query, top_k=50, floor=0.0) for query in QUERIES)
     ]

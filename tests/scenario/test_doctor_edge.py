@@ -222,8 +222,8 @@ def test_killed_plan_is_finished_by_the_same_or_a_new_plan(real: Library, tmp_pa
         path.write_text(plan_to_json(real.doctor()))
 
         killed = killed_at(real, world, step, path)
-        right = {one.text for result in before for one in result.results}  # type: ignore[attr-defined]
-        between = {one.text for result in shown(world) for one in result.results}  # type: ignore[attr-defined]
+        right = {one.text for result in before for one in result.passages}  # type: ignore[attr-defined]
+        between = {one.text for result in shown(world) for one in result.passages}  # type: ignore[attr-defined]
         again = real.apply_plan(real.doctor())
         if not again.left.healthy:
             # Repairs that reading started may have changed items, which are then skipped.

@@ -63,10 +63,10 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
         (("grün",), {}, everything[1:2]),
         (("👩🏽‍🚀",), {}, everything[3:]),
         ((), {"sort": "title"}, ["boats.txt", "hut.txt", "Lamps.txt", "👩🏽‍🚀 log.txt"]),
-        ((), {"sort": "characters", "descending": True, "count": 1}, ["Lamps.txt"]),
-        ((), {"sort": "kind", "descending": True, "first": 2}, ["👩🏽‍🚀 log.txt", "hut.txt"]),
-        ((), {"first": 4}, []),
-        ((), {"first": 1, "count": None}, everything[1:]),
+        ((), {"sort": "characters", "descending": True, "limit": 1}, ["Lamps.txt"]),
+        ((), {"sort": "kind", "descending": True, "offset": 2}, ["👩🏽‍🚀 log.txt", "hut.txt"]),
+        ((), {"offset": 4}, []),
+        ((), {"offset": 1, "limit": None}, everything[1:]),
         ((), {"tags": ["light"]}, everything[:1]),
         ((), {"kinds": ["book"], "language": "de"}, ["hut.txt"]),
         ((), {"metadata": {"team": {"exists": True}}}, ["boats.txt"]),
@@ -76,12 +76,12 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
     ]
     found = [names(*args, **arguments) for args, arguments, _ in rows]
     assert found == [expected for *_, expected in rows]
-    page = world.documents.find(count=1, first=2)
-    assert (page.first, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
+    page = world.documents.find(limit=1, offset=2)
+    assert (page.offset, page.total, page.statuses) == (2, 4, {DocumentStatus.READY: 4})
     for sort in DocumentSort:
         assert sorted(names(sort=sort)) == sorted(everything)
     wrong = [
-        {"first": -1}, {"count": 0}, {"count": 1001}, {"sort": "size"}, {"status": "done"},
+        {"offset": -1}, {"limit": 0}, {"limit": 1001}, {"sort": "size"}, {"status": "done"},
         {"chapter": "One"}, {"search": "x" * 201}, {"search": 5},
     ]  # fmt: skip
     for arguments in wrong:
@@ -111,7 +111,7 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     world.ingest(str(path))
     text = world.documents.text("tower.docx")
 
-    whole = world.documents.chunks("tower.docx", count=500)
+    whole = world.documents.chunks("tower.docx", limit=500)
 
     assert whole.total == len(whole.chunks) == world.documents.get("tower.docx").chunks
     assert [chunk.start for chunk in whole.chunks] == sorted(chunk.start for chunk in whole.chunks)
@@ -128,10 +128,10 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
     record = world.documents.chunk(whole.chunks[0].chunk_id)
     assert (whole.revision, whole.generation) == (record.document.revision, 1)
     assert whole.source_hash == world.documents.get("tower.docx").source_hash
-    parts = [world.documents.chunks("tower.docx", first=at, count=1) for at in range(whole.total)]
+    parts = [world.documents.chunks("tower.docx", offset=at, limit=1) for at in range(whole.total)]
     assert [part.chunks[0] for part in parts] == [*whole.chunks]
-    assert world.documents.chunks("tower.docx", first=whole.total).chunks == ()
-    for arguments in ({"first": -1}, {"count": 0}, {"count": 501}):
+    assert world.documents.chunks("tower.docx", offset=whole.total).chunks == ()
+    for arguments in ({"offset": -1}, {"limit": 0}, {"limit": 501}):
         with pytest.raises(InvalidArgument):
             world.documents.chunks("tower.docx", **arguments)
     with pytest.raises(DocumentNotFound):
@@ -155,7 +155,7 @@ def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(here: Pl
 @proves("documents.listed")
 def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(here: Place) -> None:
     world = shelf(here)
-    world.reader("ada").set("hut.txt", sid=0)
+    world.reader("ada").set_position("hut.txt", sentence=0)
     bound = Authority(frozenset([world.access.record().id]), frozenset([Verb.FOLLOW]))
     mine = here.library.under(bound).world("shelf")
     calls = (lambda: mine.documents.find(), lambda: mine.documents.chunks("hut.txt"))
@@ -169,7 +169,7 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
     world = shelf(here)
     here.write("quay/Lamps.txt", "There is but one lamp now.")
 
-    job = world.submit_reingest("Lamps.txt")
+    job = world.reingest("Lamps.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
 
     document = world.documents.get("Lamps.txt")
@@ -182,18 +182,18 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
 def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) -> None:
     world = shelf(here)
     with pytest.raises(InvalidArgument, match="Upload it again"):
-        world.submit_reingest("👩🏽‍🚀 log.txt")
+        world.reingest("👩🏽‍🚀 log.txt", background=True)
     secret = tmp_path / "elsewhere" / "secret.txt"
     secret.parent.mkdir()
     secret.write_text("Nobody was given this.")
     path = Path(world.documents.get("hut.txt").path)
     path.unlink()
     with pytest.raises(SourceMissing):
-        world.submit_reingest("hut.txt")
+        world.reingest("hut.txt", background=True)
     path.symlink_to(secret)
     with pytest.raises(SourceOutside):
-        world.submit_reingest("hut.txt")
+        world.reingest("hut.txt", background=True)
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)
     with pytest.raises(NotAllowed):
-        here.library.under(writer).world("shelf").submit_reingest("boats.txt")
+        here.library.under(writer).world("shelf").reingest("boats.txt", background=True)

@@ -91,7 +91,7 @@ def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
 
 def to_compare(world: World) -> list[tuple[str, str, str]]:
     result = world.search("anything at all", top_k=100, floor=0.0)
-    return sorted((one.source, one.chunk_id, one.text) for one in result.results)
+    return sorted((one.source, one.chunk_id, one.text) for one in result.passages)
 
 
 @proves("upkeep.deletion-complete")
@@ -190,9 +190,9 @@ def test_every_table_is_free_of_the_only_document_once_deleted(
         report.write_bytes(REPORT)
         world.ingest(report, kind="book", title="Qwertzuiop")
         reader = world.reader("ann")
-        reader.set("zyxwvut.docx", sid=1)
+        reader.set_position("zyxwvut.docx", sentence=1)
         reader.retrieve("lamp")
-        world.search("lamp", floor=0.0, mode="auto")
+        world.search("lamp", floor=0.0, mode="hybrid")
         store = made._components.store
         tables = [
             name

@@ -127,7 +127,7 @@ def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> Non
                     "kind": {"kinds": [shown]},
                 }
                 filters = by_label[facet.key]
-            found = world.search("the lamp", floor=0, **filters).results
+            found = world.search("the lamp", floor=0, **filters).passages
             if len({part.source for part in found}) != value.documents:
                 wrong.append((facet.key, value))
     assert wrong == []

@@ -118,7 +118,7 @@ def lines(world: World) -> list[str]:
 
 
 def figures(world: World) -> list:
-    found = world.search("boats chart arrivals", top_k=50, floor=0.0).results
+    found = world.search("boats chart arrivals", top_k=50, floor=0.0).passages
     return sorted(
         (one for one in found if one.chunk_type is ChunkKind.FIGURE), key=lambda one: one.index
     )
@@ -171,7 +171,7 @@ def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> Non
 @proves("figures.chunk-fields", "search.words")
 def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> None:
     world = filled(library(tmp_path, ALL))
-    found = world.search("a chart of arrivals", floor=0.0, mode="words").results
+    found = world.search("a chart of arrivals", floor=0.0, mode="keyword").passages
 
     assert [(one.chunk_type, "chart" in one.text) for one in found] == [(ChunkKind.FIGURE, True)]
     assert found[0].fused is not None
@@ -361,7 +361,7 @@ def test_figures_are_told_to_people_and_not_to_models(tmp_path: Path) -> None:
     result = world.search("Two blue boats", floor=0.0)
     bundle = world.retrieve("Two blue boats and a chart of arrivals")
 
-    assert any(one.chunk_type is ChunkKind.FIGURE for one in result.results)
+    assert any(one.chunk_type is ChunkKind.FIGURE for one in result.passages)
     assert "Shows:" not in result.context
     assert "Shows:" not in bundle.context
     assert all("Shows:" not in chunk.content for chunk in bundle.retrieved_chunks)
@@ -408,7 +408,7 @@ def told(here: Place, content: bytes, sid: int) -> object:
     """Return all that a reader at a sentence is told, the time apart."""
     world = filled(here, content)
     reader = world.reader("ann")
-    reader.set("1", sid=sid)
+    reader.set_position("1", sentence=sid)
     bundles = [
         reader.retrieve("Two blue boats came in, chart of arrivals", mode=mode) for mode in Mode
     ]
@@ -449,7 +449,7 @@ def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path)
     reader = world.reader("ann")
     seen = []
     for sid in range(4):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         for mode in Mode:
             notes = reader.retrieve("Two blue boats chart", mode=mode).metadata.figures
             seen.append((sid, sorted(note.figure_id[-3:] for note in notes)))
@@ -519,7 +519,7 @@ def picture_book(here: Place) -> tuple[World, Reader]:
     world = here.library.create_world("world")
     assert world.ingest(path, kind="book", chunking="sentences").failures == []
     reader = world.reader("ann")
-    reader.set("book.docx", passage="On morning 2 it was out.")
+    reader.set_position("book.docx", passage="On morning 2 it was out.")
     return world, reader
 
 

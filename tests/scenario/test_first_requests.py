@@ -116,7 +116,7 @@ def test_cached_query_under_another_model_is_refused(provider: Provider, tmp_pat
         again = provider.open(tmp_path, server, before.index).library.world("world")
 
         # It needs no provider under the model of the world, whatever the others are.
-        assert again.search("tide").results == found.results
+        assert again.search("tide").passages == found.passages
         server.fault = None
         for change in changes:
             serve_model(server, change.get("model", provider.model))

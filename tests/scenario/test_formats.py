@@ -83,7 +83,7 @@ def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> No
     assert (report.failures, len(report.ingested)) == ([], len(FILES) + 1)
     found: dict[str, tuple[str, str | None, str | None]] = {}
     for word in FOUND:
-        best = world.search(f"Which {word} was mended?", top_k=1).results[0]
+        best = world.search(f"Which {word} was mended?", top_k=1).passages[0]
         assert sentence(word) in " ".join(best.text.split()), word
         found[word] = (best.source, best.chapter, best.location)
     assert found == FOUND
@@ -104,6 +104,6 @@ def test_a_figure_is_found_in_the_sheet_and_cells_it_is_from(tmp_path: Path) -> 
     world.ingest(str(path))
 
     for number, month in enumerate(months, 1):
-        best = world.search(f"Bergen {month}", top_k=1).results[0]
+        best = world.search(f"Bergen {month}", top_k=1).passages[0]
         assert (best.chapter, best.location) == (month, f"A{number}:B{number + 1}")
         assert f"Bergen {month}" in best.text

@@ -109,7 +109,7 @@ def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
     with pytest.raises(ProfileMismatch):
         alone.generations.promote(2)
 
-    assert alone.search("the ferry").results
+    assert alone.search("the ferry").passages
 
 
 class Picky(WordEmbedder):
@@ -136,7 +136,7 @@ def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Pa
 
     assert [failure.code for failure in report.failures] == ["provider_bad_reply"]
     for asked in (world, here.library.domain("harbour")):
-        found = asked.search("the ferry and the poison", floor=0.0).results
+        found = asked.search("the ferry and the poison", floor=0.0).passages
         assert found
         assert not any("poison" in passage.text for passage in found)
 
@@ -203,9 +203,9 @@ def test_texts_that_another_model_embeds_are_counted_and_foretold(here: Place) -
 @proves("store.disk-reserve")
 def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) -> None:
     world = here.world(ferry__md=FERRY)
-    world.reader("ann").set("1", sid=4)
+    world.reader("ann").set_position("1", sentence=4)
     asked = ("the ferry", "the pilot of glass")
-    before = [world.search(query).results for query in asked]
+    before = [world.search(query).passages for query in asked]
     read = world.reader("ann").retrieve("who sang").context
     here.sql("DELETE FROM query_cache")
     here.sql("DELETE FROM tails")
@@ -216,7 +216,7 @@ def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) 
     msgspec.structs.force_setattr(here.library._components, "store", full)
 
     again = here.library.world("world")
-    assert [again.search(query).results for query in asked] == before
+    assert [again.search(query).passages for query in asked] == before
     assert again.reader("ann").retrieve("who sang").context == read
     with pytest.raises(StorageFull):
         again.ingest(here.write("world/b.md", FERRY))
@@ -247,7 +247,7 @@ def write_with_pictures(folder: Path, seed: int) -> str:
 
 
 def figures(world: World) -> dict[str | None, tuple[int, int | None, str]]:
-    found = world.search("a map of the harbour", top_k=500, floor=0.0).results
+    found = world.search("a map of the harbour", top_k=500, floor=0.0).passages
     return {one.figure_id: _place(one) for one in found if one.chunk_type is ChunkKind.FIGURE}
 
 

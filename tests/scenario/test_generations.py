@@ -34,7 +34,7 @@ def two_models(folder: Path) -> Place:
 
 
 def texts(world: World, query: str = "the ferry and the river") -> list[str]:
-    return [passage.text for passage in world.search(query, floor=0.0).results]
+    return [passage.text for passage in world.search(query, floor=0.0).passages]
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_generation_of_another_model_is_seen_after_promotion(
     done = world.generations.promote(2)
     assert (done.generation, done.previous) == (2, 1)
     after = world.search("the ferry")
-    assert {one.receipt.generation for one in after.results} == {2}
-    assert sorted(one.text for one in after.results) == sorted(one.text for one in before.results)
+    assert {one.receipt.generation for one in after.passages} == {2}
+    assert sorted(one.text for one in after.passages) == sorted(one.text for one in before.passages)
     assert len(here.index.points[(here.scope(world).profile.id, here.scope(world).tenant)]) > 0
 
 
@@ -76,7 +76,7 @@ def test_rolling_back_gives_the_earlier_results_again(here: Place) -> None:
 
 def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
     found = aimed(world, generation)
-    return sorted((one.start, one.end) for one in found.search("river", floor=0.0).results)
+    return sorted((one.start, one.end) for one in found.search("river", floor=0.0).passages)
 
 
 @pytest.mark.contract
@@ -192,9 +192,9 @@ def test_what_is_ingested_under_a_domain_lands_in_its_generation(here: Place) ->
 
     tower = "the tower in winter"
     harbour = here.library.domain("harbour").search(tower)
-    assert {one.receipt.generation for one in harbour.results} == {2}
-    assert {one.receipt.generation for one in world.search(tower).results} == {1}
-    assert harbour.results[0].text == world.search(tower).results[0].text
+    assert {one.receipt.generation for one in harbour.passages} == {2}
+    assert {one.receipt.generation for one in world.search(tower).passages} == {1}
+    assert harbour.passages[0].text == world.search(tower).passages[0].text
 
 
 @proves("generation.alias-moves-on-request")
@@ -230,7 +230,7 @@ def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Plac
     message = str(caught.value)
     assert "The domain 'towers' was not moved, and the new generation was removed." in message
     assert "searches find them" in message
-    assert world.search("tower", floor=0.0, documents=["tower.md"]).results
+    assert world.search("tower", floor=0.0, documents=["tower.md"]).passages
 
 
 @proves("generation.golden-queries-first")
@@ -321,7 +321,7 @@ def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> Non
 def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
     world = here.world(ferry__md=FERRY)
     reader = world.reader("ann")
-    reader.set("1", sid=9)
+    reader.set_position("1", sentence=9)
     before = reader.retrieve("the pilot")
     world.generations.reindex(chunking="sentences")
     world.generations.promote(2)
@@ -356,7 +356,7 @@ def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: P
     job = next(one for one in world.jobs.list() if one.kind == "reindex")
 
     with pytest.raises(InvalidArgument):
-        world.resume(job.id)
+        world.jobs.resume(job.id)
     report = world.generations.resume(job.id)
 
     assert (report.generation, report.failures) == (2, [])

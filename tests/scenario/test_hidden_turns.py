@@ -49,18 +49,18 @@ def shown(reader: Reader, conversation: str) -> list[str]:
 @proves("conversations.non-interference", "conversations.retention")
 def test_turns_further_on_push_out_no_visible_turn(made: Study) -> None:
     reader = reader_of(made, turns=2)
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
     talk = reader.conversation()
     for number in range(3):
         talk.ask(f"Who lit lamp {number}?")
     before = shown(reader, talk.id)
-    reader.set("book.txt", sid=6)
+    reader.set_position("book.txt", sentence=6)
     for number in range(3, 7):
         talk.ask(f"Who lit lamp {number}?")
     assert [turn.question[-2] for turn in talk.turns()] == ["5", "6"]
     assert talk.info().title == "Who lit lamp 5?"
 
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
 
     assert shown(reader, talk.id) == before
     assert [turn.question[-2] for turn in talk.turns()] == ["1", "2"]
@@ -70,22 +70,22 @@ def test_turns_further_on_push_out_no_visible_turn(made: Study) -> None:
     assert answer.decision_explain["conversation"]["earlier_turns"] == 2
     assert [turn.question[-2] for turn in talk.turns()] == ["2", "0"]
     # Two later ones count against each of the turns further on.
-    reader.set("book.txt", sid=6)
+    reader.set_position("book.txt", sentence=6)
     assert [turn.question[-2] for turn in talk.turns()] == ["6", "0"]
 
 
 @proves("conversations.non-interference")
 def test_conversation_without_visible_turns_is_not_found(made: Study) -> None:
     reader = reader_of(made)
-    reader.set("book.txt", sid=6)
+    reader.set_position("book.txt", sentence=6)
     talk = reader.conversation()
     talk.ask("Who lit lamp 5?")
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
     uses: list[Callable[[str], object]] = [
         reader.conversation,
         lambda id: reader.conversation(id, book="book.txt"),
         lambda id: reader.conversation(id, book="nowhere.txt"),
-        reader.at("book.txt", 3).conversation,
+        reader.at_position("book.txt", 3).conversation,
     ]
 
     for use in uses:
@@ -100,7 +100,7 @@ def test_conversation_without_visible_turns_is_not_found(made: Study) -> None:
         with pytest.raises(ConversationNotFound):
             use()
     assert reader.conversations() == []
-    reader.set("book.txt", sid=6)
+    reader.set_position("book.txt", sentence=6)
     assert len(talk.turns()) == 1
     assert len(reader.conversations()) == 1
 
@@ -108,13 +108,13 @@ def test_conversation_without_visible_turns_is_not_found(made: Study) -> None:
 @proves("conversations.non-interference")
 def test_tried_position_shows_its_turns_and_stores_none(made: Study) -> None:
     reader = reader_of(made)
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
     talk = reader.conversation()
     talk.ask("Who lit lamp 1?")
-    reader.set("book.txt", sid=6)
+    reader.set_position("book.txt", sentence=6)
     talk.ask("Who lit lamp 5?")
     stored = made.here.sql("SELECT count(*) FROM turns")
-    tried = reader.at("book.txt", 3)
+    tried = reader.at_position("book.txt", 3)
 
     answer = tried.conversation(talk.id).ask("And who lit it then?")
 

@@ -47,13 +47,13 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
 
     found = [
         marked(one.text, one.match)
-        for one in world.search(query, mode=Mode.AUTO, highlight=True).results
+        for one in world.search(query, mode=Mode.HYBRID, highlight=True).passages
     ]
-    bundle = world.retrieve(query, mode=Mode.AUTO, highlight=True)
+    bundle = world.retrieve(query, mode=Mode.HYBRID, highlight=True)
     notes = zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True)
     reader = world.reader("ann")
-    reader.set("book.md", sid=4)
-    read = reader.retrieve(query, mode=Mode.AUTO, highlight=True)
+    reader.set_position("book.md", sentence=4)
+    read = reader.retrieve(query, mode=Mode.HYBRID, highlight=True)
 
     assert (lit, ["Lamp", "keeper", "lit", "lamps"]) in found or (
         lit, ["keeper", "lit", "lamps"]) in found  # fmt: skip
@@ -63,7 +63,7 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
     assert marked(chunk.content, note.match)[0] == lit
     assert note.match is not None
     assert note.match.sid == 3
-    assert all(one.match is None for one in world.search(query).results)
+    assert all(one.match is None for one in world.search(query).passages)
     here.library.close()
 
 
@@ -73,17 +73,17 @@ def test_vector_mode_marks_sentences_keyword_mode_words(
 ) -> None:
     here, world = shelf(tmp_path)
 
-    for one in world.search("lamps lit", mode=Mode.MEANING, highlight=True).results:
+    for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
         assert sentence
         assert sentence in one.text
         assert words == []
-    for one in world.search("lamps", mode=Mode.WORDS, highlight=True).results:
+    for one in world.search("lamps", mode=Mode.KEYWORD, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
         assert sentence is None or words
     (japanese,) = [
         marked(one.text, one.match)
-        for one in world.search("ランプ", mode=Mode.WORDS, highlight=True, floor=0.0).results
+        for one in world.search("ランプ", mode=Mode.KEYWORD, highlight=True, floor=0.0).passages
     ]
     assert "".join(japanese[1]) in "ランプ"
     assert japanese[1]
@@ -101,8 +101,8 @@ def test_unverified_sentences_are_not_marked(
 
     result = world.search("who lit the lamp", highlight=True)
 
-    assert result.results
-    assert all(one.match is not None and one.match.sid is None for one in result.results)
+    assert result.passages
+    assert all(one.match is not None and one.match.sid is None for one in result.passages)
     assert [notice.code for notice in result.warnings] == ["sentences_damaged"]
     here.library.close()
 
@@ -110,8 +110,8 @@ def test_unverified_sentences_are_not_marked(
 @proves("retrieval.fitted-passages")
 def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
-    world.reader("ann").set("book.md", sid=4)
-    body = {"query": "who lit the lamp", "mode": "auto"}
+    world.reader("ann").set_position("book.md", sentence=4)
+    body = {"query": "who lit the lamp", "mode": "hybrid"}
     with serve_library(here.library) as client:
         for call in ("search", "retrieve", "readers/ann/retrieve"):
             base = f"/v1/worlds/world/{call}"

@@ -72,7 +72,7 @@ def test_a_second_library_is_refused_and_can_empty_nothing(
     with opened(first) as library:
         found = library.world("harbour").search("otter", floor=0.0)
 
-    assert points(server) == len(found.results) == 1
+    assert points(server) == len(found.passages) == 1
     assert Action.DROP_WORLD not in {item.action for item in plan.all_items()}
     assert Finding.FOREIGN_COLLECTION in {item.finding for item in plan.all_items()}
     assert owner_of(server) is not None

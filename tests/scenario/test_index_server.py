@@ -73,7 +73,7 @@ def test_index_server_serves_a_world_until_its_deletion(
         library.delete_world("harbour")
         left = server.local.count(name).count
 
-    assert result.results[0].source == "1.txt"
+    assert result.passages[0].source == "1.txt"
     assert bundle.status is not BundleStatus.ERROR
     assert bundle.retrieved_chunks
     assert (held, left) == (3, 0)
@@ -90,7 +90,7 @@ def test_a_server_answers_as_the_embedded_index_does(
         with opened(folder) as library:
             world = filled(library, folder)
             found = [
-                world.search(query, top_k=k, floor=0.0).results
+                world.search(query, top_k=k, floor=0.0).passages
                 for query in ("lantern", "otter by night", "ferry harbour")
                 for k in (1, 2, 10)
             ]
@@ -106,7 +106,7 @@ def test_a_server_answers_as_the_embedded_index_does(
 
 
 def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
-    found = world.search("otter by night", floor=0.0).results
+    found = world.search("otter by night", floor=0.0).passages
     golden = [GoldenQuery("1", "otter by night", expected=(Expected("0.txt"),))]
     selected = {"selected_text": "Numbers of a ledger.", "language": None}
     return {
@@ -146,7 +146,7 @@ def test_embedded_world_is_approximate_after_conversion(
 ) -> None:
     with opened(tmp_path) as library:
         world, other = filled(library, tmp_path), filled(library, tmp_path, "other")
-        before = world.search("otter by night", floor=0.0).results
+        before = world.search("otter by night", floor=0.0).passages
     monkeypatch.setenv("TRUESPAN_INDEX_APPROXIMATE_WORLDS", world.id)
     with opened(tmp_path) as library:
         world = library.world("harbour")
@@ -154,7 +154,7 @@ def test_embedded_world_is_approximate_after_conversion(
         world.repair()
         after = ask_everything(world)
         beside = ask_everything(library.world(other.name))
-        found = world.search("otter by night", floor=0.0).results
+        found = world.search("otter by night", floor=0.0).passages
         index = library._components.index
         assert isinstance(index, EdgeIndex)
         index.retire()
@@ -177,7 +177,7 @@ def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
     here = place(tmp_path, index=Approximate())
     world = here.world(book__txt=BOOK)
     reader = world.reader("r")
-    reader.set("book.txt", sid=2)
+    reader.set_position("book.txt", sentence=2)
 
     read = reader.retrieve("the lamp at the pier")
     reason = reader.why_not(read.retrieved_chunks[0].chunk_id, "the lamp at the pier")
@@ -215,7 +215,7 @@ def test_document_deleted_during_outage_loses_points_later(
         receipt = world.documents.delete("0.txt")
         names = [document.name for document in world.documents.list()]
         server.fault = None
-        sources = {found.source for found in world.search("otter", floor=0.0).results}
+        sources = {found.source for found in world.search("otter", floor=0.0).passages}
         world.repair()
         left = server.local.count(next(iter(server.made))).count
 
@@ -232,19 +232,19 @@ def test_failing_index_server_is_a_failed_bundle(
 ) -> None:
     with opened(tmp_path) as library:
         world = filled(library, tmp_path)
-        before = world.search("otter", floor=0.0).results
+        before = world.search("otter", floor=0.0).passages
         server.fault = lambda _: Answer(503, {})
         bundle = world.retrieve("otter", language=None)
         with pytest.raises(IndexUnavailable):
             world.search("otter")
         with pytest.raises(IndexUnavailable):
-            library.ready()
+            library.server.check_ready()
         server.fault = lambda _: Answer(403, {})
         with pytest.raises(IndexKeyRefused):
             world.search("otter")
         server.fault = None
 
-        assert world.search("otter", floor=0.0).results == before
+        assert world.search("otter", floor=0.0).passages == before
     assert bundle.status is BundleStatus.ERROR
     assert bundle.error is not None
     assert (bundle.error.code, bundle.error.retryable) == ("index_unavailable", True)
@@ -256,13 +256,13 @@ def test_empty_server_is_refilled_without_the_provider(
 ) -> None:
     with opened(tmp_path) as library:
         world = filled(library, tmp_path)
-        before = world.search("otter", floor=0.0).results
+        before = world.search("otter", floor=0.0).passages
     server.lose_everything()
 
     embedder = WordEmbedder()
     with open_library(tmp_path, embedder=embedder, counter=WordCounter()) as library:
         library.doctor(apply=True)
-        after = library.world("harbour").search("otter", floor=0.0).results
+        after = library.world("harbour").search("otter", floor=0.0).passages
 
     assert after == before
     assert embedder.documents == []

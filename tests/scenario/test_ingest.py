@@ -130,7 +130,7 @@ def test_deleted_document_is_hidden_while_points_remain(
     result = world.search("harbour", floor=0.0)
 
     assert len(here.points(world)) == 2
-    assert [passage.document for passage in result.results] == [2]
+    assert [passage.document for passage in result.passages] == [2]
     assert result.skipped == ()
     assert [document.number for document in world.documents.list()] == [2]
 
@@ -149,8 +149,8 @@ def test_document_replaced_under_reading_is_old_or_new(
     def read() -> None:
         while not stop.is_set():
             result = world.search("harbour by night", top_k=50, floor=0.0)
-            revisions = {passage.receipt.revision for passage in result.results}
-            positions = sorted(passage.index for passage in result.results)
+            revisions = {passage.receipt.revision for passage in result.passages}
+            positions = sorted(passage.index for passage in result.passages)
             if len(revisions) != 1 or positions != list(range(len(positions))) or result.skipped:
                 odd.append((revisions, positions, result.skipped))
             reads[0] += 1

@@ -22,9 +22,11 @@ here = place(Path(sys.argv[1]), store="sqlite")
 # As if the operating system killed the process while it embeds the document.
 here.embedder.before = lambda: os._exit(9)
 if sys.argv[2] == "submit":
-    here.library.create_world("world").submit_uploads([Upload("a.txt", b"The tide comes in.")])
+    here.library.create_world("world").ingest_uploads(
+        [Upload("a.txt", b"The tide comes in.")], background=True
+    )
 else:
-    print(len(here.library.resume_waiting()), flush=True)
+    print(len(here.library.server.resume_waiting()), flush=True)
 here.library._components.queue.wait()
 """
 

@@ -33,7 +33,7 @@ from truespan.wire.serialize import to_json
 OTTER = "The otter swims by night. The harbour is dark. A lamp burns at the pier. Nobody sees it."
 LEDGER = "Numbers fill the ledger. The clerk adds them twice. Ink dries slowly in the cold office."
 CODE = "index_incomplete"
-MODES = ("auto", "meaning", "words")
+MODES = ("hybrid", "vector", "keyword")
 
 
 def two_documents(here: Place, *, kind: DocumentKind = DocumentKind.DOCUMENT) -> World:
@@ -130,11 +130,11 @@ def test_results_that_remain_carry_a_warning(here: Place) -> None:
     found = world.search("otter ledger", floor=0.0)
     [warning] = [one for one in found.warnings if one.code == CODE]
 
-    assert [one.source for one in found.results] == ["otter.txt"]
+    assert [one.source for one in found.passages] == ["otter.txt"]
     assert "The index lacks 1 of 2 chunks" in warning.message
     settle(here)
     again = world.search("otter ledger", floor=0.0)
-    assert {one.source for one in again.results} == {"otter.txt", "ledger.txt"}
+    assert {one.source for one in again.passages} == {"otter.txt", "ledger.txt"}
     assert CODE not in [one.code for one in again.warnings]
 
 
@@ -268,7 +268,7 @@ def reading(here: Place) -> tuple[World, Reader]:
     book, other = here.write("book.txt", BOOK), here.write("other.txt", BOOK + " " + OTTER)
     world.ingest([book, other], kind=DocumentKind.BOOK)
     reader = world.reader("ada")
-    reader.set("book.txt", sid=READ)
+    reader.set_position("book.txt", sentence=READ)
     return world, reader
 
 
@@ -293,7 +293,7 @@ def test_reader_does_not_notice_points_that_are_not_theirs(here: Place) -> None:
 @proves("index.lost-points")
 def test_reader_is_told_of_lost_points_of_the_read_part(here: Place) -> None:
     world, reader = reading(here)
-    for mode in ("auto", "meaning"):
+    for mode in ("hybrid", "vector"):
         for ask in (reader.retrieve, reader.answer):
             assert lose_where(here, world, lambda at: at.document == 1 and at.pos_reach <= READ)
             try:
@@ -338,5 +338,5 @@ def test_emptied_collection_is_an_error_until_it_is_filled(
         settle(here)
 
         assert here.points(world) == before
-        assert world.search("otter by night").results
+        assert world.search("otter by night").passages
         here.library.close()

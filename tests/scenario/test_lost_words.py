@@ -18,14 +18,14 @@ LAMP = "The lamp burns oil. The keeper lights it."
 def test_lost_word_rows_are_counted_again(tmp_path: Path, again: bool) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     room.add(a__txt=LAMP, b__txt="Rain fell all night.")
-    assert room.world.search("rain", mode="words", floor=0.0).results
+    assert room.world.search("rain", mode="keyword", floor=0.0).passages
 
     room.here.sql("DELETE FROM words")
     if again:
         room.here.store._clear_words()
-    found = room.world.search("lamp", mode="words", floor=0.0)
+    found = room.world.search("lamp", mode="keyword", floor=0.0)
 
-    assert [part.source for part in found.results] == ["a.txt"]
+    assert [part.source for part in found.passages] == ["a.txt"]
     assert found.warnings == ()
     assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
 
@@ -40,8 +40,8 @@ def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
     room.here.sql("DELETE FROM words WHERE revision = ?", revision)
     room.here.store._clear_words()
 
-    found = room.world.search("lamp", mode="words", floor=0.0)
-    assert {part.source for part in found.results} == {"a.txt", "b.txt"}
+    found = room.world.search("lamp", mode="keyword", floor=0.0)
+    assert {part.source for part in found.passages} == {"a.txt", "b.txt"}
 
 
 @proves("search.words-explained")
@@ -50,11 +50,11 @@ def test_lost_words_of_a_book_are_counted_for_its_reader(tmp_path: Path) -> None
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
     room.world.ingest(room.here.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
-    reader.set("book.txt", sid=29)
+    reader.set_position("book.txt", sentence=29)
 
     room.here.sql("DELETE FROM words")
 
-    assert reader.retrieve("lamp", mode="words").retrieved_chunks
+    assert reader.retrieve("lamp", mode="keyword").retrieved_chunks
     assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
 
 
@@ -63,6 +63,6 @@ def test_document_without_words_is_not_counted_forever(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     room.add(a__txt="*** --- ***")
 
-    result = room.world.search("lamp", mode="words", floor=0.0)
+    result = room.world.search("lamp", mode="keyword", floor=0.0)
 
     assert [notice.code for notice in result.warnings] == ["no_word_matches"]

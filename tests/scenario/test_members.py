@@ -58,7 +58,7 @@ def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> Non
     assert (north.name, north.shown_path) == ("north.txt", "team/docs.zip/notes/north.txt")
     assert north.path == f"{path}/notes/north.txt"
     assert world.documents.get("guide.md").title == "Guide"
-    found = world.search("when does the ferry leave", floor=0, top_k=1).results[0]
+    found = world.search("when does the ferry leave", floor=0, top_k=1).passages[0]
     assert found.path == "team/docs.zip/notes/north.txt"
 
     calls = len(here.embedder.documents)
@@ -84,7 +84,7 @@ def test_a_single_member_can_be_ingested_and_read_again(here: Place) -> None:
     missing = world.ingest(f"{path}/notes/west.txt")
     assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
     put(here, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
-    job = world.submit_reingest("north.txt")
+    job = world.reingest("north.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert "six" in world.documents.text("north.txt")
@@ -266,7 +266,7 @@ def test_records_without_an_id_have_their_line_as_their_place(here: Place) -> No
         return here.write("desk/tickets.csv", "\n".join(["body", *rows]))
 
     def places() -> dict[str, str | None]:
-        found = world.search("lamp ferry buoy bell", top_k=9).results
+        found = world.search("lamp ferry buoy bell", top_k=9).passages
         return {result.text.split()[1]: result.location for result in found}
 
     world.ingest(table := write(), fields={"text": "body"})
@@ -281,7 +281,7 @@ def test_records_without_an_id_have_their_line_as_their_place(here: Place) -> No
     lines = ['{"body": "The lamp is lit."}', "", '{"body": "The buoy is red."}']
     world.ingest(here.write("desk/lamps.jsonl", "\n".join(lines)), fields={"text": "body"})
     world.ingest(table, fields={"text": "body"}, prune=True)
-    found = world.search("buoy red", top_k=1).results[0]
+    found = world.search("buoy red", top_k=1).passages[0]
     assert (found.text, found.location) == ("The buoy is red.", "line 3")
 
 
@@ -310,7 +310,7 @@ def test_messages_and_their_attachments_are_documents_with_their_headers(here: P
     assert (attached["parent"], attached["message"]) == (parent.doc_id, "1@x.example")
     assert world.documents.metadata("mail/a.eml")["from"] == "ida@quay.example"
     later = world.search("what was mended", floor=0, metadata={"date": {"gte": "2026-11-17"}})
-    assert {found.title for found in later.results} == {"The bell"}
+    assert {found.title for found in later.passages} == {"The bell"}
     # Another message in the mailbox: those before it stay as they are.
     box.write_bytes(box.read_bytes() + b"\n" + separator + b"Subject: New\n\nNew words.\n")
     report = world.ingest(str(single.parent))

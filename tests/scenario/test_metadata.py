@@ -132,9 +132,9 @@ def test_what_the_caller_gives_wins_and_is_kept(here: Place) -> None:
 def test_readers_see_nothing_that_was_derived_from_the_whole(here: Place) -> None:
     world = here.world(book__html=PAGE)
     reader = world.reader("ann")
-    reader.set("1", sid=2)
+    reader.set_position("1", sentence=2)
 
-    told = repr((reader.retrieve("boats came in"), reader.books(), reader.where()))
+    told = repr((reader.retrieve("boats came in"), reader.books(), reader.position()))
 
     assert "The harbour book" not in told
     for secret in ("tides", "About a harbour", "Night", "went out late"):

@@ -96,11 +96,11 @@ ROWS: list[tuple[dict[str, Any], set[str]]] = [
 @proves("request.metadata-filter", "request.constraints-combine")
 def test_every_request_leaves_the_documents_that_its_filters_match(world: World) -> None:
     wrong = []
-    ids = {found.source: found.chunk_id for found in world.search("the lamp", floor=0.0).results}
+    ids = {found.source: found.chunk_id for found in world.search("the lamp", floor=0.0).passages}
     for filters, names in ROWS:
         found = {
             "search": {
-                part.source for part in world.search("the lamp", floor=0, **filters).results
+                part.source for part in world.search("the lamp", floor=0, **filters).passages
             },
             "retrieve": {
                 note.source for note in world.retrieve("the lamp", **filters).metadata.sources
@@ -141,7 +141,7 @@ def test_what_is_no_filter_is_refused_and_says_why(world: World) -> None:
 def test_a_key_that_no_document_has_is_named_with_those_that_there_are(world: World) -> None:
     result = world.search("the lamp", metadata={"tem": "a", "team": "a"})
 
-    assert not result.results
+    assert not result.passages
     assert (result.warnings[0].code, result.warnings[0].message) == (
         "metadata_key_unknown",
         "No document has metadata under 'tem'; there are: due, public, status, team, year.",
@@ -168,9 +168,9 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 
     for index.deaf in (False, True):
         for filters, name in rows:
-            for mode in ("meaning", "auto"):
+            for mode in ("vector", "hybrid"):
                 found = world.search("the lamp", top_k=1, floor=0, mode=mode, **filters)
-                assert [part.source for part in found.results] == [name]
+                assert [part.source for part in found.passages] == [name]
                 assert found.funnel.in_scope == found.funnel.verified == 1
                 notes = world.retrieve("the lamp", mode=mode, **filters).metadata.sources
                 assert [note.source for note in notes] == [name]
@@ -188,7 +188,7 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(
 
     for filters in ({"team": "a"}, {"team": "b"}, {"secret": {"exists": False}}):
         result = world.search("the lamp", floor=0, metadata=filters)
-        assert "keys.txt" not in {part.source for part in result.results}
+        assert "keys.txt" not in {part.source for part in result.passages}
         warning = result.warnings[0]
         assert warning.code == "metadata_damaged"
         assert "keys.txt" in warning.message
@@ -198,7 +198,7 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(
     assert partial.retrieved_chunks
     assert partial.status is BundleStatus.PARTIAL
     assert [notice.code for notice in bundle.metadata.warnings][:1] == ["metadata_damaged"]
-    chunk = world.search("room 1", top_k=1, floor=0).results[0].chunk_id
+    chunk = world.search("room 1", top_k=1, floor=0).passages[0].chunk_id
     reason = world.why_not(chunk, "the lamp", metadata={"team": "b"})
     assert (reason.code, [notice.code for notice in reason.warnings]) == (
         "filtered_out", ["metadata_damaged"],
@@ -220,7 +220,7 @@ def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
 
     result = world.search("the lamp", floor=0, metadata={"team": "a"})
 
-    assert {part.source for part in result.results} == {"vpn.txt", "notes [draft].txt"}
+    assert {part.source for part in result.passages} == {"vpn.txt", "notes [draft].txt"}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
 
 
@@ -235,5 +235,5 @@ def test_damaged_labels_are_found_whatever_the_filter(
 
     result = world.search("the lamp", floor=0, kinds=["book"], source="saga.txt")
 
-    assert [part.source for part in result.results] == ["saga.txt"]
+    assert [part.source for part in result.passages] == ["saga.txt"]
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]

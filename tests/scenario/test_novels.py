@@ -113,7 +113,7 @@ def test_a_reader_names_parts_and_chapters(here: Place, tmp_path: Path) -> None:
     ada = world.reader("ada")
 
     def through(chapter: str) -> str | None:
-        return ada.set("novel.txt", through_chapter=chapter).chapter
+        return ada.set_position("novel.txt", through_chapter=chapter).chapter
 
     assert through("chapter ii") == "PART I, CHAPTER II"
     assert through("chapter ii") == "PART I, CHAPTER II"
@@ -131,7 +131,7 @@ def test_a_reader_names_parts_and_chapters(here: Place, tmp_path: Path) -> None:
 def test_a_damaged_position_can_be_set_by_chapter(here: Place, tmp_path: Path) -> None:
     world = here.library.create_world("world", defaults="recommended")
     world.ingest(write(tmp_path, NOVEL))
-    world.reader("ada").set("novel.txt", through_chapter="chapter i")
+    world.reader("ada").set_position("novel.txt", through_chapter="chapter i")
     here.sql("UPDATE positions SET sid = sid + 1")
 
-    assert world.reader("ada").set("novel.txt", through_chapter="chapter ii").chapter
+    assert world.reader("ada").set_position("novel.txt", through_chapter="chapter ii").chapter

@@ -75,7 +75,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
     world = real.create_world("world")
     (tmp_path / "a.txt").write_text(story(60))
     world.ingest(str(tmp_path / "a.txt"))
-    before = [passage.text for passage in world.search("harbour", floor=0.0).results]
+    before = [passage.text for passage in world.search("harbour", floor=0.0).passages]
     receive, searching = channel.receive, threading.get_ident()
 
     def killed_first(*arguments: Any) -> bytes:
@@ -92,7 +92,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
         world.search("harbour", floor=0.0)
 
     assert loss.value.retryable
-    assert [passage.text for passage in world.search("harbour", floor=0.0).results] == before
+    assert [passage.text for passage in world.search("harbour", floor=0.0).passages] == before
     assert_sound(real, world)
 
 
@@ -119,7 +119,7 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
         world = opened.create_world("world")
         (tmp_path / "first.txt").write_text(story(60))
         world.ingest(str(tmp_path / "first.txt"))
-        before = [passage.text for passage in world.search("harbour", floor=0.0).results]
+        before = [passage.text for passage in world.search("harbour", floor=0.0).passages]
         ballast = small_disk / "ballast"
         free = shutil.disk_usage(small_disk).free
         ballast.write_bytes(b"\0" * (free - MEBIBYTE))
@@ -132,7 +132,7 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
         assert refusal.value.code in ("storage_full", "index_unavailable")
 
         ballast.unlink()
-        assert [p.text for p in world.search("harbour", floor=0.0).results] == before
+        assert [p.text for p in world.search("harbour", floor=0.0).passages] == before
         report = world.ingest(str(tmp_path / "big.txt"))
         assert report.ingested == ["big.txt"]
         assert_sound(opened, world)

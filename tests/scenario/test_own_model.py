@@ -33,7 +33,7 @@ def test_a_world_is_built_with_a_model_from_a_folder_and_locked_to_it(tmp_path: 
     with open_library(library, create=True) as opened:
         world = opened.create_world("sea")
         world.ingest(source)
-        [first, *_] = world.search("the moon pulls on the sea", floor=0.0).results
+        [first, *_] = world.search("the moon pulls on the sea", floor=0.0).passages
         checks = {check.name: check for check in opened._components.check_environment()}
     assert "moon" in first.text
     assert checks["embedding model"].verdict is Verdict.OK

@@ -58,9 +58,11 @@ def told(here: Place, content: bytes, sid: int) -> list[str]:
     """Return all pages and pictures that a reader at a sentence can have."""
     world = filled(here, content)
     reader = world.reader("ann")
-    reader.set("1", sid=sid)
+    reader.set_position("1", sentence=sid)
     pages = [
-        reader.sentences("1", first=first, count=count) for first in range(7) for count in (1, 2, 9)
+        reader.sentences("1", offset=first, limit=count)
+        for first in range(7)
+        for count in (1, 2, 9)
     ]
     return [*map(to_json, pages), *pictures(reader, world.documents.get(1).doc_id)]
 
@@ -85,16 +87,16 @@ def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
-    whole, texts = world.documents.sentences(1, count=1000), stored(here, world, 1).texts
+    whole, texts = world.documents.sentences(1, limit=1000), stored(here, world, 1).texts
     assert [one.text for one in whole.sentences] == texts
     reader = world.reader("ann")
     for sid in range(-1, len(texts), 3):
-        reader.set("1", sid=sid)
-        page = reader.sentences(count=1000)
+        reader.set_position("1", sentence=sid)
+        page = reader.sentences(limit=1000)
 
         assert page.sentences == whole.sentences[: sid + 1]
         assert (page.last, page.more) == (sid, False)
-        assert [reader.sentences(first=n, count=1).more for n in range(sid + 1)] == [
+        assert [reader.sentences(offset=n, limit=1).more for n in range(sid + 1)] == [
             n < sid for n in range(sid + 1)
         ]
 
@@ -108,7 +110,7 @@ def test_a_picture_is_seen_once_the_text_around_it_is_read(
     doc_id, last = world.documents.get(1).doc_id, world.documents.get(1).sentences - 1
     reader = world.reader("ann")
     for sid in range(-1, last + 1):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         figures = {figure.image_ref for figure in reader.sentences().figures}
         given = set()
         for reference in (f"{doc_id}/img_001.png", f"{doc_id}/img_002.gif"):
@@ -150,7 +152,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
     here = library(tmp_path, ALL)
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     # The new book has another picture under the same name, and nothing of it was read.
     burning = paragraph("Later the ship ", drawing("rId1", "A ship"), " was on fire.")
     secret = docx(paragraph("It was dark."), burning, media={"image1.png": b"\x89PNG secret"})
@@ -160,7 +162,7 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 
     with pytest.raises(ImageNotFound):
         late.image(f"{world.documents.get(1).doc_id}/img_001.png")
-    assert reader.where().sid == -1
+    assert reader.position().sid == -1
     assert reader.sentences().sentences == ()
     assert (
         world.documents.image(f"{world.documents.get(1).doc_id}/img_001.png").data
@@ -176,7 +178,7 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     here = library(tmp_path, ALL)
     world = filled(here, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
     parts = here.library._components
     happening: Any = Meddled(parts.store, verb, lambda: filled(here, changed))
@@ -203,7 +205,7 @@ def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
 
     whole = world.documents.sentences("verse.md").sentences
     parts = [
-        world.documents.sentences("verse.md", first=sid, count=1).sentences[0]
+        world.documents.sentences("verse.md", offset=sid, limit=1).sentences[0]
         for sid in range(count)
     ]
 

@@ -92,14 +92,18 @@ def test_sentences_of_the_book_are_as_expected(world: World) -> None:
 
 @proves("retrieval.fitted-passages")
 def test_neighbours_are_sentences_of_the_same_chapter(world: World) -> None:
-    plain = world.search("brass key seventh hook", top_k=1).results[0]
+    plain = world.search("brass key seventh hook", top_k=1).passages[0]
     assert (plain.first_sid, plain.last_sid) == (2, 3)
     text = canonical(world)
     wrong = []
     for count, first, last in [(0, 2, 3), (1, 1, 4), (2, 0, 5), (3, 0, 6), (10, 0, 6)]:
         found = world.search("brass key seventh hook", top_k=1, neighbours=count)
         bundle = world.retrieve("brass key seventh hook", top_k=1, neighbours=count, **ANY)
-        [passage], [chunk], [note] = found.results, bundle.retrieved_chunks, bundle.metadata.sources
+        [passage], [chunk], [note] = (
+            found.passages,
+            bundle.retrieved_chunks,
+            bundle.metadata.sources,
+        )
         if not (
             (passage.first_sid, passage.last_sid)
             == (first, last)
@@ -160,7 +164,7 @@ def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Pa
     reader = world.reader("ann")
     leaks = []
     for sid in range(len(SENTENCES)):
-        reader.set("book.md", sid=sid)
+        reader.set_position("book.md", sentence=sid)
         for options in (NEIGHBOURS, BEST_SENTENCES, NEIGHBOURS | BEST_SENTENCES):
             bundle = reader.retrieve("hook porter boat", **options)
             unread = [one for one in SENTENCES[sid + 1 :] if one in bundle.context]
@@ -186,7 +190,7 @@ def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path)
             text = f"{head}He found\nthe{ending}"
             world.ingest([here.write("book.md", text)], kind="book", chunking="pairs", title="Book")
             reader = world.reader("ann")
-            reader.set("book.md", sid=sid)
+            reader.set_position("book.md", sentence=sid)
             for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
                 bundle = reader.retrieve("hook porter boat", max_tokens=200, **options)
                 # Ids of chunks are made of the world's, which is a new one each time.
@@ -199,7 +203,7 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
     here = pairs(tmp_path)
     world = filled(here)
     query = "brass key seventh hook"
-    plain = world.search(query, top_k=1).results[0]
+    plain = world.search(query, top_k=1).passages[0]
     found = []
     for damage in (
         "UPDATE sentences SET tokens = tokens + 1 WHERE sid = 4",
@@ -208,7 +212,7 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
         here.sql(damage)
         wide = world.search(query, top_k=1, neighbours=1)
         bundle = world.retrieve(query, top_k=1, neighbours=1, **ANY)
-        found.append((wide.results[0].text, bundle.context))
+        found.append((wide.passages[0].text, bundle.context))
         assert "sentences_damaged" in {notice.code for notice in wide.warnings}
         assert "sentences_damaged" in {notice.code for notice in bundle.metadata.warnings}
         here.sql("UPDATE sentences SET tokens = tokens - 1 WHERE sid = 4")
@@ -222,15 +226,15 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
 @proves("retrieval.fitted-passages")
 def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> None:
     text = canonical(world)
-    for mode in ("auto", "meaning", "words"):
+    for mode in ("hybrid", "vector", "keyword"):
         found = world.search("seventh hook", top_k=2, granularity="sentence", mode=mode)
-        assert {part.text for part in found.results} == {SENTENCES[3], SENTENCES[11]}
-        for part in found.results:
+        assert {part.text for part in found.passages} == {SENTENCES[3], SENTENCES[11]}
+        for part in found.passages:
             assert part.first_sid == part.last_sid == SENTENCES.index(part.text)
             assert text[part.start : part.end] == part.text
             assert hash_text(part.text) == part.receipt.text_hash
             assert part.token_count == len(part.text.split())
-        chapters = {part.text: part.chapter for part in found.results}
+        chapters = {part.text: part.chapter for part in found.passages}
         assert chapters == {SENTENCES[3]: "One: The quay", SENTENCES[11]: "Two: The boat"}
 
 
@@ -242,8 +246,8 @@ def test_headings_are_no_sentences_unless_there_is_nothing_else(tmp_path: Path) 
     found = world.search("keys lunch", top_k=20, floor=0, granularity="sentence")
     alone = world.search("keys", top_k=20, floor=0, granularity="sentence", documents=["title.md"])
 
-    assert {part.text for part in found.results} == {"The limit is 15 euro.", "Ask the porter."}
-    assert [part.text for part in alone.results] == ["Keys"]
+    assert {part.text for part in found.passages} == {"The limit is 15 euro.", "Ask the porter."}
+    assert [part.text for part in alone.passages] == ["Keys"]
 
 
 @proves("retrieval.fitted-passages")
@@ -265,11 +269,11 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
     world.ingest([here.write("long.txt", text)])
     here.embedder.documents.clear()
 
-    by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="words")
+    by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="keyword")
     assert here.embedder.documents == []
-    world.search("porter quay", top_k=20, granularity="sentence", mode="auto")
+    world.search("porter quay", top_k=20, granularity="sentence", mode="hybrid")
 
-    assert len(by_words.results) == 20
+    assert len(by_words.passages) == 20
     assert 0 < len(here.embedder.documents) <= 32
 
 
@@ -337,12 +341,12 @@ def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) 
 
 @proves("retrieval.fitted-passages")
 def test_a_small_budget_keeps_what_fits(world: World) -> None:
-    sizes = [part.token_count for part in world.search("porter hook", floor=0.0).results]
+    sizes = [part.token_count for part in world.search("porter hook", floor=0.0).passages]
     for budget in (1, min(sizes), sum(sizes)):
         bundle = world.retrieve("porter hook", max_tokens=budget, **ANY)
         found = world.search("porter hook", floor=0.0, max_tokens=budget)
         assert bundle.total_tokens <= budget
-        assert sum(part.token_count for part in found.results) <= budget
+        assert sum(part.token_count for part in found.passages) <= budget
 
 
 # Boilerplate
@@ -373,13 +377,13 @@ def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path:
     text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
     world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
     reader = world.reader("ann")
-    reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
+    reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
     query = "refund defect electronic work key"
 
     def order(**options: Any) -> Iterator[list[bool]]:
         """Yield, for each way to ask, whether each result belongs to the story."""
         first = world.search(query, floor=0.0, **options)
-        yield [part.text in story for part in first.results]
+        yield [part.text in story for part in first.passages]
         bundle = reader.retrieve(query, **options)
         yield [chunk.content in story for chunk in bundle.retrieved_chunks]
 
@@ -403,7 +407,7 @@ def test_a_query_without_a_visible_character_is_blank(world: World) -> None:
         for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
             with pytest.raises(BlankQuery):
                 ask(blank)
-    assert world.search("\u200bhook").results
+    assert world.search("\u200bhook").passages
 
 
 @proves("retrieval.query-lengths")
@@ -425,7 +429,7 @@ def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path
         here = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
         world = filled(here)
         reader = world.reader("ann")
-        reader.set("book.md", sid=6)
+        reader.set_position("book.md", sentence=6)
         embedder.queries.clear()
         for ask in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
             if defaults == "contract":
@@ -456,7 +460,7 @@ def test_the_defaults_of_a_world_decide_about_boilerplate(tmp_path: Path) -> Non
         text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
         world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
         reader = world.reader("ann")
-        reader.set("quay.txt", sid=len(world.documents.sentences(1).sentences) - 1)
-        first = world.search(query, floor=0.0, top_k=1).results[0].text in story
+        reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
+        first = world.search(query, floor=0.0, top_k=1).passages[0].text in story
         read = reader.retrieve(query, top_k=1).retrieved_chunks[0].content in story
         assert first is read is (defaults == "recommended")

@@ -86,9 +86,9 @@ def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path)
 def test_a_position_is_told_by_its_sentence(tmp_path: Path, sid: int) -> None:
     _, world = shelf(tmp_path)
 
-    found = ann(world).set("book.md", sid=sid)
+    found = ann(world).set_position("book.md", sentence=sid)
 
-    assert (found.sid, ann(world).where().sid) == (sid, sid)
+    assert (found.sid, ann(world).position().sid) == (sid, sid)
     assert found.last_sentence == (SENTENCES[sid] if sid >= 0 else None)
 
 
@@ -98,7 +98,7 @@ def test_a_sentence_that_does_not_exist_is_no_position(tmp_path: Path, sid: Any)
     _, world = shelf(tmp_path)
 
     with pytest.raises(InvalidArgument):
-        ann(world).set("book.md", sid=sid)
+        ann(world).set_position("book.md", sentence=sid)
 
     assert ann(world).books() == []
 
@@ -108,9 +108,9 @@ def test_a_sentence_that_does_not_exist_is_no_position(tmp_path: Path, sid: Any)
     "told",
     [
         {},
-        {"sid": 1, "passage": "late"},
-        {"sid": 1, "through_chapter": "One"},
-        {"sid": 1, "through_chapter": "One", "passage": "late"},
+        {"sentence": 1, "passage": "late"},
+        {"sentence": 1, "through_chapter": "One"},
+        {"sentence": 1, "through_chapter": "One", "passage": "late"},
     ],
     ids=str,
 )
@@ -118,7 +118,7 @@ def test_a_position_is_told_in_one_way(tmp_path: Path, told: dict[str, Any]) -> 
     _, world = shelf(tmp_path)
 
     with pytest.raises(InvalidArgument):
-        ann(world).set("book.md", **told)
+        ann(world).set_position("book.md", **told)
 
 
 @proves("reading.re-anchored", "reading.every-surface")
@@ -143,7 +143,7 @@ def test_a_position_is_told_by_the_chapter_read_last(
 ) -> None:
     _, world = shelf(tmp_path)
 
-    found = ann(world).set("book.md", through_chapter=chapter)
+    found = ann(world).set_position("book.md", through_chapter=chapter)
 
     assert (found.sid, found.last_sentence) == (sid, SENTENCES[sid])
     assert found.chapters_reached == ("The Lamp", "One", "Two", "Twofold")[:reached]
@@ -158,7 +158,7 @@ def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapt
     _, world = shelf(tmp_path)
 
     with pytest.raises(InvalidArgument):
-        ann(world).set("book.md", through_chapter=chapter)
+        ann(world).set_position("book.md", through_chapter=chapter)
 
 
 @proves("reading.re-anchored")
@@ -171,9 +171,9 @@ def test_a_position_is_recorded_while_the_provider_is_away(
         raise ProviderUnavailable("The provider is away.")
 
     monkeypatch.setattr(WordEmbedder, "profile", property(unavailable), raising=False)
-    found = ann(world).set("book.md", through_chapter="one")
+    found = ann(world).set_position("book.md", through_chapter="one")
 
-    assert found.sid == ann(world).where().sid == 6
+    assert found.sid == ann(world).position().sid == 6
     here.library.close()
 
 
@@ -183,7 +183,7 @@ def test_meaningless_name_is_no_chapter(tmp_path: Path, chapter: str) -> None:
     _, world = shelf(tmp_path, book="# The Only One\n\nIt was late.")
 
     with pytest.raises(InvalidArgument):
-        ann(world).set("book.md", through_chapter=chapter)
+        ann(world).set_position("book.md", through_chapter=chapter)
 
 
 @proves("reading.re-anchored")
@@ -205,7 +205,7 @@ def test_a_position_is_told_by_words_that_were_just_read(
 ) -> None:
     _, world = shelf(tmp_path)
 
-    assert ann(world).set("book.md", passage=passage).sid == sid
+    assert ann(world).set_position("book.md", passage=passage).sid == sid
 
 
 @proves("reading.re-anchored")
@@ -224,13 +224,13 @@ def test_words_that_tell_no_place_or_two_are_refused_and_say_which(
     tmp_path: Path, passage: str, error: type[CallerError], code: str
 ) -> None:
     _, world = shelf(tmp_path)
-    ann(world).set("book.md", sid=2)
+    ann(world).set_position("book.md", sentence=2)
 
     with pytest.raises(error) as refusal:
-        ann(world).set("book.md", passage=passage)
+        ann(world).set_position("book.md", passage=passage)
 
     assert refusal.value.code == code
-    assert ann(world).where().sid == 2
+    assert ann(world).position().sid == 2
 
 
 @proves("reading.re-anchored")
@@ -238,7 +238,7 @@ def test_words_that_overlap_themselves_are_ambiguous(tmp_path: Path) -> None:
     _, world = shelf(tmp_path, book="He said no, no, no, no more.")
 
     with pytest.raises(PassageAmbiguous):
-        ann(world).set("book.md", passage="no, no, no")
+        ann(world).set_position("book.md", passage="no, no, no")
 
 
 # Keeping it
@@ -247,13 +247,13 @@ def test_words_that_overlap_themselves_are_ambiguous(tmp_path: Path) -> None:
 @proves("reading.current-book", "reading.re-anchored")
 def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
-    ann(world).set("book.md", sid=11)
-    ann(world).set("book.md", sid=4)
+    ann(world).set_position("book.md", sentence=11)
+    ann(world).set_position("book.md", sentence=4)
     here.library.close()
 
     again = place(tmp_path, index=here.index).library.world("world")
 
-    assert again.reader("ann").where().sid == 4
+    assert again.reader("ann").position().sid == 4
     assert "lamp went out" not in again.reader("ann").retrieve("the lamp went out").context
 
 
@@ -261,14 +261,14 @@ def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path
 def test_each_book_has_its_own_position_and_one_is_the_current_book(tmp_path: Path) -> None:
     _, world = shelf(tmp_path, a="A lamp. A key. A boat.", b="B lamp. B key. B boat.", c="C lamp.")
     reader = ann(world)
-    reader.set("a.md", sid=0)
-    reader.set("b.md", sid=1)
-    reader.set("c.md", sid=-1, current=False)
+    reader.set_position("a.md", sentence=0)
+    reader.set_position("b.md", sentence=1)
+    reader.set_position("c.md", sentence=-1, current=False)
 
     assert [(book.source, book.sid, book.current) for book in reader.books()] == [
         ("a.md", 0, False), ("b.md", 1, True), ("c.md", -1, False),
     ]  # fmt: skip
-    assert reader.where().source == "b.md"
+    assert reader.position().source == "b.md"
     assert reader.retrieve("lamp key").context == "B lamp. B key."
     assert reader.retrieve("lamp key", book="a.md").context == "A lamp."
     assert reader.retrieve("lamp key", book="1").context == "A lamp."
@@ -280,7 +280,7 @@ def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path
     here, world = shelf(tmp_path)
     other = here.library.create_world("other")
     other.ingest(here.write("other/book.md", BOOK), kind="book")
-    ann(world).set("book.md", sid=LAST)
+    ann(world).set_position("book.md", sentence=LAST)
 
     assert world.reader("bea").books() == []
     assert other.reader("ann").books() == []
@@ -301,7 +301,7 @@ def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
     assert codes(ann(world), book=book) == ["no_reading_position"]
     assert not [call for call in here.journal if call.startswith(("index.", "embedder."))]
     with pytest.raises(PositionNotFound):
-        ann(world).where(book)
+        ann(world).position(book)
     assert ann(world).books() == []
 
 
@@ -310,7 +310,7 @@ def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_p
     here = place(tmp_path, watched=True)
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", BOOK), kind="book")
-    found = ann(world).set("book.md", sid=-1)
+    found = ann(world).set_position("book.md", sentence=-1)
     here.journal.clear()
 
     assert codes(ann(world)) == ["nothing_read"]
@@ -322,29 +322,29 @@ def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_p
 def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
     for call in (
-        lambda: ann(world).set("absent.md", sid=0),
+        lambda: ann(world).set_position("absent.md", sentence=0),
         lambda: ann(world).retrieve("the lamp", book="absent.md"),
         lambda: here.library.create_world("empty").reader("ann").retrieve("lamp", book="book.md"),
     ):
         with pytest.raises(DocumentNotFound):
             call()
     with pytest.raises(PositionNotFound):
-        ann(world).where("absent.md")
+        ann(world).position("absent.md")
 
 
 @proves("reading.no-state", "reading.never-past-position")
 def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path: Path) -> None:
     here, world = shelf(tmp_path)
-    ann(world).set("book.md", sid=2)
-    world.reader("bea").set("book.md", sid=9)
+    ann(world).set_position("book.md", sentence=2)
+    world.reader("bea").set_position("book.md", sentence=9)
     bound = Library(here.library._components, OWNER.as_reader(here.scope(world).world, "ann"))
     mine = bound.world("world")
 
-    assert mine.reader("ann").where().sid == 2
+    assert mine.reader("ann").position().sid == 2
     assert mine.reader("ann").retrieve("late").context == "The Lamp\n\nOne\n\nIt was late."
     chunk = next(iter(here.points(world)))
     for call in (
-        lambda: mine.reader("bea").where(),
+        lambda: mine.reader("bea").position(),
         lambda: mine.reader("bea").retrieve("late"),
         lambda: mine.search("late"),
         lambda: mine.retrieve("late"),
@@ -357,10 +357,10 @@ def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path
         with pytest.raises(NotAllowed):
             call()
     for change in (
-        lambda: mine.reader("ann").set("book.md", sid=9),
+        lambda: mine.reader("ann").set_position("book.md", sentence=9),
         lambda: mine.ingest(here.write("book.md", "Other.")),
         lambda: mine.documents.delete("book.md"),
     ):
         with pytest.raises((NotAllowed, WorldNotFound)):
             change()
-    assert ann(world).where().sid == 2
+    assert ann(world).position().sid == 2

@@ -22,8 +22,8 @@ def shelf(folder: Path) -> tuple[Place, World]:
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(LENGTH)), kind="book")
     world.ingest(here.write("other.md", "The lamp of the harbour. It was lit."), kind="book")
-    world.reader("ann").set("other.md", sid=0)
-    world.reader("ann").set("book.md", sid=READ)
+    world.reader("ann").set_position("other.md", sentence=0)
+    world.reader("ann").set_position("book.md", sentence=READ)
     return here, world
 
 
@@ -31,12 +31,12 @@ def everything(reader: Reader) -> list[str]:
     """Return all that a reader is told of a book, as bytes would travel."""
     queries = ("who was seen by the harbour?", canary(30), canary(5))
     bundles = [reader.retrieve(text, mode=mode, top_k=3) for text in queries for mode in Mode]
-    pages = [to_json(reader.sentences(first=first, count=9)) for first in (0, 9, 1000)]
+    pages = [to_json(reader.sentences(offset=first, limit=9)) for first in (0, 9, 1000)]
     chunks = [chunk.chunk_id for bundle in bundles for chunk in bundle.retrieved_chunks]
     reasons = [to_json(reader.why_not(chunk, queries[0], top_k=1)) for chunk in chunks[:3]]
     answer = reader.answer(queries[0])
     said = [answer.answer, to_json(answer.citations)]
-    return [*map(frozen, bundles), *pages, *reasons, *said, to_json(reader.where())]
+    return [*map(frozen, bundles), *pages, *reasons, *said, to_json(reader.position())]
 
 
 @proves("reading.non-interference", "reading.never-past-position")
@@ -48,14 +48,14 @@ def test_preview_equals_recorded_position_and_records_nothing(
     before = [here.sql(rows) for rows in stored]
     ann = world.reader("ann")
 
-    previews = [everything(ann.at(None, sid)) for sid in SIDS]
-    fresh = [everything(world.reader("bea").at("book.md", sid)) for sid in SIDS]
+    previews = [everything(ann.at_position(None, sid)) for sid in SIDS]
+    fresh = [everything(world.reader("bea").at_position("book.md", sid)) for sid in SIDS]
 
     assert [here.sql(rows) for rows in stored] == before
-    assert ann.where().sid == READ
-    assert [place.sid for place in ann.at(None, 3).books()] == [3]
+    assert ann.position().sid == READ
+    assert [place.sid for place in ann.at_position(None, 3).books()] == [3]
     for sid, preview, first in zip(SIDS, previews, fresh, strict=True):
-        ann.set("book.md", sid=sid)
+        ann.set_position("book.md", sentence=sid)
         recorded = everything(ann)
         assert preview == recorded, sid
         assert first == recorded, sid

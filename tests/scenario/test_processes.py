@@ -28,7 +28,7 @@ with library(folder) as opened:
         report = world.ingest(str(path))
         assert not report.failures, report.failures
         result = world.search("harbour process wrote", top_k=50, floor=0.0)
-        empty += not result.results
+        empty += not result.passages
         kinds = {entry.code for entry in result.skipped}
         assert kinds <= {"orphan_point"}, kinds
     print(json.dumps({"empty": empty}))

@@ -107,7 +107,7 @@ def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Pa
         assert here.index.calls.count("search") == calls.count("search")
         assert len(server.asked) == asked
         clock.time += 41
-        assert world.search("the tide", floor=0.0).results
+        assert world.search("the tide", floor=0.0).passages
 
 
 @proves("errors.bad-key-configuration")
@@ -168,7 +168,7 @@ def test_overlong_chunk_keeps_its_bounds_and_is_found(
         here = opened(tmp_path, server)
         world = here.world(tide__txt=TIDE, long__txt=text)
 
-        found = world.search("sentence19 of a long chapter", floor=0.0).results
+        found = world.search("sentence19 of a long chapter", floor=0.0).passages
 
         assert found[0].text == text
         assert max(len(one.split()) for asked in server.embeds for one in asked["input"]) > 60

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import WORDS, HandClock, MemoryIndex, WordEmbedder, other_profile, place
+from tests.support.worlds import WORDS, ManualClock, MemoryIndex, WordEmbedder, other_profile, place
 from truespan.retrieval.query_vector import cache_key
 from truespan.types.ids import WorldId
 
@@ -61,7 +61,7 @@ def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
     index.search = searching  # type: ignore[assignment]
     world.search("lamp")
     here.library.close()
-    again = place(tmp_path, index=index, clock=HandClock(here.clock.time + 5))
+    again = place(tmp_path, index=index, clock=ManualClock(here.clock.time + 5))
     again.library.world("world").search("lamp")
 
     assert again.embedder.queries == []
@@ -126,6 +126,6 @@ def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
     world.search("lamp")
     here.sql("UPDATE query_cache SET vector = zeroblob(256)")
 
-    assert world.search("lamp").results
+    assert world.search("lamp").passages
 
     assert here.embedder.queries == ["lamp", "lamp"]

@@ -40,7 +40,7 @@ def reading(here: Place, sid: int, *, sentences: int = 90, **options: Any) -> tu
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(sentences)), kind="book", **options)
     reader = world.reader("ann")
-    reader.set("book.md", sid=sid)
+    reader.set_position("book.md", sentence=sid)
     return world, reader
 
 
@@ -76,7 +76,7 @@ def test_position_is_read_once_before_the_index_is_asked(
 
 
 @proves("reading.position-read-first")
-@pytest.mark.parametrize("mode", ["meaning", "auto"])
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
     here = place(tmp_path, watched=True)
     _, reader = reading(here, 40)
@@ -102,14 +102,14 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
         return search(*args, **settings)
 
     here.index.search = search_late
-    reader.retrieve(QUERY, mode="auto")
+    reader.retrieve(QUERY, mode="hybrid")
 
     assert before == [1]
     assert here.journal.index("store.positions") < here.journal.index("store.vectors")
 
 
 @proves("reading.position-read-first")
-@pytest.mark.parametrize(("query", "mode"), [("lamp", "words"), ('"lamp"', "auto")])
+@pytest.mark.parametrize(("query", "mode"), [("lamp", "keyword"), ('"lamp"', "hybrid")])
 def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     tmp_path: Path, query: str, mode: str
 ) -> None:
@@ -129,13 +129,15 @@ def test_a_position_moved_during_a_request_does_not_split_it(tmp_path: Path) -> 
     world, reader = reading(here, 60)
     expected = frozen(reader.retrieve(QUERY))
     reader.retrieve("warm the tail")
-    here.embedder.before = once(lambda: world.reader("ann").set("book.md", sid=3) and None)
+    here.embedder.before = once(
+        lambda: world.reader("ann").set_position("book.md", sentence=3) and None
+    )
     here.sql("DELETE FROM query_cache")
 
     during = frozen(reader.retrieve(QUERY))
 
     assert during == expected
-    assert reader.where().sid == 3
+    assert reader.position().sid == 3
     assert canary(4) not in frozen(reader.retrieve(QUERY))
 
 
@@ -164,7 +166,7 @@ def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
     before = frozen(reader.retrieve(QUERY))
 
     world.ingest(here.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
-    reader.set("other.md", sid=20, current=False)
+    reader.set_position("other.md", sentence=20, current=False)
 
     assert frozen(reader.retrieve(QUERY)) == before
     assert {note.document for note in reader.retrieve(QUERY).metadata.sources} == {1}
@@ -330,7 +332,7 @@ def test_reader_names_and_receipts_hold_nothing_unread(
         assert chunk.chunk_id not in owners
         assert (note.revision, note.generation) == (None, 1)
     assert '"revision": null' in to_json(bundle)
-    told = [entry.name for entry in fields(reader.where())]
+    told = [entry.name for entry in fields(reader.position())]
     assert told == [
         "document", "doc_id", "title", "source", "sid", "chapter", "chapters_reached",
         "last_sentence", "current", "path",
@@ -348,8 +350,8 @@ def test_title_inside_the_book_is_hidden_a_declared_one_shown(
     path = here.write("book.md", text)
     reader = world.reader("ann")
     world.ingest(path, kind="book")
-    reader.set("book.md", sid=17)
-    silent = [to_json(reader.where()), frozen(reader.retrieve("the lamp"))]
+    reader.set_position("book.md", sentence=17)
+    silent = [to_json(reader.position()), frozen(reader.retrieve("the lamp"))]
 
     world.ingest(path, kind="book", title="A Lamp")
 

@@ -73,7 +73,7 @@ def shelf(folder: Path, ahead: str = "The landlady did it. ", **models: Any) -> 
     room = study(folder, embedder=WordEmbedder(), rules=AnswerRules(EASY), **models)
     read = f"The spare key hung on hook seven. Nobody held it.{LONG} "
     room.world.ingest(room.here.write("book.txt", read + ahead), kind="book")
-    room.world.reader("ada").set("book.txt", passage="Nobody held it.")
+    room.world.reader("ada").set_position("book.txt", passage="Nobody held it.")
     return room
 
 
@@ -165,7 +165,7 @@ def test_floor_applies_to_the_replacement_of_a_far_chunk(
     room = study(tmp_path)
     text = f"It was dark (score {score:.6f}). It grew light (score 0.9)."
     room.world.ingest(room.here.write("book.txt", text), kind="book")
-    room.world.reader("ada").set("book.txt", sid=0)
+    room.world.reader("ada").set_position("book.txt", sentence=0)
 
     answer = room.world.reader("ada").answer(query)
 
@@ -177,7 +177,7 @@ def test_the_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Pa
     room = study(tmp_path, embedder=WordEmbedder(), rules=AnswerRules(EASY))
     lines = [f"Sentence {n} says that the key is number {n}." for n in range(60)]
     room.world.ingest(room.here.write("book.txt", " ".join(lines)), kind="book")
-    room.world.reader("ada").set("book.txt", sid=41)
+    room.world.reader("ada").set_position("book.txt", sentence=41)
 
     answer = room.world.reader("ada").answer("Which key is number 30?")
 

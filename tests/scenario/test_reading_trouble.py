@@ -28,7 +28,7 @@ def reading(here: Place, sid: int, **options: Any) -> tuple[World, Reader]:
     world = here.library.create_world("world")
     world.ingest(here.write("book.md", plain_book(90)), kind="book", **options)
     reader = world.reader("ann")
-    reader.set("book.md", sid=sid)
+    reader.set_position("book.md", sentence=sid)
     return world, reader
 
 
@@ -39,7 +39,7 @@ def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: 
     world, reader = reading(here, 40)
     if part != "query":
         other = world.reader("bea")
-        other.set("book.md", sid=41)
+        other.set_position("book.md", sentence=41)
         other.retrieve(QUERY)
 
     def fail(*_: Any, **__: Any) -> Any:
@@ -97,7 +97,7 @@ def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int
 
     bundle: ContextBundle = reader.retrieve(QUERY)
 
-    assert reader.where().sid == min(sid, 19)
+    assert reader.position().sid == min(sid, 19)
     assert "zq77777x" not in frozen(bundle)
     assert frozen(bundle) == frozen(reader.retrieve(QUERY))
 
@@ -125,7 +125,7 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
     bundle = reader.retrieve(QUERY)
 
     assert bundle.error is None
-    assert reader.where().sid == -1
+    assert reader.position().sid == -1
     assert bundle.context == ""
 
 
@@ -232,7 +232,7 @@ def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
     here.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))
 
     with pytest.raises(StoreDamaged):
-        reader.where()
+        reader.position()
 
 
 @proves("reading.non-interference")
@@ -240,14 +240,16 @@ def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> N
     here = place(tmp_path)
     world, _ = reading(here, 40)
     ahead = world.reader("bea")
-    ahead.set("book.md", sid=89)
+    ahead.set_position("book.md", sentence=89)
     unread = [note.chunk_id for note in ahead.retrieve(QUERY, top_k=20).metadata.sources]
 
     def responses() -> list[str]:
         # Whoever opens the library now has nothing in memory of how it was.
         again = place(tmp_path, index=here.index, embedder=here.embedder)
         reader = again.library.world("world").reader("ann")
-        found = [frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("meaning", "auto", "words")]
+        found = [
+            frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("vector", "hybrid", "keyword")
+        ]
         found += [to_json(reader.why_not(chunk, QUERY, top_k=1)) for chunk in unread]
         return found
 

@@ -77,11 +77,11 @@ def test_position_follows_the_last_read_sentence_that_remains(
     tmp_path: Path, change: Any, sid: int, expected: int
 ) -> None:
     here, world = shelf(tmp_path, " ".join(OLD))
-    ann(world).set("book.md", sid=sid)
+    ann(world).set_position("book.md", sentence=sid)
 
     world.ingest(here.write("book.md", " ".join(change(OLD))), kind="book")
 
-    assert ann(world).where().sid == expected
+    assert ann(world).position().sid == expected
     assert words(ann(world)) == " ".join(change(OLD)[: expected + 1])
 
 
@@ -99,13 +99,13 @@ def test_no_series_of_changes_ever_shows_a_sentence_that_was_ahead(
 
     here, world = shelf(tmp_path_factory.mktemp("series"), spelled(revisions[0]))
     sid = data.draw(st.integers(-1, len(revisions[0]) - 1))
-    ann(world).set("book.md", sid=sid)
+    ann(world).set_position("book.md", sentence=sid)
     before = stored(here, world, 1).texts
     for letters in revisions[1:]:
         world.ingest(here.write("book.md", spelled(letters)), kind="book")
         now = stored(here, world, 1).texts
         read, ahead = before[: sid + 1], before[sid + 1 :]
-        least, sid, before = min(sid, common(before, now)), ann(world).where().sid, now
+        least, sid, before = min(sid, common(before, now)), ann(world).position().sid, now
         assert least <= sid
         assert sid == -1 or now[sid] in read
         assert not set(now[: sid + 1]) & (set(ahead) - set(read))
@@ -145,12 +145,12 @@ def test_another_edition_keeps_every_reader_at_the_same_sentence(tmp_path: Path)
         texts = stored(here, world, 1).texts
         readers = [world.reader(f"at {sid}") for sid in range(2, len(texts) - 1)]
         for sid, reader in enumerate(readers, 2):
-            reader.set("book.md", sid=sid)
+            reader.set_position("book.md", sentence=sid)
 
         world.ingest(here.write("book.md", edition), kind="book")
 
         for reader, text in zip(readers, texts[2:], strict=False):
-            last = reader.where().last_sentence
+            last = reader.position().last_sentence
             assert last is not None
             assert [c for c in last if c.isalnum()] == [c for c in text if c.isalnum()], name
             assert "killed" not in reader.retrieve("who killed the keeper?").context, name
@@ -162,12 +162,12 @@ def test_edition_with_damaged_earlier_text_compares_from_start(
     tmp_path: Path,
 ) -> None:
     here, world = shelf(tmp_path, BOOK)
-    ann(world).set("book.md", sid=6)
+    ann(world).set_position("book.md", sentence=6)
     here.sql("UPDATE texts SET text = replace(text, 'the door', 'the doors')")
 
     world.ingest(here.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
 
-    assert ann(world).where().last_sentence == "The Lamp"
+    assert ann(world).position().last_sentence == "The Lamp"
 
 
 @proves("reading.re-anchored")
@@ -180,21 +180,21 @@ def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: 
     def write(*args: Any, **options: Any) -> Any:
         if options.get("shared"):
             database.write = original
-            late.set("book.md", sid=6)
+            late.set_position("book.md", sentence=6)
         return original(*args, **options)
 
     database.write = write
     world.ingest(here.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
 
     assert database.write == original
-    assert late.where().last_sentence == stored(here, world, 1).texts[late.where().sid]
-    assert late.where().sid == 9
+    assert late.position().last_sentence == stored(here, world, 1).texts[late.position().sid]
+    assert late.position().sid == 9
 
 
 @proves("reading.re-anchored", "reading.no-state")
 def test_a_book_that_was_deleted_comes_back_unread(tmp_path: Path) -> None:
     here, world = shelf(tmp_path, " ".join(OLD))
-    ann(world).set("book.md", sid=9)
+    ann(world).set_position("book.md", sentence=9)
 
     world.documents.delete("book.md")
     assert ann(world).books() == []
@@ -214,17 +214,19 @@ def staged(here: Place, text: str) -> None:
 @proves("reading.re-anchored")
 def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> None:
     here, world = shelf(tmp_path, " ".join(OLD))
-    ann(world).set("book.md", sid=6)
+    ann(world).set_position("book.md", sentence=6)
 
     staged(here, "All of it is new.")
 
-    assert ann(world).where().sid == 6
+    assert ann(world).position().sid == 6
     assert words(ann(world)) == " ".join(OLD[:7])
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
 @pytest.mark.parametrize(
-    "told", [{"sid": 11}, {"sid": 12}, {"sid": 25}, {"through_chapter": "1"}], ids=str
+    "told",
+    [{"sentence": 11}, {"sentence": 12}, {"sentence": 25}, {"through_chapter": "1"}],
+    ids=str,
 )
 def test_position_set_during_a_rebuild_is_in_the_read_book(
     tmp_path: Path, told: dict[str, Any]
@@ -234,11 +236,11 @@ def test_position_set_during_a_rebuild_is_in_the_read_book(
     staged(here, longer)
 
     try:
-        ann(world).set("book.md", **told)
+        ann(world).set_position("book.md", **told)
     except InvalidArgument:
-        assert told["sid"] > 11
+        assert told["sentence"] > 11
         return
     world.ingest(here.write("book.md", longer), kind="book")
 
-    assert ann(world).where().sid == 11
+    assert ann(world).position().sid == 11
     assert "zq" not in ann(world).retrieve("ahead").context

@@ -108,7 +108,7 @@ def test_reader_near_misses_stop_at_the_position(tmp_path: Path) -> None:
     def ask(rest: str) -> Answer:
         text = f"The key hung there (score 0.2).{LONG} {rest}"
         room.world.ingest(room.here.write("book.txt", text), kind="book")
-        reader.set("book.txt", sid=1)
+        reader.set_position("book.txt", sentence=1)
         return replace(reader.answer(QUESTION), record=None, processing_time_ms=0)
 
     answer = ask("The butler took it (score 0.24).")
@@ -127,31 +127,31 @@ def words_world(folder: Path, **options: Any) -> Study:
 @proves("search.words-explained")
 def test_words_without_a_match_are_explained(tmp_path: Path) -> None:
     room = words_world(tmp_path)
-    chunk = room.world.search("lamp", floor=0.0).results[0].chunk_id
+    chunk = room.world.search("lamp", floor=0.0).passages[0].chunk_id
 
     for query, code in (("zebra", "no_word_matches"), ('"oil lamp"', "no_phrase_matches")):
-        mode = "words" if code == "no_word_matches" else "auto"
+        mode = "keyword" if code == "no_word_matches" else "hybrid"
         result = room.world.search(query, mode=mode, floor=0.0)
         assert [notice.code for notice in result.warnings] == [code]
-        assert result.results == ()
+        assert result.passages == ()
         assert code in [n.code for n in room.world.retrieve(query, mode=mode).metadata.warnings]
         answer = room.world.answer(query, mode=mode)
         assert answer.answer.startswith("Nothing certain. No passage contains ")
-    result = room.world.search("lamp", mode="words", floor=0.0)
+    result = room.world.search("lamp", mode="keyword", floor=0.0)
     assert result.warnings == ()
-    assert room.world.why_not(chunk, "oil", mode="words").code == "returned"
+    assert room.world.why_not(chunk, "oil", mode="keyword").code == "returned"
 
 
 @proves("search.words-explained")
 def test_why_not_says_that_no_word_occurs(tmp_path: Path) -> None:
     room = words_world(tmp_path)
     query = "lamp oil keeper rain"
-    rain = next(one for one in room.world.search(query, floor=0.0).results if "Rain" in one.text)
+    rain = next(one for one in room.world.search(query, floor=0.0).passages if "Rain" in one.text)
 
-    assert room.world.why_not(rain.chunk_id, "night lamp", mode="words").code == "returned"
-    assert room.world.why_not(rain.chunk_id, "zebra rain", mode="words").code == "returned"
-    assert room.world.why_not(rain.chunk_id, "all lamp", mode="words").code == "no_words"
-    assert room.world.why_not(rain.chunk_id, '"night fell rain"', mode="auto").code == "no_words"
+    assert room.world.why_not(rain.chunk_id, "night lamp", mode="keyword").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "zebra rain", mode="keyword").code == "returned"
+    assert room.world.why_not(rain.chunk_id, "all lamp", mode="keyword").code == "no_words"
+    assert room.world.why_not(rain.chunk_id, '"night fell rain"', mode="hybrid").code == "no_words"
 
 
 @proves("search.words-explained")
@@ -160,14 +160,14 @@ def test_reader_words_without_a_match_are_explained(tmp_path: Path) -> None:
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
     room.world.ingest(room.here.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
-    reader.set("book.txt", sid=29)
-    chunk = reader.retrieve("lamp", mode="words").retrieved_chunks[0].chunk_id
+    reader.set_position("book.txt", sentence=29)
+    chunk = reader.retrieve("lamp", mode="keyword").retrieved_chunks[0].chunk_id
 
-    assert [n.code for n in reader.retrieve("zebra", mode="words").metadata.warnings] == [
+    assert [n.code for n in reader.retrieve("zebra", mode="keyword").metadata.warnings] == [
         "no_word_matches"
     ]
-    assert reader.why_not(chunk, "zebra", mode="words").code == "no_words"
-    assert "No passage contains a word" in reader.answer("zebra", mode="words").answer
+    assert reader.why_not(chunk, "zebra", mode="keyword").code == "no_words"
+    assert "No passage contains a word" in reader.answer("zebra", mode="keyword").answer
 
 
 @proves("search.words-explained")
@@ -177,7 +177,7 @@ def test_search_names_passages_over_its_budget(tmp_path: Path) -> None:
     for size in ("passage", "sentence"):
         result = room.world.search("lamp rain", floor=0.0, max_tokens=1, granularity=size)
         [notice] = result.warnings
-        assert (result.results, notice.code) == ((), "over_budget")
+        assert (result.passages, notice.code) == ((), "over_budget")
         assert "do not fit into the budget of 1 tokens" in notice.message
     assert room.world.search("lamp rain", floor=0.0, max_tokens=500).warnings == ()
     answer = room.world.answer("lamp rain", max_tokens=1)

@@ -23,8 +23,8 @@ from tests.support.providers.rerank import MODEL, RerankServer
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import book
 from tests.support.worlds import (
-    HandClock,
     Lying,
+    ManualClock,
     MemoryIndex,
     Place,
     WordEmbedder,
@@ -82,7 +82,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def similarities(found: SearchResult | ContextBundle) -> list[float]:
     if isinstance(found, SearchResult):
-        return [passage.score for passage in found.results]
+        return [passage.score for passage in found.passages]
     return [chunk.relevance_score for chunk in found.retrieved_chunks]
 
 
@@ -103,7 +103,7 @@ def test_search_returns_the_best_of_the_candidates_in_their_new_order(here: Plac
         4,
         4,
     )
-    shown = [passage.rerank for passage in found.results]
+    shown = [passage.rerank for passage in found.passages]
     assert [(one.score, one.before, one.after) for one in shown if one] == [
         (3.0, 4, 1),
         (2.0, 3, 2),
@@ -121,10 +121,10 @@ def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Plac
     plain = world.search(QUESTION, top_k=6)
 
     assert similarities(found) == [0.6, 0.7, 0.8, 0.9, 0.5, 0.4]
-    assert [passage.rerank is None for passage in found.results] == [False] * 4 + [True] * 2
+    assert [passage.rerank is None for passage in found.passages] == [False] * 4 + [True] * 2
     assert similarities(plain) == list(SCORES)
-    unranked = {replace(passage, rerank=None) for passage in found.results}
-    assert unranked == set(plain.results)
+    unranked = {replace(passage, rerank=None) for passage in found.passages}
+    assert unranked == set(plain.passages)
 
 
 @proves("rerank.order")
@@ -177,8 +177,8 @@ def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(here: Pla
     wide = world.search(QUESTION, top_k=2, rerank=True, neighbours=1)
     sentences = world.search(QUESTION, top_k=2, rerank=True, granularity="sentence")
 
-    assert [passage.rerank and passage.rerank.before for passage in wide.results] == [4, 3]
-    places = {passage.rerank and passage.rerank.before for passage in sentences.results}
+    assert [passage.rerank and passage.rerank.before for passage in wide.passages] == [4, 3]
+    places = {passage.rerank and passage.rerank.before for passage in sentences.passages}
     assert places <= {1, 2, 3, 4}
     # It reads whole passages, whatever is returned of them.
     assert {texts for _, texts in reranker.asked} == {
@@ -209,7 +209,7 @@ def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
     reranker = Backwards()
     world = reranked(here, reranker)
     reader = world.reader("ann")
-    reader.set("a.txt", sid=world.documents.get("a.txt").sentences - 1)
+    reader.set_position("a.txt", sentence=world.documents.get("a.txt").sentences - 1)
 
     calls: list[Callable[..., Any]] = [world.search, world.retrieve, world.answer]
     for call in (*calls, reader.retrieve, reader.answer):
@@ -282,7 +282,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Pl
     reranker = Backwards()
     world = reranked(here, reranker)
     calls: list[Callable[[bool], Any]] = [
-        lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).results,
+        lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).passages,
         lambda rerank: (
             world.retrieve(QUESTION, top_k=2, rerank=rerank, language=None).retrieved_chunks
         ),
@@ -353,7 +353,7 @@ def server() -> Iterator[RerankServer]:
 
 
 def http_reranker(server: RerankServer) -> HttpReranker:
-    clock = HandClock()
+    clock = ManualClock()
     found = find_server(server.endpoint, None, MODEL)
     return HttpReranker(found, keys=keyless_ring(clock), clock=clock, seconds=30.0)
 
@@ -367,7 +367,7 @@ def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: Rera
 
     found = reranked(here, http_reranker(server)).search(QUESTION, rerank=True)
 
-    assert len(found.results) == 2
+    assert len(found.passages) == 2
     assert found.skipped
     assert "secret" not in server.asked[-1].body.decode()
 
@@ -412,7 +412,7 @@ def test_reranking_for_a_reader_ignores_unread_text(
     world.ingest(path, kind="book", chunking=chunking)
     texts = stored(here, world, 1).texts
     position = len(texts) // 2
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
     asking = reranked(here, http_reranker(server), candidates=6)
 
     before = sent_for_reader(asking, server)
@@ -420,7 +420,7 @@ def test_reranking_for_a_reader_ignores_unread_text(
     end = whole.index(texts[position]) + len(texts[position])
     here.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
     world.ingest(path, kind="book", chunking=chunking)
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
     after = sent_for_reader(asking, server)
 
     assert before[0]
@@ -451,7 +451,7 @@ def test_an_index_that_lies_gets_no_unread_text_to_the_reranker(
     world.ingest(here.write("book.txt", book(31, "txt", 12)), kind="book")
     texts = stored(here, world, 1).texts
     position = len(texts) // 3
-    world.reader("ann").set("book.txt", sid=position)
+    world.reader("ann").set_position("book.txt", sentence=position)
 
     requests, _ = sent_for_reader(reranked(here, http_reranker(server)), server)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, fields, replace
 
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
@@ -155,6 +155,21 @@ def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> N
     assert {chunk.source_url for chunk in bundle.retrieved_chunks} == {
         f"truespan://{world.id}/1", f"truespan://{world.id}/2",
     }  # fmt: skip
+
+
+@proves("bundle.content-unaltered")
+def test_bundle_passages_join_chunks_and_notes(tmp_path: Path) -> None:
+    world = place(tmp_path).world(a__txt="The lamp burned.", b__txt="The lamp went out.")
+
+    bundle = world.retrieve("the lamp")
+
+    assert len(bundle.passages) == 2
+    for passage, chunk, note in zip(
+        bundle.passages, bundle.retrieved_chunks, bundle.metadata.sources, strict=True
+    ):
+        assert (passage.text, passage.score) == (chunk.content, chunk.relevance_score)
+        assert (passage.chunk_id, passage.chapter) == (chunk.chunk_id, chunk.chapter)
+        assert all(getattr(passage, name) == value for name, value in asdict(note).items())
 
 
 @proves("bundle.chunk-id-round-trip", "bundle.content-unaltered")

@@ -56,9 +56,9 @@ def prepared(opened: Library, name: str, tmp_path: Path, documents: int = 2) -> 
 def shown(world: World) -> tuple[int, list[tuple[int, int, int]]]:
     """Return the one generation that a search was answered from, and what it gave."""
     result = world.search("by night", top_k=100, floor=0.0)
-    generations = {passage.receipt.generation for passage in result.results}
+    generations = {passage.receipt.generation for passage in result.passages}
     assert len(generations) == 1, "a mixed or empty answer"
-    places = (place for one in result.results for place in (one, *one.other_places))
+    places = (place for one in result.passages for place in (one, *one.other_places))
     spans = sorted((place.document, place.start, place.end) for place in places)
     return generations.pop(), spans
 

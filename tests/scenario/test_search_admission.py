@@ -88,8 +88,8 @@ def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> No
         with pytest.raises(InvalidArgument):
             world.search("lamp", floor=refused)
 
-    assert world.search("lamp", floor=0.0).results
-    assert world.search("lamp", floor=1.0).results == ()
+    assert world.search("lamp", floor=0.0).passages
+    assert world.search("lamp", floor=1.0).passages == ()
 
 
 @proves("search.world-required", "search.unknown-world", "search.zero-k-unknown-world")
@@ -141,7 +141,7 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
     empty = world.search("lamp", top_k=0)
 
     assert here.journal == ["store.find_world"]
-    assert empty.results == ()
+    assert empty.passages == ()
     assert empty.context == ""
     assert {entry.name for entry in fields(empty)} == {entry.name for entry in fields(full)}
     assert type(empty) is type(full)
@@ -161,7 +161,7 @@ def test_world_without_chunks_is_empty_with_a_warning(
     for world in (never, emptied):
         result = world.search("lamp")
         assert [notice.code for notice in result.warnings] == ["no_embedded_chunks"]
-        assert result.results == ()
+        assert result.passages == ()
         assert result.effective_k == 0
 
     assert here.embedder.queries == []
@@ -232,7 +232,7 @@ def test_embedder_other_than_the_locked_one_is_refused(
 def test_the_locked_profile_is_read_from_the_store_every_time(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt=TEXT)
-    assert world.search("lamp", floor=0.0).results
+    assert world.search("lamp", floor=0.0).passages
     here.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
 
     with pytest.raises(StoreDamaged):
@@ -276,7 +276,7 @@ def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: P
     assert refusal.value.code == "query_too_long"
     assert here.embedder.queries == []
     assert "index.search" not in here.journal
-    assert world.search("lamp " * WORDS.input_limit, floor=0.0).results
+    assert world.search("lamp " * WORDS.input_limit, floor=0.0).passages
 
 
 @proves("errors.provider-or-index", "errors.failure-changes-nothing")

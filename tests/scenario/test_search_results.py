@@ -38,7 +38,7 @@ def test_only_the_asked_world_answers_even_when_documents_are_equal(tmp_path: Pa
     here = place(tmp_path)
     one, two = three(here, "one"), three(here, "two")
 
-    found = [world.search("harbour roses clock", floor=0.0).results for world in (one, two)]
+    found = [world.search("harbour roses clock", floor=0.0).passages for world in (one, two)]
 
     assert {passage.chunk_id for passage in found[0]} == set(here.points(one))
     assert {passage.chunk_id for passage in found[1]} == set(here.points(two))
@@ -60,7 +60,7 @@ def test_hits_of_another_world_are_hidden_and_kept_there(
     here.library.close()
 
     assert "Secret" not in frozen(result)
-    assert theirs.chunk_id not in {passage.chunk_id for passage in result.results}
+    assert theirs.chunk_id not in {passage.chunk_id for passage in result.passages}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
     assert theirs.chunk_id in here.points(two)
 
@@ -86,7 +86,7 @@ def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -
 
     result = world.search("roses harbour", floor=0.0)
 
-    assert result.context == "\n\n".join(passage.text for passage in result.results)
+    assert result.context == "\n\n".join(passage.text for passage in result.passages)
 
 
 @proves("search.context-is-text-only")
@@ -97,12 +97,12 @@ def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> 
 
     result = world.search("whales and ships", top_k=50, floor=0.0)
 
-    assert len(result.results) > 3
+    assert len(result.passages) > 3
     for sentence in sentences:
         assert result.context.count(sentence) <= 1
     words = set(" ".join(sentences).split())
     assert set(result.context.split()) <= words | {
-        piece for passage in result.results for piece in passage.text.split()
+        piece for passage in result.passages for piece in passage.text.split()
     }
 
 
@@ -116,7 +116,7 @@ def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path
     rich = world.search("harbour", floor=0.0)
 
     assert "BESIDE" not in rich.context
-    assert {passage.overlap_text for passage in rich.results} == {"BESIDE"}
+    assert {passage.overlap_text for passage in rich.passages} == {"BESIDE"}
 
 
 @proves("search.rich-fields", "search.mergeable-results")
@@ -124,7 +124,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
     here = place(tmp_path)
     world = three(here)
 
-    passage = world.search("harbour light", floor=0.0).results[0]
+    passage = world.search("harbour light", floor=0.0).passages[0]
 
     assert {entry.name for entry in fields(Passage)} == {
         "chunk_id", "score", "document", "doc_id", "source", "title", "chapter", "section",
@@ -143,7 +143,7 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
     assert here.store.canonical_text(here.scope(world), 1)[passage.start : passage.end] == HARBOUR
     assert passage.receipt.text_hash == here.points(world)[passage.chunk_id].text_hash
     assert passage.receipt.revision == 1
-    again = world.search("harbour light", floor=0.0).results[0]
+    again = world.search("harbour light", floor=0.0).passages[0]
     assert again == passage
     assert str(here.folder) not in to_json(passage)
 
@@ -181,7 +181,7 @@ def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> 
     store.read_chunks, index.search = reading, searching  # type: ignore[method-assign]
     result = world.search("harbour 7", top_k=3, floor=0.0)
 
-    assert len(result.results) == 3
+    assert len(result.passages) == 3
     assert len(read) == len(set(read))
     assert set(read) <= set(returned)
     assert len(read) < 40
@@ -199,7 +199,7 @@ def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
 
     assert clamped.effective_k == 2
     assert clamped.funnel.in_scope == 2
-    assert len(clamped.results) <= 2
+    assert len(clamped.passages) <= 2
     counted = here.sql(
         """SELECT count(*) FROM states s JOIN revisions r ON r.key = s.revision
            WHERE r.state = 'active' AND s.state = 'embedded'"""
@@ -242,8 +242,8 @@ def test_the_floor_goes_into_the_request_and_equality_is_kept(tmp_path: Path) ->
     above = world.search("harbour light", floor=min(1.0, exact + 1e-5))
 
     assert asked == [exact, min(1.0, exact + 1e-5)]
-    assert [passage.source for passage in kept.results] == ["a.txt"]
-    assert above.results == ()
+    assert [passage.source for passage in kept.passages] == ["a.txt"]
+    assert above.passages == ()
 
 
 @proves("search.floor-inclusive", "search.at-most-k")
@@ -257,9 +257,9 @@ def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -
 
     result = world.search("harbour light roses", top_k=2, floor=0.2)
 
-    assert len(result.results) <= 2
-    assert len({passage.chunk_id for passage in result.results}) == len(result.results)
-    assert all(passage.score >= 0.2 for passage in result.results)
+    assert len(result.passages) <= 2
+    assert len({passage.chunk_id for passage in result.passages}) == len(result.passages)
+    assert all(passage.score >= 0.2 for passage in result.passages)
 
 
 @proves("search.sorted")
@@ -274,9 +274,9 @@ def test_results_are_ordered_by_score_then_document_then_chunk(tmp_path: Path) -
 
     result = world.search("repeated sentence about the sea", top_k=20, floor=0.0)
 
-    keys = [(-passage.score, passage.document, passage.index) for passage in result.results]
+    keys = [(-passage.score, passage.document, passage.index) for passage in result.passages]
     assert keys == sorted(keys)
-    assert [passage.document for passage in result.results if passage.text.startswith(same)] == [
+    assert [passage.document for passage in result.passages if passage.text.startswith(same)] == [
         1, 2, 3, 4, 5, 6,
     ]  # fmt: skip
 
@@ -296,7 +296,7 @@ def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Pat
     for top_k, order in product([1, 3, 7, 20], [1, -1]):
         here.index.points[(scope.profile.id, scope.tenant)] = dict(points[::order])
         result = world.search("the same words", top_k=top_k, floor=0.0)
-        found[top_k, order] = [passage.document for passage in result.results]
+        found[top_k, order] = [passage.document for passage in result.passages]
 
     assert found == {(top_k, order): list(range(1, top_k + 1)) for top_k, order in found}
 
@@ -327,8 +327,8 @@ def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path
     big = place(tmp_path, index=index, embedder=wide)
     second = three(big, "second")
 
-    assert first.search("harbour", floor=0.0).results
-    assert second.search("harbour", floor=0.0).results
+    assert first.search("harbour", floor=0.0).passages
+    assert second.search("harbour", floor=0.0).passages
     assert {key[0] for key in index.points} == {
         small.scope(first).profile.id, big.scope(second).profile.id,
     }  # fmt: skip

@@ -45,9 +45,9 @@ def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(here:
     bundle = world.retrieve(QUERY)
 
     paths = {"handbook/north/README.md", "handbook/south/README.md"}
-    assert {passage.path for passage in found.results} == paths
-    assert {passage.source_url for passage in found.results} == paths
-    assert {passage.source for passage in found.results} == {"README.md"}
+    assert {passage.path for passage in found.passages} == paths
+    assert {passage.source_url for passage in found.passages} == paths
+    assert {passage.source for passage in found.passages} == {"README.md"}
     assert {chunk.source_url for chunk in bundle.retrieved_chunks} == paths
     assert {note.path for note in bundle.metadata.sources} == paths
     assert {note.address for note in bundle.metadata.sources} == {
@@ -74,7 +74,7 @@ def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(here: Pla
     world = here.library.create_world("world")
     world.ingest(manifest=manifest)
 
-    [passage] = world.search(QUERY, floor=0.0).results
+    [passage] = world.search(QUERY, floor=0.0).passages
     bundle = world.retrieve(QUERY)
 
     [note], [chunk] = bundle.metadata.sources, bundle.retrieved_chunks
@@ -112,7 +112,7 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Pl
     world = two_readmes(here)
     reader = world.reader("ann")
     for path in ("north/README.md", "south/README.md"):
-        reader.set(path, sid=0)
+        reader.set_position(path, sentence=0)
 
     requests: dict[str, Callable[[], Any]] = {
         "get": lambda: world.documents.get("README.md"),
@@ -120,8 +120,8 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Pl
         "text": lambda: world.documents.text("README.md"),
         "retrieve": lambda: world.retrieve(QUERY, documents=["README.md"]),
         "answer": lambda: world.answer(QUERY, documents=["README.md"]),
-        "set": lambda: reader.set("README.md", sid=1),
-        "where": lambda: reader.where("README.md"),
+        "set": lambda: reader.set_position("README.md", sentence=1),
+        "where": lambda: reader.position("README.md"),
         "sentences": lambda: reader.sentences("README.md"),
         "reading": lambda: reader.retrieve(QUERY, book="README.md"),
     }
@@ -196,13 +196,13 @@ def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> N
 
     # At the first position only a part of a chunk was read, at the last one whole chunks.
     for position in (0, last):
-        reader.set("b.md", sid=position)
+        reader.set_position("b.md", sentence=position)
         bundle = reader.retrieve(QUERY)
         assert bundle.metadata.sources
         for note in bundle.metadata.sources:
             assert (note.path, note.metadata, note.language) == ("books/b.md", None, None)
         assert "keeper did it" not in to_json(bundle)
-    assert world.search(QUERY, floor=0.0).results[0].language == "en"
+    assert world.search(QUERY, floor=0.0).passages[0].language == "en"
     world.ingest(str(here.folder / "files/books/b.md"), language="en")
     assert reader.retrieve(QUERY).metadata.sources[0].language == "en"
 

@@ -69,13 +69,13 @@ LIES = [list, unread_first, wrong_hashes, swapped, all_the_best, invented, padde
 
 def told(reader: Reader, query: str) -> Iterator[str]:
     """Give everything that a reader can be told, as bytes would travel."""
-    for mode in (Mode.MEANING, Mode.AUTO):
+    for mode in (Mode.VECTOR, Mode.HYBRID):
         bundle = reader.retrieve(query, mode=mode)
         yield frozen(bundle)
         yield from (bundle.context, str(bundle), repr(bundle))
-    page = reader.sentences(count=1000)
-    yield from (to_json(page), str(page), to_json(reader.sentences(first=LENGTH // 2, count=9)))
-    yield to_json(reader.where())
+    page = reader.sentences(limit=1000)
+    yield from (to_json(page), str(page), to_json(reader.sentences(offset=LENGTH // 2, limit=9)))
+    yield to_json(reader.position())
     yield to_json(reader.books())
 
 
@@ -112,7 +112,7 @@ def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunk
     texts = stored(here, world, 1).texts
     reader = world.reader("ann")
     for sid in range(-1, LENGTH, in_test_or_prove(2, 1) if chunking == "sentences" else 7):
-        reader.set("book.md", sid=sid)
+        reader.set_position("book.md", sentence=sid)
         here.embedder.documents.clear()
         for query in (texts[min(sid + 1, LENGTH - 1)], texts[(sid + LENGTH) // 2]):
             for answer in told(reader, query):
@@ -131,7 +131,7 @@ def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(
     texts = stored(here, world, 1).texts
     reader = world.reader("ann")
     for sid in range(-1, LENGTH, in_test_or_prove(2, 1)):
-        reader.set("book.md", sid=sid)
+        reader.set_position("book.md", sentence=sid)
         here.embedder.documents.clear()
         index.lie = LIES[(sid + first) % len(LIES)]
         for answer in told(reader, texts[min(sid + 1, LENGTH - 1)]):
@@ -152,7 +152,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
     seen = first_seen(held.texts)
     reader = world.reader("ann")
     for sid in range(0, len(held.texts), in_test_or_prove(8, 4)):
-        reader.set("1", sid=sid)
+        reader.set_position("1", sentence=sid)
         ahead = {found for found, first in seen.items() if first > sid}
         query = " ".join(held.texts[min(sid + 1, len(held.texts) - 1)].split()[:50])[:900]
         for answer in told(reader, query):
@@ -168,8 +168,8 @@ def test_why_not_treats_a_chunk_ahead_as_nonexistent(
 ) -> None:
     here, world = opened(tmp_path, MemoryIndex())
     reader, far = world.reader("ann"), world.reader("bea")
-    reader.set("book.md", sid=50)
-    far.set("book.md", sid=LENGTH - 1)
+    reader.set_position("book.md", sentence=50)
+    far.set_position("book.md", sentence=LENGTH - 1)
     ahead = [
         note for note in far.retrieve(canary(LENGTH - 10)).metadata.sources if note.last_sid > 50
     ]
@@ -185,7 +185,7 @@ def test_why_not_treats_a_chunk_ahead_as_nonexistent(
 def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
     here, world = opened(tmp_path, MemoryIndex())
     reader = world.reader("ann")
-    reader.set("book.md", sid=50)
+    reader.set_position("book.md", sentence=50)
     here.sql("DELETE FROM tails")
     here.sql("UPDATE sentences SET text_hash = x'00' WHERE sid = 50")
 

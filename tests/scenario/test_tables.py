@@ -78,7 +78,7 @@ def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
     markdown = "| Meal | Limit | Remark |\n|---|---|---|\n| "
     assert markdown in found.context
     assert markdown in bundle.context
-    assert all(passage.text in world.documents.text("limits.md") for passage in found.results)
+    assert all(passage.text in world.documents.text("limits.md") for passage in found.passages)
     tokens = WordCounter().count(bundle.context)
     assert tokens <= bundle.total_tokens <= 900
     assert sum(chunk.token_count for chunk in bundle.retrieved_chunks) < bundle.total_tokens
@@ -101,7 +101,7 @@ def test_table_in_a_book_reads_the_same_whatever_follows(here: Place):
     for end in ("", " Then the butler did it.", "\n\nThen | the | butler."):
         world.ingest(here.write("book.txt", beginning + end), kind="book")
         reader = world.reader("ann")
-        reader.set("book.txt", sid=7)
+        reader.set_position("book.txt", sentence=7)
         bundle = reader.retrieve("the lamp")
         assert "Lamp 6 is lit." in bundle.context
         responses.add(frozen(bundle))

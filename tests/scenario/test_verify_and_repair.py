@@ -68,8 +68,8 @@ def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
     settle(here)
 
     assert "long ago" not in result.context
-    assert chunk not in {passage.chunk_id for passage in result.results}
-    assert len(result.results) == 2
+    assert chunk not in {passage.chunk_id for passage in result.passages}
+    assert len(result.passages) == 2
     assert [(entry.code, entry.count) for entry in result.skipped] == [("stale_vector", 1)]
     assert state_of(here, chunk) == ("pending", "stale_vector", hash_text(TEXTS["a__txt"]))
     assert chunk not in here.points(world)
@@ -94,7 +94,7 @@ def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> No
         world.ingest(str(here.folder / "files" / "world"))
 
     assert here.embedder.documents == [TEXTS["a__txt"]]
-    assert chunk in {passage.chunk_id for passage in world.search("harbour", floor=0.0).results}
+    assert chunk in {passage.chunk_id for passage in world.search("harbour", floor=0.0).passages}
     assert state_of(here, chunk)[:2] == ("embedded", None)
     assert here.sql("SELECT text FROM chunks ORDER BY 1") == text
 
@@ -108,13 +108,13 @@ def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
 
     result = world.search("harbour", floor=0.0)
 
-    assert {passage.document for passage in result.results} == {1, 3}
+    assert {passage.document for passage in result.passages} == {1, 3}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("missing_chunk", 1)]
     assert state_of(here, chunk)[:2] == ("pending", "missing_chunk")
     settle(here)
     world.repair()
     assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
-    assert len(world.search("harbour", floor=0.0).results) == 3
+    assert len(world.search("harbour", floor=0.0).passages) == 3
 
 
 @proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")
@@ -128,11 +128,11 @@ def test_damaged_text_is_hidden_and_restored(tmp_path: Path, byte: int) -> None:
 
     result = world.search("harbour", floor=0.0)
 
-    assert {passage.document for passage in result.results} == {1, 2}
+    assert {passage.document for passage in result.passages} == {1, 2}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
     settle(here)
     world.repair()
-    assert len(world.search("harbour", floor=0.0).results) == 3
+    assert len(world.search("harbour", floor=0.0).passages) == 3
     assert here.embedder.documents == []
     assert here.sql("SELECT count(*) FROM chunks WHERE text = ?", TEXTS["c__txt"]) == [(1,)]
 
@@ -149,14 +149,14 @@ def test_unrestorable_text_is_quarantined(tmp_path: Path) -> None:
     report = world.repair()
     result = world.search("harbour", floor=0.0)
 
-    assert {passage.document for passage in result.results} == {1, 2}
+    assert {passage.document for passage in result.passages} == {1, 2}
     assert "forged" not in result.context
     assert here.embedder.documents == []
     assert chunk_of(here, 3) not in here.points(world)
     assert world.status().quarantined == 1
     assert report.quarantined == [] or report.quarantined == [chunk_of(here, 3)]
     world.ingest(str(here.folder / "files" / "world"))
-    assert len(world.search("harbour", floor=0.0).results) == 3
+    assert len(world.search("harbour", floor=0.0).passages) == 3
     assert world.status().quarantined == 0
 
 
@@ -188,7 +188,7 @@ def test_forged_row_is_never_shown_and_true_text_returns(
 
     if way == "search":
         result = world.search("harbour", floor=0.0)
-        assert {passage.document for passage in result.results} == {1, 2}
+        assert {passage.document for passage in result.passages} == {1, 2}
         assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
         settle(here)
         world.repair()
@@ -200,7 +200,7 @@ def test_forged_row_is_never_shown_and_true_text_returns(
         here.library.doctor(apply=True)
 
     result = world.search("harbour", floor=0.0)
-    assert {passage.document for passage in result.results} == {1, 2, 3}
+    assert {passage.document for passage in result.passages} == {1, 2, 3}
     assert FORGED not in result.context
     assert FORGED not in here.embedder.documents
     assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
@@ -234,7 +234,7 @@ def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str)
     world.repair()
 
     result = world.search("harbour", floor=0.0)
-    assert {passage.document for passage in result.results} == {1, 2}
+    assert {passage.document for passage in result.passages} == {1, 2}
     assert FORGED not in result.context
     assert FORGED not in here.embedder.documents
     if way == "search":
@@ -259,7 +259,7 @@ def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
     result = world.search("harbour", floor=0.0)
     settle(here)
 
-    assert orphan not in {passage.chunk_id for passage in result.results}
+    assert orphan not in {passage.chunk_id for passage in result.passages}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
     assert orphan not in here.points(world)
 
@@ -333,7 +333,7 @@ def test_index_with_wrong_hashes_shows_nothing_wrong(tmp_path: Path, lie: str) -
 
     result = world.search("harbour", floor=0.0)
 
-    assert result.results == ()
+    assert result.passages == ()
     assert result.context == ""
     assert sum(entry.count for entry in result.skipped) == 3
 
@@ -351,5 +351,5 @@ def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     here.store.record_failures = busy  # type: ignore[method-assign]
     result = world.search("harbour", floor=0.0)
 
-    assert len(result.results) == 2
+    assert len(result.passages) == 2
     assert [notice.code for notice in result.warnings] == ["repair_not_recorded"]

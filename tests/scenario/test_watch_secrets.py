@@ -83,7 +83,7 @@ def ask_everything(world: World) -> None:
         with suppress(Exception):
             request()
     with suppress(Exception):
-        reader.set("a.txt", sid=0)
+        reader.set_position("a.txt", sentence=0)
     for ask in (reader.retrieve, reader.answer):
         with suppress(Exception):
             ask(QUERY)
@@ -92,7 +92,7 @@ def ask_everything(world: World) -> None:
 def _requests(world: World) -> list[Callable[[], object]]:
     return [
         lambda: world.search(QUERY),
-        lambda: world.search(QUERY, mode="auto"),
+        lambda: world.search(QUERY, mode="hybrid"),
         lambda: world.search(QUERY * 400),
         lambda: world.retrieve(QUERY, selected_text=SELECTION, near_misses=True),
         lambda: world.why_not("zqtextx", QUERY),

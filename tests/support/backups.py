@@ -62,9 +62,9 @@ def filled(folder: Path) -> Path:
         world = library.create_world("world")
         world.ingest([files / "story.txt", files / "report.docx"], kind="book")
         for sid in READERS:
-            world.reader(f"at {sid}").set("story.txt", sid=sid)
+            world.reader(f"at {sid}").set_position("story.txt", sentence=sid)
         library.create_world("other").ingest(files / "story.txt", **LABELS)
-        world.search("lamp", mode="auto")
+        world.search("lamp", mode="hybrid")
         told(library)
     return folder
 
@@ -80,7 +80,7 @@ def told(library: Library) -> list[str]:
     for name in ("world", "other"):
         world = library.world(name)
         found = world.search("lamp by night", top_k=30, floor=0.0)
-        answers += [to_json(found.results), found.context]
+        answers += [to_json(found.passages), found.context]
         answers += [frozen(world.retrieve("lamp", language=None))]
         answers += [to_json(world.facets())]
         answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0))]
@@ -88,7 +88,7 @@ def told(library: Library) -> list[str]:
     world = library.world("world")
     for sid in READERS:
         reader = world.reader(f"at {sid}")
-        answers += [frozen(reader.retrieve("lamp", top_k=20)), to_json(reader.where())]
+        answers += [frozen(reader.retrieve("lamp", top_k=20)), to_json(reader.position())]
     return answers
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.worlds import DirectParser, HandClock, WordCounter, WordEmbedder, sqlite_store
+from tests.support.worlds import DirectParser, ManualClock, WordCounter, WordEmbedder, sqlite_store
 from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
@@ -73,7 +73,7 @@ STORE_URL = "store.url"
 """A file that names the database of a folder's store; without it, the store is a file there."""
 
 
-def _store(folder: Path, clock: HandClock) -> Any:
+def _store(folder: Path, clock: ManualClock) -> Any:
     if not (folder / STORE_URL).exists():
         return sqlite_store(folder / "store.db", clock)
     from truespan.store import Store
@@ -86,7 +86,7 @@ def _store(folder: Path, clock: HandClock) -> Any:
 def library(folder: Path, step: int = 0) -> Library:
     """Open a library on the real store and the real index, with the embedder of the tests."""
     countdown = Countdown(step)
-    clock = HandClock()
+    clock = ManualClock()
     return Library(
         Components(
             store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]
@@ -112,10 +112,10 @@ def main(arguments: list[str]) -> None:
             case "ingest":
                 chosen.ingest(arguments[4])
             case "upload":
-                chosen.submit_uploads([Upload("tale.txt", Path(arguments[4]))])
+                chosen.ingest_uploads([Upload("tale.txt", Path(arguments[4]))], background=True)
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "serve":
-                print(*(job.id for job in opened.resume_waiting()))
+                print(*(job.id for job in opened.server.resume_waiting()))
                 opened._components.queue.wait()  # type: ignore[attr-defined]
             case "delete":
                 chosen.documents.delete("1")

@@ -289,7 +289,7 @@ class Trial:
         others = self.rng.sample(range(last + 1), min(count, last + 1))
         chosen = sorted({*close, *others, -1})
         for sid in chosen:
-            self._reader(sid).set(self.name, sid=sid)
+            self._reader(sid).set_position(self.name, sentence=sid)
         self.counts.positions += len(chosen)
         return chosen
 
@@ -317,20 +317,20 @@ class Trial:
     def _asked(self, sid: int, book: Stored) -> Iterator[tuple[str, str]]:
         """Ask everything that a reader can be asked."""
         reader = self._reader(sid)
-        asked = [*product(self.questions, (Mode.MEANING, Mode.AUTO))]
-        for question, mode in (*asked, (self.questions[0], Mode.WORDS)):
+        asked = [*product(self.questions, (Mode.VECTOR, Mode.HYBRID))]
+        for question, mode in (*asked, (self.questions[0], Mode.KEYWORD)):
             bundle = reader.retrieve(question.query, top_k=question.top_k, mode=mode)
             self._check_bundle(bundle, sid, book)
             yield f"retrieve {question} {mode}", frozen(bundle)
-        options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.AUTO}
+        options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.HYBRID}
         yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
-        yield "page", to_json(reader.sentences(count=1000))
-        yield "last page", to_json(reader.sentences(first=max(sid - 2, 0), count=2))
-        yield "where", to_json(reader.where())
+        yield "page", to_json(reader.sentences(limit=1000))
+        yield "last page", to_json(reader.sentences(offset=max(sid - 2, 0), limit=2))
+        yield "where", to_json(reader.position())
         yield "books", to_json(reader.books())
         for chunk in self.ids:
             question = self.questions[0]
-            for mode in (Mode.MEANING, Mode.AUTO):
+            for mode in (Mode.VECTOR, Mode.HYBRID):
                 reason = reader.why_not(chunk, question.query, top_k=question.top_k, mode=mode)
                 yield f"why not {chunk} {mode}", to_json(reason)
 
@@ -343,7 +343,7 @@ class Trial:
         positions = sorted({sid for sid, _ in first})
         kept = []
         for sid in positions:
-            found = self._reader(sid).where().sid
+            found = self._reader(sid).position().sid
             self._expect(found == min(sid, last), f"{change}: {sid} became {found}, not {last}")
             if found == sid and (sid < 0 or now.until(sid).text == book.until(sid).text):
                 kept.append(sid)
@@ -373,7 +373,7 @@ class Trial:
     def _add_world(self, text: str) -> None:
         other = self.here.library.create_world("other")
         other.ingest(self.here.write(f"other/{self.name}", text), kind="book")
-        other.reader("at 0").set(self.name, sid=0)
+        other.reader("at 0").set_position(self.name, sentence=0)
 
     def _half_replace(self, text: str, step: int) -> None:
         with suppress(Stopped):

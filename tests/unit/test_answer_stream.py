@@ -295,7 +295,7 @@ def test_words_decide_what_is_given_and_never_the_mode(tmp_path: Path) -> None:
     )
     world = room.with_rules(max_chunks=2)
 
-    plain, fused = (world.answer(QUESTION, mode=mode) for mode in ("meaning", "auto"))
+    plain, fused = (world.answer(QUESTION, mode=mode) for mode in ("vector", "hybrid"))
 
     def used(answer: Any) -> set[str]:
         notes = {note.chunk_id: note.source for note in answer.retrieved_chunks_metadata}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def held_up(here: Place) -> Iterator[Gate]:
     """Keep the worker busy with a job of another world until the block ends."""
     gate = here.embedder.before = Gate()
     busy = here.library.world("busy", create=True)
-    busy.submit_uploads([Upload("busy.txt", b"Nothing else happens meanwhile.")])
+    busy.ingest_uploads([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)
     assert gate.reached.wait(WAIT)
     yield gate
     here.embedder.before = None
@@ -93,7 +94,7 @@ def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
     path = here.write("a.txt", STORY)
 
     with held_up(here):
-        job = world.submit_ingest(path, kind="book", title="A", tags=["x"], version="2.0")
+        job = world.ingest(path, kind="book", title="A", tags=["x"], version="2.0", background=True)
         assert (job.state, job.background) == (JobState.QUEUED, True)
         assert world.jobs.get(job.id) == job
         assert world.documents.list() == []
@@ -110,7 +111,9 @@ def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
 def test_an_upload_becomes_a_document_and_no_file_stays(here: Place) -> None:
     world = here.library.create_world("world")
 
-    job = world.submit_uploads([Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")])
+    job = world.ingest_uploads(
+        [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
+    )
 
     assert settled(here, world, job).state is JobState.DONE
     [document] = world.documents.list()
@@ -126,7 +129,7 @@ def test_the_same_name_is_the_same_document(here: Place) -> None:
 
     with held_up(here):
         jobs = [
-            world.submit_uploads([Upload("a.txt", text)])
+            world.ingest_uploads([Upload("a.txt", text)], background=True)
             for text in (b"The first.", b"The second.")
         ]
 
@@ -140,17 +143,23 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
     world = here.world(a__txt=STORY)
     before = world.jobs.list()
     wrong: list[tuple[type[TruespanError], Any]] = [
-        (SourceMissing, lambda: world.submit_ingest("nowhere/at/all")),
-        (InvalidArgument, lambda: world.submit_ingest([])),
-        (InvalidArgument, lambda: world.submit_ingest("a", kind="novel")),
-        (InvalidArgument, lambda: world.submit_uploads([Upload("../a", b"x")])),
-        (InvalidArgument, lambda: world.submit_uploads([Upload("a", b"x")], kind="novel")),
-        (InvalidArgument, lambda: world.submit_uploads([Upload("a", b"x")], chunking="none")),
-        (InvalidArgument, lambda: world.submit_uploads([])),
-        (InvalidArgument, lambda: world.generations.submit_reindex(embedding="none")),
-        (InvalidArgument, lambda: world.generations.submit_reindex(chunking="none")),
-        (JobNotFound, lambda: world.submit_resume("none")),
-        (JobNotResumable, lambda: world.submit_resume(before[0].id)),
+        (SourceMissing, lambda: world.ingest("nowhere/at/all", background=True)),
+        (InvalidArgument, lambda: world.ingest([], background=True)),
+        (InvalidArgument, lambda: world.ingest("a", kind="novel", background=True)),
+        (InvalidArgument, lambda: world.ingest_uploads([Upload("../a", b"x")], background=True)),
+        (
+            InvalidArgument,
+            lambda: world.ingest_uploads([Upload("a", b"x")], kind="novel", background=True),
+        ),
+        (
+            InvalidArgument,
+            lambda: world.ingest_uploads([Upload("a", b"x")], chunking="none", background=True),
+        ),
+        (InvalidArgument, lambda: world.ingest_uploads([], background=True)),
+        (InvalidArgument, lambda: world.generations.reindex(embedding="none", background=True)),
+        (InvalidArgument, lambda: world.generations.reindex(chunking="none", background=True)),
+        (JobNotFound, lambda: world.jobs.resume("none", background=True)),
+        (JobNotResumable, lambda: world.jobs.resume(before[0].id, background=True)),
     ]
 
     for error, call in wrong:
@@ -167,7 +176,7 @@ def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
     here.library.close()
     other = WordEmbedder(profile=replace(here.embedder.profile, model="other"))
     with place(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
-        library.world("world").submit_uploads([Upload("a.txt", b"x")])
+        library.world("world").ingest_uploads([Upload("a.txt", b"x")], background=True)
     assert files(here) == []
 
 
@@ -177,13 +186,16 @@ def test_who_may_not_write_submits_nothing(here: Place) -> None:
     view = here.library.under(reading).world("world")
 
     for call in (
-        lambda: view.submit_uploads([Upload("a.txt", b"x")]),
-        lambda: view.submit_ingest(here.write("b.txt", "B.")),
-        lambda: view.submit_resume(world.jobs.list()[0].id),
+        lambda: view.ingest_uploads([Upload("a.txt", b"x")], background=True),
+        lambda: view.ingest(here.write("b.txt", "B."), background=True),
+        lambda: view.jobs.resume(world.jobs.list()[0].id, background=True),
     ):
         with pytest.raises(WorldNotFound):
             call()
-    for call in (view.generations.submit_reindex, here.library.under(reading).resume_waiting):
+    for call in (
+        partial(view.generations.reindex, background=True),
+        here.library.under(reading).server.resume_waiting,
+    ):
         with pytest.raises(NotAllowed):
             call()
     assert files(here) == []
@@ -192,7 +204,7 @@ def test_who_may_not_write_submits_nothing(here: Place) -> None:
 def test_a_generation_is_built_in_the_background(here: Place) -> None:
     world = here.world(a__txt=STORY)
 
-    job = world.generations.submit_reindex(chunking="sentences")
+    job = world.generations.reindex(chunking="sentences", background=True)
 
     assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
     assert settled(here, world, job).state is JobState.DONE
@@ -203,15 +215,15 @@ def test_a_generation_is_built_in_the_background(here: Place) -> None:
 def test_a_queued_job_is_cancelled_at_once_and_never_done(here: Place) -> None:
     world = here.library.create_world("world")
     with held_up(here):
-        kept = world.submit_uploads([Upload("kept.txt", b"Kept.")])
-        job = world.submit_uploads([Upload("gone.txt", b"Gone.")])
+        kept = world.ingest_uploads([Upload("kept.txt", b"Kept.")], background=True)
+        job = world.ingest_uploads([Upload("gone.txt", b"Gone.")], background=True)
         before = len(files(here))
 
         assert world.jobs.cancel(job.id).state is JobState.CANCELLED
 
         assert len(files(here)) < before
         with pytest.raises(JobNotResumable, match="without its uploads"):
-            world.submit_resume(job.id)
+            world.jobs.resume(job.id, background=True)
 
     assert settled(here, world, job).state is JobState.CANCELLED
     assert settled(here, world, kept).state is JobState.DONE
@@ -226,7 +238,7 @@ def test_a_running_upload_that_is_cancelled_leaves_no_file(here: Place) -> None:
         world.jobs.cancel(world.jobs.list()[0].id)
 
     here.embedder.before = cancel
-    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
 
     assert settled(here, world, job).state is JobState.CANCELLED
     assert files(here) == []
@@ -235,13 +247,13 @@ def test_a_running_upload_that_is_cancelled_leaves_no_file(here: Place) -> None:
 def test_a_failed_upload_goes_on_with_what_was_kept(here: Place) -> None:
     world = here.library.create_world("world")
     here.embedder.before = refuse
-    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     failed = settled(here, world, job)
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
     assert files(here)
 
     here.embedder.before = None
-    again = world.submit_resume(job.id)
+    again = world.jobs.resume(job.id, background=True)
 
     assert (again.id, again.state, again.error) == (job.id, JobState.QUEUED, None)
     assert settled(here, world, job).state is JobState.DONE
@@ -251,19 +263,19 @@ def test_a_failed_upload_goes_on_with_what_was_kept(here: Place) -> None:
 def test_failed_upload_can_be_resumed_in_the_foreground(here: Place) -> None:
     world = here.library.create_world("world")
     here.embedder.before = refuse
-    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     settled(here, world, job)
 
     here.embedder.before = None
 
-    assert world.resume(job.id).ingested == ["a.txt"]
+    assert world.jobs.resume(job.id).ingested == ["a.txt"]
     assert files(here) == []
 
 
 def test_giving_up_a_failed_upload_removes_its_files(here: Place) -> None:
     world = here.library.create_world("world")
     here.embedder.before = refuse
-    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     settled(here, world, job)
 
     world.jobs.cancel(job.id)
@@ -278,7 +290,10 @@ def test_one_that_fails_keeps_nobody_else_waiting(here: Place) -> None:
 
     world = here.library.create_world("world")
     here.embedder.before = fail
-    jobs = [world.submit_uploads([Upload(name, b"One. Two.")]) for name in ("a.txt", "b.txt")]
+    jobs = [
+        world.ingest_uploads([Upload(name, b"One. Two.")], background=True)
+        for name in ("a.txt", "b.txt")
+    ]
 
     states = [settled(here, world, job) for job in jobs]
 
@@ -292,9 +307,11 @@ def closed_while_running(here: Place, *waiting: bytes) -> list[Job]:
     """Close a library whose worker is in the middle of one job while others wait."""
     gate = here.embedder.before = Gate()
     world = here.library.create_world("world")
-    jobs = [world.submit_uploads([Upload("first.txt", STORY.encode())])]
+    jobs = [world.ingest_uploads([Upload("first.txt", STORY.encode())], background=True)]
     assert gate.reached.wait(WAIT)
-    jobs += [world.submit_uploads([Upload(f"{text!r}.txt", text)]) for text in waiting]
+    jobs += [
+        world.ingest_uploads([Upload(f"{text!r}.txt", text)], background=True) for text in waiting
+    ]
     closing = threading.Thread(target=here.library.close)
     closing.start()
     assert queue_of(here)._stopping.wait(WAIT)
@@ -312,7 +329,7 @@ def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -
         assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED}
         assert after.sql("SELECT DISTINCT state, crashes FROM jobs") == [("interrupted", 0)]
 
-        taken = library.resume_waiting()
+        taken = library.server.resume_waiting()
 
         assert [job.id for job in taken] == [job.id for job in jobs]
         assert {settled(after, world, job).state for job in jobs} == {JobState.DONE}
@@ -326,9 +343,9 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     library = Library(replace(here.library._components, queue=queue))
     gate = here.embedder.before = Gate()
     world = library.create_world("world")
-    job = world.submit_uploads([Upload("a.txt", STORY.encode())])
+    job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     assert gate.reached.wait(WAIT)
-    waiting = world.submit_uploads([Upload("b.txt", b"Waiting.")])
+    waiting = world.ingest_uploads([Upload("b.txt", b"Waiting.")], background=True)
     thread = queue._thread
     assert thread is not None
 
@@ -340,7 +357,7 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     thread.join(WAIT)
     assert not thread.is_alive()
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    late = world.submit_uploads([Upload("late.txt", b"Too late.")])
+    late = world.ingest_uploads([Upload("late.txt", b"Too late.")], background=True)
     assert world.jobs.get(late.id).state is JobState.INTERRUPTED
     library.close()
 
@@ -368,10 +385,10 @@ def test_job_of_a_dead_process_is_interrupted_and_resumed(here: Place, state: st
     job = left_by(here, world, state=state)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
 
-    assert [one.id for one in here.library.resume_waiting()] == [job.id]
+    assert [one.id for one in here.library.server.resume_waiting()] == [job.id]
 
     assert settled(here, world, job).state is JobState.DONE
-    assert here.library.resume_waiting() == []
+    assert here.library.server.resume_waiting() == []
 
 
 def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
@@ -386,9 +403,9 @@ def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
     world.jobs.cancel(cancelled.id)
     resumed = left_by(here, world)
     with pytest.raises(Interrupted):
-        world.resume(resumed.id, on_progress=stop)
+        world.jobs.resume(resumed.id, on_progress=stop)
 
-    assert here.library.resume_waiting() == []
+    assert here.library.server.resume_waiting() == []
     assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED, JobState.CANCELLED}
 
 
@@ -397,13 +414,13 @@ def test_crashing_job_is_not_resumed_forever(here: Place) -> None:
     job = left_by(here, world, state="running", crashes=MAX_CRASHES - 2)
 
     with held_up(here):
-        [taken] = here.library.resume_waiting()
+        [taken] = here.library.server.resume_waiting()
         assert taken.crashes == MAX_CRASHES - 1
         here.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
-        assert here.library.resume_waiting() == []
+        assert here.library.server.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED
 
-    assert world.submit_resume(job.id).crashes == 0
+    assert world.jobs.resume(job.id, background=True).crashes == 0
     assert settled(here, world, job).state is JobState.DONE
 
 
@@ -438,7 +455,7 @@ def test_a_job_is_queued_again_only_as_it_was_seen(here: Place) -> None:
 def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
     world = here.library.create_world("world")
     with held_up(here):
-        job = world.submit_uploads([Upload("a.txt", b"One. Two.")])
+        job = world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
 
     assert settled(here, world, job).state is JobState.DONE
@@ -448,7 +465,7 @@ def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
 def test_the_jobs_of_a_world_that_is_gone_are_forgotten(here: Place) -> None:
     world = here.library.create_world("world")
     with held_up(here):
-        world.submit_uploads([Upload("a.txt", b"One. Two.")])
+        world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
         receipt = here.library.delete_world("world")
         assert receipt.uploads.files == 1
 
@@ -480,7 +497,7 @@ def test_progress_is_written_down_every_second(here: Place) -> None:
         seen.append(world.jobs.list()[0].counts.fraction)
 
     here.embedder.before = look
-    job = world.submit_uploads([Upload("a.txt", (STORY * 3).encode())])
+    job = world.ingest_uploads([Upload("a.txt", (STORY * 3).encode())], background=True)
 
     assert settled(here, world, job).state is JobState.DONE
     assert len(seen) > 3

@@ -30,7 +30,7 @@ def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: 
 
     job = world.jobs.list()[0]
     assert (job.state, job.error) == (JobState.FAILED, "ValueError")
-    assert world.resume(job.id).ingested == ["a.txt"]
+    assert world.jobs.resume(job.id).ingested == ["a.txt"]
 
 
 def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: Path) -> None:

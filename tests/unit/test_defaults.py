@@ -39,13 +39,13 @@ MEASURED = Calibration(
 def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
     recommended, contract = Defaults.RECOMMENDED, Defaults.CONTRACT
     cases = [
-        (None, recommended, "q", Mode.AUTO),
-        (None, contract, "q", Mode.MEANING),
-        (None, recommended, None, Mode.MEANING),
-        (Mode.AUTO, contract, "q", Mode.AUTO),
-        (Mode.AUTO, recommended, None, Mode.MEANING),
-        (Mode.MEANING, recommended, "q", Mode.MEANING),
-        (Mode.WORDS, contract, "q", Mode.WORDS),
+        (None, recommended, "q", Mode.HYBRID),
+        (None, contract, "q", Mode.VECTOR),
+        (None, recommended, None, Mode.VECTOR),
+        (Mode.AUTO, contract, "q", Mode.HYBRID),
+        (Mode.AUTO, recommended, None, Mode.VECTOR),
+        (Mode.VECTOR, recommended, "q", Mode.VECTOR),
+        (Mode.KEYWORD, contract, "q", Mode.KEYWORD),
     ]
     assert [case for case in cases if mode_in_force(*case[:3]) is not case[3]] == []
 
@@ -81,36 +81,36 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
 
     with pytest.raises(WorldNotFound):
         Library(world.access.components, writer).world(world.id).set_defaults("recommended")
-    assert (before.mode, before.defaults) == (Mode.MEANING, Defaults.CONTRACT)
-    assert before.results[0].fused is None
+    assert (before.mode, before.defaults) == (Mode.VECTOR, Defaults.CONTRACT)
+    assert before.passages[0].fused is None
 
     world.set_defaults("recommended")
     after = world.search("otter")
-    assert (after.mode, after.defaults) == (Mode.AUTO, Defaults.RECOMMENDED)
-    assert after.results[0].fused is not None
+    assert (after.mode, after.defaults) == (Mode.HYBRID, Defaults.RECOMMENDED)
+    assert after.passages[0].fused is not None
     # Replies with the defaults of the contract have its names as well.
     names = dict.fromkeys(("content", "start_char", "end_char", "space_id"), UNSET)
-    same = world.search("otter", mode="meaning").results
-    assert list(same) == [replace(part, **names) for part in before.results]
+    same = world.search("otter", mode="vector").passages
+    assert list(same) == [replace(part, **names) for part in before.passages]
 
     world.set_defaults("contract")
-    assert world.search("otter").results == before.results
+    assert world.search("otter").passages == before.passages
 
 
 @proves("defaults.explained")
 def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path) -> None:
-    for defaults, mode in (("contract", "meaning"), ("recommended", "auto")):
+    for defaults, mode in (("contract", "vector"), ("recommended", "hybrid")):
         world = filled(place(tmp_path / defaults), defaults)
         bundle = world.retrieve("otter", language=None).metadata
         selected = world.retrieve(selected_text="An otter.", language=None).metadata
         answer = world.answer("Where was the otter?").decision_explain
-        words = world.answer("Where was the otter?", mode="words").decision_explain
+        words = world.answer("Where was the otter?", mode="keyword").decision_explain
 
         assert (bundle.mode, bundle.defaults) == (mode, defaults)
         # A selected text alone has no words to search for.
-        assert (selected.mode, selected.defaults) == ("meaning", defaults)
+        assert (selected.mode, selected.defaults) == ("vector", defaults)
         assert (answer["search_mode"], answer["defaults"]) == (mode, defaults)
-        assert words["search_mode"] == "words"
+        assert words["search_mode"] == "keyword"
 
 
 @proves("defaults.explained")
@@ -192,7 +192,7 @@ def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) ->
         assert (found.status, found.metadata.warnings) == ("success", ())
         assert {note.source for note in found.metadata.sources} == everything
     for world in (contract, recommended):
-        assert {part.source for part in world.search("Where is the key?").results} == everything
+        assert {part.source for part in world.search("Where is the key?").passages} == everything
         answer = world.answer("Where is the key of the house?")
         assert {note.source for note in answer.retrieved_chunks_metadata} == everything
 

@@ -342,14 +342,14 @@ def test_partial_authority_reports_no_unclaimed_points(
 
 def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -> None:
     here, world = damaged(tmp_path)
-    right = {one.text for one in world.search("night", top_k=50, floor=0.0).results}
+    right = {one.text for one in world.search("night", top_k=50, floor=0.0).passages}
     wrong: list[str] = []
     looked: list[str] = []
 
     def look(name: str) -> None:
         looked.append(name)
         result = world.search("night", top_k=50, floor=0.0)
-        wrong.extend(one.text for one in result.results if one.text not in right)
+        wrong.extend(one.text for one in result.passages if one.text not in right)
 
     for name in ("upsert", "delete", "flush"):
         original = getattr(here.index, name)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.support.worlds import HandClock, WordCounter, WordEmbedder, other_profile, vector_of
+from tests.support.worlds import ManualClock, WordCounter, WordEmbedder, other_profile, vector_of
 from truespan.errors import (
     BatchTooLarge,
     ProviderBadReply,
@@ -41,13 +41,13 @@ def hashed(texts: Sequence[str]) -> dict[TextHash, str]:
 def embed(
     embedder: WordEmbedder,
     texts: Sequence[str],
-    clock: HandClock | None = None,
+    clock: ManualClock | None = None,
     limits: EmbeddingLimits | None = None,
 ) -> dict[TextHash, Vector]:
     found: dict[TextHash, Vector] = {}
     own = limits or EmbeddingLimits()
     for batch in embed_texts(
-        embedder, hashed(texts), own, clock or HandClock(), counter=WordCounter()
+        embedder, hashed(texts), own, clock or ManualClock(), counter=WordCounter()
     ):
         found |= batch.vectors
     return found
@@ -153,7 +153,7 @@ def test_each_text_gets_its_own_vector(in_flight: int) -> None:
 
 @proves("embedding.retries-transient-only")
 def test_what_may_pass_by_itself_is_tried_again_with_growing_pauses() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     failures = [ProviderUnavailable("down"), ProviderUnavailable("down", retry_after=7.0)]
 
     def fail() -> None:
@@ -219,7 +219,7 @@ def outcome(
     given = hashed(texts)
     limits = EmbeddingLimits()
     found = embed_texts(
-        embedder, given, limits, HandClock(), counter=WordCounter(), on_token_limit=policy
+        embedder, given, limits, ManualClock(), counter=WordCounter(), on_token_limit=policy
     )
     for batch in found:
         whole = whole | batch
@@ -339,7 +339,7 @@ def test_a_text_is_embedded_in_parts_unless_somebody_says_otherwise() -> None:
     embedder = Small(words=30)
 
     [batch] = embed_texts(
-        embedder, hashed([long]), EmbeddingLimits(), HandClock(), counter=WordCounter()
+        embedder, hashed([long]), EmbeddingLimits(), ManualClock(), counter=WordCounter()
     )
 
     assert batch.notes == {hash_text(long): Remark.MEAN_OF_PARTS}
@@ -411,7 +411,7 @@ def test_who_keeps_the_canary_pays_for_it_once() -> None:
                 embedder,
                 texts,
                 EmbeddingLimits(),
-                HandClock(),
+                ManualClock(),
                 counter=WordCounter(),
                 canary=kept,
             )

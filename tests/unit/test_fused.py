@@ -35,7 +35,7 @@ TALES = {
 
 
 def sources(found: SearchResult) -> list[str]:
-    return [passage.source for passage in found.results]
+    return [passage.source for passage in found.passages]
 
 
 class Blind(WordEmbedder):
@@ -53,15 +53,15 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
     assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
-    assert sources(world.search("the otters", floor=0.0, mode="auto"))[0] == "c.txt"
+    assert sources(world.search("the otters", floor=0.0, mode="hybrid"))[0] == "c.txt"
 
 
 @pytest.mark.contract
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
-    dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).results}
-    found = world.search("harbour key", floor=0.0, mode="auto").results
+    dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).passages}
+    found = world.search("harbour key", floor=0.0, mode="hybrid").passages
 
     assert {one.chunk_id: one.score for one in found} == dense
     blends = [one.fused.blend for one in found if one.fused and one.fused.blend is not None]
@@ -69,7 +69,7 @@ def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path:
     assert len(blends) == 4
     assert found[0].fused
     assert found[0].fused.bm25 > 0
-    assert all(one.fused is None for one in world.search("harbour key", floor=0.0).results)
+    assert all(one.fused is None for one in world.search("harbour key", floor=0.0).passages)
 
 
 def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES, **far)
     asked = "otter"
     score = next(
-        one.score for one in world.search(asked, floor=0.0).results if one.source == "e.txt"
+        one.score for one in world.search(asked, floor=0.0).passages if one.source == "e.txt"
     )
 
-    assert "e.txt" in sources(world.search(asked, floor=score, mode="auto"))
-    assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, mode="auto"))
+    assert "e.txt" in sources(world.search(asked, floor=score, mode="hybrid"))
+    assert "e.txt" not in sources(world.search(asked, floor=score + 1e-4, mode="hybrid"))
 
 
 def test_the_first_results_are_the_same_however_many_are_asked_for(
@@ -93,11 +93,11 @@ def test_the_first_results_are_the_same_however_many_are_asked_for(
         for number in range(30)
     }
     world = place(tmp_path).world(**names)
-    whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, mode="auto"))
+    whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, mode="hybrid"))
 
     assert len(whole) == 30
     for top_k in range(1, 30):
-        found = world.search("lamp of the sea", top_k=top_k, floor=0.0, mode="auto")
+        found = world.search("lamp of the sea", top_k=top_k, floor=0.0, mode="hybrid")
         assert sources(found) == whole[:top_k]
 
 
@@ -160,7 +160,7 @@ def test_past_the_candidates_chunks_follow_by_similarity(
     monkeypatch.setattr(fused_search, "POOL", 2)
     world = place(tmp_path).world(**TALES)
 
-    found = world.search("harbour", top_k=4, floor=0.0, mode="auto").results
+    found = world.search("harbour", top_k=4, floor=0.0, mode="hybrid").passages
     blended = [one.fused is not None and one.fused.blend is not None for one in found]
     rest = [one.score for one in found if one.fused and one.fused.blend is None]
 
@@ -174,7 +174,7 @@ def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> No
     world = here.world(**TALES)
     here.journal.clear()
 
-    world.search("harbour", floor=0.0, mode="auto")
+    world.search("harbour", floor=0.0, mode="hybrid")
 
     assert [call for call in here.journal if call.startswith("index.")] == ["index.search_with"]
 
@@ -184,11 +184,11 @@ def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None
     world = here.world(**TALES)
     other = here.world("other", e__txt="The otter of another world.")
     stranger = next(iter(here.points(other)))
-    honest = sources(world.search("otter", floor=0.0, mode="auto"))
+    honest = sources(world.search("otter", floor=0.0, mode="hybrid"))
 
     here.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
 
-    assert sources(world.search("otter", floor=0.0, mode="auto")) == honest
+    assert sources(world.search("otter", floor=0.0, mode="hybrid")) == honest
 
 
 class Eager(MemoryIndex):
@@ -207,7 +207,7 @@ def test_points_that_were_not_named_do_not_become_candidates(
     eager = place(tmp_path / "eager", index=Eager()).world(**TALES)
 
     def ranked(world: World) -> list[tuple[str, bool]]:
-        found = world.search("otter", floor=0.0, mode="auto").results
+        found = world.search("otter", floor=0.0, mode="hybrid").passages
         return [(one.source, bool(one.fused and one.fused.blend is not None)) for one in found]
 
     assert ranked(eager) == ranked(honest)
@@ -226,28 +226,28 @@ class Floorless(MemoryIndex):
 def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
     world = place(tmp_path, index=Floorless()).world(**TALES)
 
-    found = world.search("otter harbour", floor=0.54, mode="auto")
+    found = world.search("otter harbour", floor=0.54, mode="hybrid")
 
-    assert 0 < len(found.results) < 4
-    assert all(one.score >= 0.54 for one in found.results)
+    assert 0 < len(found.passages) < 4
+    assert all(one.score >= 0.54 for one in found.passages)
 
 
 def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
-    similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).results}
+    similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).passages}
 
-    found = world.search("the harbour of the keys", floor=0.0, mode="words")
+    found = world.search("the harbour of the keys", floor=0.0, mode="keyword")
 
     # One word in a short text, then twice, then three times in a long one; "the" brings nothing.
     assert sources(found) == ["b.txt", "d.txt", "a.txt"]
-    shown = world.search("harbour key", floor=0.0, mode="words").results
+    shown = world.search("harbour key", floor=0.0, mode="keyword").passages
     assert {one.source: one.score for one in shown} == {
         source: score for source, score in similar.items() if source != "c.txt"
     }
     bm25 = [one.fused.bm25 for one in shown if one.fused]
     assert bm25 == sorted(bm25, reverse=True)
-    assert sources(world.search("zebra", floor=0.0, mode="words")) == []
-    assert len(world.search("the", floor=0.0, mode="words").results) == 4
+    assert sources(world.search("zebra", floor=0.0, mode="keyword")) == []
+    assert len(world.search("the", floor=0.0, mode="keyword").passages) == 4
 
 
 def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
@@ -256,20 +256,22 @@ def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
     monkeypatch.setattr(fused_search, "POOL", 2)
     here = graded(tmp_path)
     world = here.library.world("world")
-    whole = sources(world.search("lamp", top_k=30, floor=0.0, mode="words"))
+    whole = sources(world.search("lamp", top_k=30, floor=0.0, mode="keyword"))
 
     assert whole == [f"{number}.txt" for number in range(29, 19, -1)]
     for top_k in range(1, 10):
-        assert sources(world.search("lamp", top_k=top_k, floor=0.0, mode="words")) == whole[:top_k]
+        assert (
+            sources(world.search("lamp", top_k=top_k, floor=0.0, mode="keyword")) == whole[:top_k]
+        )
     # The best by words are the farthest: the next ones are looked up until enough reach the floor.
     floor = 1 - 22.5 / 50
-    assert sources(world.search("lamp", top_k=2, floor=floor, mode="words")) == [
+    assert sources(world.search("lamp", top_k=2, floor=floor, mode="keyword")) == [
         *("22.txt", "21.txt")
     ]
 
 
 @proves("search.words")
-@pytest.mark.parametrize("mode", ["auto", "words"])
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
 def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -> None:
     here = place(tmp_path)
     world = here.world(
@@ -295,7 +297,7 @@ def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -
 def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
-    assert len(sources(world.search('"by the harbour"', floor=0.0, mode="meaning"))) == 4
+    assert len(sources(world.search('"by the harbour"', floor=0.0, mode="vector"))) == 4
 
 
 @pytest.mark.contract
@@ -303,7 +305,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
     world = place(tmp_path, embedder=Blind()).world(**TALES)
 
     plain = world.retrieve("the otter", top_k=2, language=None)
-    found = world.retrieve("the otter", top_k=2, language=None, mode="auto")
+    found = world.retrieve("the otter", top_k=2, language=None, mode="hybrid")
 
     assert plain.metadata.sources[0].source == "a.txt"
     assert plain.metadata.sources[0].fused is None
@@ -316,11 +318,11 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
 def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
     world = place(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}
-    ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).results}
+    ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).passages}
 
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
-    settings["mode"] = "auto"
+    settings["mode"] = "hybrid"
     assert world.why_not(ids["c.txt"], "the otter", **settings).code is WhyNot.RETURNED
     assert world.why_not(ids["a.txt"], "the otter", **settings).code is WhyNot.OUTRANKED
 
@@ -328,14 +330,14 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
 def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path: Path) -> None:
     here = place(tmp_path, embedder=Blind())
     world = here.world(**TALES)
-    before = sources(world.search("harbour", top_k=4, floor=0.0, mode="auto"))
+    before = sources(world.search("harbour", top_k=4, floor=0.0, mode="hybrid"))
     here.sql(
         """UPDATE chunks SET text = 'Something else.' WHERE revision = (SELECT r.key
            FROM revisions r WHERE r.name = ?)""",
         before[0],
     )
 
-    found = world.search("harbour", top_k=3, floor=0.0, mode="auto")
+    found = world.search("harbour", top_k=3, floor=0.0, mode="hybrid")
 
     assert sources(found) == before[1:4]
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
@@ -344,10 +346,11 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
     world = place(tmp_path).world(**TALES)
 
-    plain = world.retrieve(selected_text="the harbour", mode="meaning")
+    plain = world.retrieve(selected_text="the harbour", mode="vector")
     assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
-    with pytest.raises(InvalidArgument, match="'words' needs a query"):
-        world.retrieve(selected_text="the harbour", mode="words")
+    for mode in ("hybrid", "keyword"):
+        with pytest.raises(InvalidArgument, match=f"'{mode}' needs a query"):
+            world.retrieve(selected_text="the harbour", mode=mode)
 
 
 def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) -> None:
@@ -355,9 +358,9 @@ def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) 
     reader = world.reader("ann")
     for mode in ("fuzzy", "Auto", "", 1, True):
         for call in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
-            with pytest.raises(InvalidArgument, match="one of auto, meaning, words"):
+            with pytest.raises(InvalidArgument, match="one of auto, hybrid, vector, keyword"):
                 call("harbour", mode=mode)  # type: ignore[arg-type]
-        with pytest.raises(InvalidArgument, match="one of auto, meaning, words"):
+        with pytest.raises(InvalidArgument, match="one of auto, hybrid, vector, keyword"):
             world.evaluate([], mode=mode)  # type: ignore[arg-type]
 
 

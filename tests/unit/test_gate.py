@@ -60,11 +60,11 @@ def test_how_far_it_may_fall_is_for_the_caller_to_say() -> None:
 
 
 @pytest.mark.parametrize("old", [None, generation(misses=[0, 1, 2, 3])])
-def test_a_least_hit_rate_is_asked_of_either(old: Evaluation | None) -> None:
-    assert codes(old, generation(misses=[0, 1, 2, 3]), least_hit_rate=0.6) == []
-    assert codes(old, generation(misses=[0, 1, 2, 3]), least_hit_rate=0.7) == ["hit_rate_too_low"]
+def test_a_min_hit_rate_is_asked_of_either(old: Evaluation | None) -> None:
+    assert codes(old, generation(misses=[0, 1, 2, 3]), min_hit_rate=0.6) == []
+    assert codes(old, generation(misses=[0, 1, 2, 3]), min_hit_rate=0.7) == ["hit_rate_too_low"]
 
 
 def test_a_hit_rate_off_the_scale_is_refused() -> None:
     with pytest.raises(InvalidArgument):
-        gate_generation(None, generation(), least_hit_rate=1.5)
+        gate_generation(None, generation(), min_hit_rate=1.5)

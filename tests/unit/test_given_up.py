@@ -47,7 +47,7 @@ def settled(here: Place, world: World, job: Job) -> Job:
 
 
 def upload(world: World, text: str, name: str = "a.txt") -> Job:
-    return world.submit_uploads([Upload(name, text.encode())])
+    return world.ingest_uploads([Upload(name, text.encode())], background=True)
 
 
 def refuse() -> None:
@@ -92,7 +92,7 @@ def test_cancelled_upload_leaves_no_row_and_no_point(
     assert world.documents.list() == []
     assert (rows(here, world), files(here)) == (0, [])
     assert settled(here, world, upload(world, STORY)).state is JobState.DONE
-    assert world.search("the harbour", floor=0.0).results
+    assert world.search("the harbour", floor=0.0).passages
 
 
 def test_document_survives_a_cancelled_replacement(here: Place) -> None:
@@ -105,7 +105,7 @@ def test_document_survives_a_cancelled_replacement(here: Place) -> None:
     assert world.documents.list() == before
     assert before[0].staged is None
     assert rows(here, world) == counted
-    assert world.search("the harbour", floor=0.0).results
+    assert world.search("the harbour", floor=0.0).passages
 
 
 def test_half_failed_upload_is_removed_on_cancel(here: Place) -> None:
@@ -144,7 +144,7 @@ def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(here: P
 
     assert world.documents.list() == staged
     here.embedder.before = None
-    world.submit_resume(failed.id)
+    world.jobs.resume(failed.id, background=True)
     assert settled(here, world, failed).state is JobState.DONE
 
 
@@ -174,6 +174,6 @@ def test_leftovers_of_a_killed_cancellation_are_removed(
         here.sql("UPDATE jobs SET state = 'cancelled'")
     assert files(here)
 
-    here.library.resume_waiting()
+    here.library.server.resume_waiting()
 
     assert (world.documents.list(), rows(here, world), files(here)) == ([], 0, [])

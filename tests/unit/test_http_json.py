@@ -22,7 +22,7 @@ from tests.promises import proves
 from tests.support.certificates import make_certificate
 from tests.support.providers import Answer, Asked, Loopback, PassingClock, Raw, Reaction, drops
 from tests.support.rows import each_row
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.errors import (
     BatchTooLarge,
     InvalidConfiguration,
@@ -54,7 +54,7 @@ class Numbers(msgspec.Struct):
     numbers: list[float]
 
 
-class TickingClock(HandClock):
+class TickingClock(ManualClock):
     """A clock that advances by a second at every call."""
 
     def monotonic(self) -> float:
@@ -74,7 +74,7 @@ def client(server: Echo) -> JsonClient:
 
 
 def client_of(server: Loopback, **changes: Any) -> JsonClient:
-    given: dict[str, Any] = {"label": "Echo", "clock": HandClock(NOW)}
+    given: dict[str, Any] = {"label": "Echo", "clock": ManualClock(NOW)}
     return JsonClient(server.url, **given | changes)
 
 
@@ -112,7 +112,7 @@ def test_a_request_is_json_and_its_reply_is_read_as_its_kind(
 
 
 def test_the_path_of_the_base_url_stands_before_every_path(server: Echo) -> None:
-    client = JsonClient(f"{server.url}/behind/a/proxy/", label="Echo", clock=HandClock())
+    client = JsonClient(f"{server.url}/behind/a/proxy/", label="Echo", clock=ManualClock())
 
     client.get("/api/tags").read(Said)
 
@@ -256,7 +256,7 @@ def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer(
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = closed.getsockname()
     resolve_to(monkeypatch, ("0.0.0.0", server.port), dead, ("127.0.0.1", server.port))
-    client = JsonClient(f"http://{host}:{server.port}", label="Echo", clock=HandClock())
+    client = JsonClient(f"http://{host}:{server.port}", label="Echo", clock=ManualClock())
 
     assert ask(client).said
 
@@ -634,7 +634,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(encrypted: Echo) -> None:
 
 
 def test_server_without_tls_gets_nothing_over_https(server: Echo) -> None:
-    client = JsonClient(server.url.replace("http:", "https:"), label="Echo", clock=HandClock())
+    client = JsonClient(server.url.replace("http:", "https:"), label="Echo", clock=ManualClock())
 
     refused(client, ProviderUnavailable)
 

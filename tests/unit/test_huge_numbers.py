@@ -46,8 +46,8 @@ CALLS: dict[str, Call] = {
     "allowed_drop": lambda here, golden, n: world(here).generations.promote(
         1, golden=golden, allowed_drop=n
     ),
-    "least_hit_rate": lambda here, golden, n: world(here).generations.promote(
-        1, golden=golden, least_hit_rate=n
+    "min_hit_rate": lambda here, golden, n: world(here).generations.promote(
+        1, golden=golden, min_hit_rate=n
     ),
     "evaluate": lambda here, golden, n: world(here).evaluate(golden, generation=n),
     "compare": lambda here, golden, n: world(here).evaluation.compare(golden, new=n),
@@ -58,17 +58,21 @@ CALLS: dict[str, Call] = {
         golden, "lamp", documents=[n]
     ),
     "documents.get": lambda here, _, n: world(here).documents.get(n),
-    "documents.find": lambda here, _, n: world(here).documents.find(first=n),
-    "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", first=n),
-    "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", count=n),
+    "documents.find": lambda here, _, n: world(here).documents.find(offset=n),
+    "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", offset=n),
+    "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", limit=n),
     "documents.update": lambda here, _, n: world(here).documents.update("a.txt", metadata={"n": n}),
-    "reader.set sid": lambda here, _, n: world(here).reader("ada").set("a.txt", sid=n),
-    "reader.set book": lambda here, _, n: world(here).reader("ada").set(n, sid=0),
-    "reader.at": lambda here, _, n: world(here).reader("ada").at("a.txt", n).retrieve("lamp"),
+    "reader.set sid": lambda here, _, n: (
+        world(here).reader("ada").set_position("a.txt", sentence=n)
+    ),
+    "reader.set book": lambda here, _, n: world(here).reader("ada").set_position(n, sentence=0),
+    "reader.at": lambda here, _, n: (
+        world(here).reader("ada").at_position("a.txt", n).retrieve("lamp")
+    ),
     "reader.retrieve": lambda here, _, n: world(here).reader("ada").retrieve("lamp", top_k=n),
-    "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", first=n),
+    "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", offset=n),
     "doctor": lambda here, _, n: here.library.doctor("world", embed_sample=n),
-    "submit_doctor": lambda here, _, n: world(here).submit_doctor(embed_sample=n),
+    "doctor job": lambda here, _, n: world(here).doctor(embed_sample=n, background=True),
     "calibration": lambda *given: Calibration(*[given[-1]] * 7, measured_on="x"),
     "candidate": lambda *given: Candidate(ChunkId("x"), given[-1], 1),
 }
@@ -82,7 +86,7 @@ def world(here: Place) -> Any:
 def test_huge_number_is_an_error_or_has_no_effect(tmp_path: Path, number: float) -> None:
     here = place(tmp_path)
     here.world(a__txt="The lamp went out. Nobody lit it again. The harbour was quiet.")
-    world(here).reader("ada").set("a.txt", sid=1)
+    world(here).reader("ada").set_position("a.txt", sentence=1)
     golden = here.write("golden.jsonl", '{"query": "lamp", "expected": ["a.txt"]}\n')
     failed: list[str] = []
     for name, call in CALLS.items():

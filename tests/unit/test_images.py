@@ -112,7 +112,7 @@ def test_only_pictures_that_cannot_act_are_called_pictures(
 )
 def test_nothing_but_the_reference_of_an_image_leads_to_it(world: World, attack: str) -> None:
     reader = world.reader("ann")
-    reader.set("1", sid=3)
+    reader.set_position("1", sentence=3)
     asked = attack.replace("{id}", doc_id(world))
 
     for source in (world.documents, reader):
@@ -132,7 +132,7 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
     here: Place, world: World
 ) -> None:
     other = here.world("other", note__md="One. Two.")
-    other.reader("ann").set("1", sid=1)
+    other.reader("ann").set_position("1", sentence=1)
     for source in (other.documents, other.reader("ann"), other.reader("nobody")):
         for reference in (f"{doc_id(world)}/img_001.png", "nothing/img_001.png"):
             with pytest.raises(ImageNotFound) as caught:
@@ -173,7 +173,7 @@ def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> No
 def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
     here: Place, world: World
 ) -> None:
-    world.reader("ann").set("1", sid=3)
+    world.reader("ann").set_position("1", sentence=3)
     own = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann")).world(
         "world"
     )
@@ -205,7 +205,7 @@ def test_a_forged_description_is_damage(here: Place, world: World) -> None:
 
 def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: World) -> None:
     on = [
-        [one.sid for one in world.documents.sentences(1, first=n, count=1).figures]
+        [one.sid for one in world.documents.sentences(1, offset=n, limit=1).figures]
         for n in range(5)
     ]
 

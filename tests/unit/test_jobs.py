@@ -89,7 +89,7 @@ def test_a_job_of_another_world_is_not_there(here: Place) -> None:
             look(job)
         assert refusal.value.code == "job_not_found"
     with pytest.raises(JobNotFound):
-        other.resume(job)
+        other.jobs.resume(job)
 
 
 def test_what_names_nothing_makes_no_job(here: Place) -> None:
@@ -116,7 +116,7 @@ def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(here: Place) -> No
     [job] = world.jobs.list()
     assert stopped.value.code == "cancelled"
     assert job.state is JobState.CANCELLED
-    report = world.resume(job.id)
+    report = world.jobs.resume(job.id)
     [after] = world.jobs.list()
     assert (after.id, after.state) == (job.id, JobState.DONE)
     assert report.job == job.id
@@ -137,7 +137,7 @@ def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> N
     assert (job.state, job.error) == (JobState.FAILED, "provider_refused")
 
     embedder.before = None
-    world.resume(job.id)
+    world.jobs.resume(job.id)
 
     assert world.jobs.get(job.id).state is JobState.DONE
     assert world.jobs.get(job.id).error is None
@@ -154,7 +154,7 @@ def test_an_interrupted_job_can_be_resumed(here: Place) -> None:
     [job] = world.jobs.list()
     assert job.state is JobState.INTERRUPTED
 
-    assert len(world.resume(job.id).ingested) == 2
+    assert len(world.jobs.resume(job.id).ingested) == 2
 
 
 def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
@@ -162,12 +162,12 @@ def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
     job = world.ingest(files(here, 1)).job
 
     with pytest.raises(JobNotResumable) as refusal:
-        world.resume(job)
+        world.jobs.resume(job)
     assert refusal.value.code == "job_not_resumable"
 
     def resume(_: Progress) -> None:
         with pytest.raises(JobNotResumable):
-            world.resume(world.jobs.list()[0].id)
+            world.jobs.resume(world.jobs.list()[0].id)
 
     world.ingest(here.write("more.txt", STORY), on_progress=resume)
 
@@ -185,7 +185,7 @@ def test_job_of_a_dead_process_can_be_resumed(here: Place) -> None:
     )
 
     assert world.jobs.get(job).state is JobState.INTERRUPTED
-    assert world.resume(job).unchanged == 2
+    assert world.jobs.resume(job).unchanged == 2
     assert world.jobs.get(job).state is JobState.DONE
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.providers.cooldowns import MemoryCooldowns, keyless_ring
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from truespan.errors import (
     CredentialsMissing,
     InvalidConfiguration,
@@ -52,7 +52,7 @@ class Ring:
     """A ring with its clock at hand."""
 
     def __init__(self, *keys: ProviderKey) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.cooldowns = MemoryCooldowns()
         self.ring = KeyRing("openai", keys, self.cooldowns, self.clock)
 
@@ -232,7 +232,7 @@ def test_any_other_answer_is_given_back_as_it_is(status: int) -> None:
 def test_a_server_that_wants_no_key_is_asked_without_one() -> None:
     server = Server(nobody=reply(429, 5.0))
 
-    assert keyless_ring(HandClock()).send(MODEL, server).status == 429
+    assert keyless_ring(ManualClock()).send(MODEL, server).status == 429
     assert server.came == ["nobody"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import WORDS, HandClock, Place, WordEmbedder, place, vector_of
+from tests.support.worlds import WORDS, ManualClock, Place, WordEmbedder, place, vector_of
 from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
@@ -61,7 +61,7 @@ def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) ->
     assert here.sql("SELECT * FROM vectors ORDER BY text_hash") == before
     assert world.jobs.list()[0].state is JobState.FAILED
     embedder.changed = False
-    assert world.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
+    assert world.jobs.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
 
 
 def test_the_probes_of_the_first_run_are_the_measure_of_all_later_ones(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(tmp_path:
 # Questions
 
 
-def in_new_process(here: Place, embedder: Served, clock: HandClock) -> World:
+def in_new_process(here: Place, embedder: Served, clock: ManualClock) -> World:
     again = place(here.folder, embedder=embedder, clock=clock, index=here.index)
     return again.library.world("world")
 
@@ -108,7 +108,7 @@ def cached(here: Place) -> int:
 
 
 def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     embedder.changed = True
@@ -120,14 +120,14 @@ def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path:
 
     assert cached(here) == 0
     embedder.changed = False
-    assert world.search("What moved on the water?").results
+    assert world.search("What moved on the water?").passages
     assert cached(here) == 1
 
 
 def test_changed_model_is_noticed_and_not_cached(
     tmp_path: Path,
 ) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -150,7 +150,7 @@ def test_changed_model_is_noticed_and_not_cached(
 
 
 def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -165,7 +165,7 @@ def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: 
 
 
 def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -178,7 +178,7 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
     repeated.append(world.search("water"))
 
     assert embedder.calls == asked
-    assert all(found.results == first.results for found in repeated)
+    assert all(found.passages == first.passages for found in repeated)
     # It waits longer if the provider fails, and is written once the model is confirmed.
     with pytest.raises(ProviderUnavailable):
         world.search("light")
@@ -190,7 +190,7 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
 
 
 def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -205,7 +205,7 @@ def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
 
 
 def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -221,7 +221,7 @@ def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
 
 
 def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     world = here.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
     asking = in_new_process(here, embedder, clock)
@@ -238,7 +238,7 @@ def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
 
 
 def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
     world = in_new_process(here, embedder, clock)
@@ -254,10 +254,10 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path:
 
 
 def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
-    embedder, clock = served(), HandClock()
+    embedder, clock = served(), ManualClock()
     here = place(tmp_path, embedder=embedder)
     here.world(a__txt=TEXT)
-    found = in_new_process(here, embedder, clock).search("harbour").results
+    found = in_new_process(here, embedder, clock).search("harbour").passages
     assert found
 
     class Away(Served):
@@ -274,6 +274,6 @@ def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
     down = Away(limits=embedder.limits)
     world = in_new_process(here, down, clock)
 
-    assert world.search("harbour").results == found
+    assert world.search("harbour").passages == found
     with pytest.raises(ProviderUnavailable):
         world.search("water")

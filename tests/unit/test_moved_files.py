@@ -48,7 +48,7 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(here: Place) -> None
     world = ingested(here, a__txt=story(30), b__txt=story(30, "garden"))
     before = {document.name: document for document in world.documents.list()}
     reader = world.reader("Ida")
-    reader.set(before["a.txt"].doc_id, sid=7)
+    reader.set_position(before["a.txt"].doc_id, sentence=7)
     texts = len(here.embedder.documents)
 
     (folder(here) / "sub").mkdir()
@@ -72,9 +72,9 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(here: Place) -> None
         "files/sub/c.txt",
     )
     assert not after.damaged
-    assert reader.where(after.doc_id).sid == 7
+    assert reader.position(after.doc_id).sid == 7
     assert world.ingest(str(folder(here)), prune=True).unchanged == 2
-    assert {hit.doc_id for hit in world.search("harbour", top_k=5).results} >= {after.doc_id}
+    assert {hit.doc_id for hit in world.search("harbour", top_k=5).passages} >= {after.doc_id}
 
 
 def test_title_that_was_the_file_name_follows_and_a_declared_one_stays(here: Place) -> None:

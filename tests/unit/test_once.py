@@ -53,7 +53,7 @@ troubled = pytest.mark.parametrize(
 
 
 def ask(here: Place, work: Callable[[], bytes], key: str = "k") -> bytes:
-    return here.library.run_idempotent(ReplayKey("", key), PRINT, work)
+    return here.library.server.run_idempotent(ReplayKey("", key), PRINT, work)
 
 
 @troubled

@@ -85,7 +85,7 @@ def test_page_becomes_a_document_and_unchanged_it_is_not_sent_again(
     assert (document.title, document.tags) == ("Guide", ("web",))
     assert (document.source_url, document.path) == (server.url("/guide"), server.url("/old"))
     assert "Menu" not in world.documents.text(document.number)
-    found = world.search("harbour", top_k=1).results[0]
+    found = world.search("harbour", top_k=1).passages[0]
     assert found.source_url == server.url("/guide")
 
     assert world.ingest(server.url("/old")).unchanged == 1
@@ -168,7 +168,7 @@ def test_no_page_is_fetched_unless_hosts_are_allowed(
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.ingest(server.url("/a"))
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
-        closed.submit_ingest(sitemap=server.url("/sitemap.xml"))
+        closed.ingest(sitemap=server.url("/sitemap.xml"), background=True)
     with pytest.raises(InvalidArgument, match=r"'example\.org'"):
         world.ingest(["https://example.org/a", server.url("/a")])
     with pytest.raises(InvalidArgument, match="user and password"):
@@ -251,11 +251,11 @@ def test_manifest_lines_may_name_pages(here: Place, world: World, server: WebSer
 def test_page_is_ingested_in_the_background_and_again(world: World, server: WebServer) -> None:
     server.pages["/a"] = page(html(story(5)))
 
-    job = world.submit_ingest([server.url("/a")])
+    job = world.ingest([server.url("/a")], background=True)
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     server.pages["/a"] = page(html(story(6)))
-    again = world.submit_reingest("a")
+    again = world.reingest("a", background=True)
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(again.id).state is JobState.DONE
     assert "Sentence 5" in world.documents.text("a")
@@ -270,10 +270,10 @@ def test_submitted_pages_never_read_files_of_the_server(
 
     for path in (secret, f"file://{secret}", "upload:secret.txt"):
         with pytest.raises(InvalidArgument, match="http://"):
-            world.submit_pages([server.url("/a"), path])
+            world.ingest_pages([server.url("/a"), path], background=True)
     assert world.jobs.list() == []
 
-    job = world.submit_pages([server.url("/a")], tags=["web"])
+    job = world.ingest_pages([server.url("/a")], tags=["web"], background=True)
     world.access.components.queue.wait()  # type: ignore[attr-defined]
     assert world.jobs.get(job.id).state is JobState.DONE
     assert [document.tags for document in world.documents.list()] == [("web",)]

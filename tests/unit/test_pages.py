@@ -101,7 +101,7 @@ def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> N
 def test_pages_end_with_the_document(
     world: World, first: int, count: int, sids: list[int], more: bool
 ) -> None:
-    page = world.documents.sentences(1, first=first, count=count)
+    page = world.documents.sentences(1, offset=first, limit=count)
 
     assert [one.sid for one in page.sentences] == sids
     assert (page.first, page.last, page.more) == (first, sids[-1] if sids else -1, more)
@@ -110,7 +110,7 @@ def test_pages_end_with_the_document(
 def test_all_pages_together_are_the_whole_page(world: World) -> None:
     whole = world.documents.sentences(1).sentences
     pages = [
-        world.documents.sentences(1, first=first, count=3).sentences for first in range(0, 9, 3)
+        world.documents.sentences(1, offset=first, limit=3).sentences for first in range(0, 9, 3)
     ]
 
     assert sum(pages, ()) == whole
@@ -119,20 +119,20 @@ def test_all_pages_together_are_the_whole_page(world: World) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"first": -1},
-        {"first": True},
-        {"first": 0.0},
-        {"first": "0"},
-        {"first": None},
-        {"first": 2**31},
-        {"first": 10**30},
-        {"count": 0},
-        {"count": -1},
-        {"count": 1001},
-        {"count": False},
-        {"count": 2.0},
-        {"count": "5"},
-        {"count": float("nan")},
+        {"offset": -1},
+        {"offset": True},
+        {"offset": 0.0},
+        {"offset": "0"},
+        {"offset": None},
+        {"offset": 2**31},
+        {"offset": 10**30},
+        {"limit": 0},
+        {"limit": -1},
+        {"limit": 1001},
+        {"limit": False},
+        {"limit": 2.0},
+        {"limit": "5"},
+        {"limit": float("nan")},
     ],
 )
 def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
@@ -209,20 +209,20 @@ def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World,
 
 def test_a_reader_gets_the_pages_as_far_as_the_position(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=5)
+    reader.set_position("ferry.md", sentence=5)
     whole = world.documents.sentences(1).sentences
 
-    assert reader.sentences(count=1000).sentences == whole[:6]
-    assert reader.sentences("ferry.md", first=3, count=2).sentences == whole[3:5]
+    assert reader.sentences(limit=1000).sentences == whole[:6]
+    assert reader.sentences("ferry.md", offset=3, limit=2).sentences == whole[3:5]
     for first, count, last, more in ((0, 5, 4, True), (0, 6, 5, False), (5, 9, 5, False)):
-        page = reader.sentences(first=first, count=count)
+        page = reader.sentences(offset=first, limit=count)
         assert (page.last, page.more) == (last, more)
 
 
 def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=5)
-    ahead = [reader.sentences(first=first) for first in (6, 7, 8, 500)]
+    reader.set_position("ferry.md", sentence=5)
+    ahead = [reader.sentences(offset=first) for first in (6, 7, 8, 500)]
 
     assert all(page.sentences == page.figures == () for page in ahead)
     assert all((page.last, page.more) == (-1, False) for page in ahead)
@@ -230,7 +230,7 @@ def test_past_the_position_there_is_an_empty_page_as_past_the_end(world: World) 
 
 def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=-1)
+    reader.set_position("ferry.md", sentence=-1)
 
     assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
 
@@ -246,7 +246,7 @@ def test_without_a_position_there_is_no_page(here: Place, world: World) -> None:
 
 def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=2)
+    reader.set_position("ferry.md", sentence=2)
 
     assert reader.sentences().title == "ferry.md"
     assert reader.sentences().sentences[0].chapter == "The Ferry"
@@ -254,20 +254,20 @@ def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
 
 def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=4)
+    reader.set_position("ferry.md", sentence=4)
     here.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
 
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
     with pytest.raises(StoreDamaged):
         reader.sentences()
-    assert texts(world.documents.sentences(1, first=4))[0] == "Two"
-    assert texts(reader.sentences(count=3)) == SENTENCES[:3]
+    assert texts(world.documents.sentences(1, offset=4))[0] == "Two"
+    assert texts(reader.sentences(limit=3)) == SENTENCES[:3]
 
 
 def test_damage_ahead_of_a_reader_is_not_noticed(here: Place, world: World) -> None:
     reader = world.reader("ann")
-    reader.set("ferry.md", sid=4)
+    reader.set_position("ferry.md", sentence=4)
     before = reader.sentences()
     here.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
 
@@ -294,7 +294,7 @@ def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None
 def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
     here: Place, world: World
 ) -> None:
-    world.reader("ann").set("ferry.md", sid=2)
+    world.reader("ann").set_position("ferry.md", sentence=2)
     bound = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
     own = bound.world("world")
 

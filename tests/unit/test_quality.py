@@ -29,10 +29,10 @@ def test_rankings_are_combined_by_ranks_and_by_scaled_scores() -> None:
     assert by_ranks([A, B], [C, B]) == [B, A, C]
     assert by_halves([A, B, C]) == [B, A, C]
     assert by_halves([]) == []
-    found = rankings(lambda _, mode: [C, B, A] if mode is Mode.WORDS else [A, B, C], "query")
-    assert found[Mode.WORDS] == [C, B]
+    found = rankings(lambda _, mode: [C, B, A] if mode is Mode.KEYWORD else [A, B, C], "query")
+    assert found[Mode.KEYWORD] == [C, B]
     assert found[RANKS] == by_ranks([A, B, C], [C, B])
-    assert found[HALF] == by_halves(found[Mode.AUTO])
+    assert found[HALF] == by_halves(found[Mode.HYBRID])
 
 
 def test_question_scores_by_the_rank_of_its_first_right_passage() -> None:
@@ -44,13 +44,13 @@ def test_question_scores_by_the_rank_of_its_first_right_passage() -> None:
 
 def test_figures_name_every_rival_and_the_loss_to_the_better_part() -> None:
     scores = {method: {"pan-01": score_of(2), "pan-02-late": score_of(3)} for method in METHODS}
-    scores[Mode.AUTO] = {"pan-01": score_of(1), "pan-02-late": score_of(None)}
+    scores[Mode.HYBRID] = {"pan-01": score_of(1), "pan-02-late": score_of(None)}
 
     later = averaged([scores, {method: {"pan-01": score_of(None)} for method in METHODS}])
-    assert later[Mode.AUTO]["pan-01"].first == 0.5
-    assert list(held_out(scores)[Mode.AUTO]) == ["pan-02-late"]
+    assert later[Mode.HYBRID]["pan-01"].first == 0.5
+    assert list(held_out(scores)[Mode.HYBRID]) == ["pan-02-late"]
     made = figures({"books, owner": scores, "pan, owner": scores})
-    assert [figure.peer for figure in made[:4]] == ["meaning", "words", RANKS, HALF]
+    assert [figure.peer for figure in made[:4]] == ["vector", "keyword", RANKS, HALF]
     assert [figure.met for figure in made] == [False] * 6
     table = markdown({"books, owner": scores}).splitlines()
     assert table[2].startswith("| books, owner | 2 | 0.565 | ")

@@ -57,14 +57,14 @@ def count_statements(here: Place, call: Callable[[], object]) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("mode", ["meaning", "auto"])
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
     here = place(tmp_path, store="sqlite")
     world = here.world()
     world.ingest(here.write("a.txt", STORY), language="en")
     reader = world.reader("ann")
-    reader.set("a.txt", sid=30)
-    words = mode == "auto"
+    reader.set_position("a.txt", sentence=30)
+    words = mode == "hybrid"
 
     # The world, the vector of the query, and the chunks; where words occur. A reader's requests
     # also read the position, the tail and its sentences; with words, the vectors by themselves.
@@ -75,7 +75,7 @@ def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
     assert read <= 6 + 2 * words
 
 
-@pytest.mark.parametrize("mode", ["meaning", "auto"])
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
     tmp_path: Path, mode: str
 ) -> None:
@@ -83,10 +83,10 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
     here = place(tmp_path, index=index)
     world = here.world(a__txt=STORY)
     reader = world.reader("ann")
-    reader.set("a.txt", sid=30)
+    reader.set_position("a.txt", sentence=30)
     requests: dict[str, Callable[[], object]] = {
-        "search": lambda: world.search("harbour", mode="meaning"),
-        "retrieve": lambda: world.retrieve("harbour", mode="meaning"),
+        "search": lambda: world.search("harbour", mode="vector"),
+        "retrieve": lambda: world.retrieve("harbour", mode="vector"),
         "reader": lambda: reader.retrieve("harbour", mode=mode),
     }
     for number, (name, ask) in enumerate(requests.items()):
@@ -107,7 +107,7 @@ def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(tmp_path: Path)
     world.ingest(here.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
 
     for _ in range(2):
-        metadata = world.search("harbour", floor=0.0).results[0].metadata
+        metadata = world.search("harbour", floor=0.0).passages[0].metadata
         assert metadata is not None
         assert metadata == {"team": {"lead": "Ann"}}
         metadata["team"]["lead"] = "Bob"

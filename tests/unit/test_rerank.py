@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 from tests.unit.sources import LABELS
 from truespan.errors import (
     Interrupted,
@@ -83,7 +83,7 @@ class Counting(NullObserver):
 
 
 def stage_of(reranker: Scripted, **options: Any) -> RerankStage:
-    clock = options.pop("clock", None) or HandClock()
+    clock = options.pop("clock", None) or ManualClock()
     trace = options.pop("trace", NULL_OBSERVER)
     return RerankStage(RerankOptions(reranker, **options), "query", clock, trace)
 
@@ -212,7 +212,7 @@ def test_a_reranker_that_failed_or_used_up_its_time_is_not_asked_again() -> None
         assert stage.order([chunk(number)])[1].failure == "provider_unavailable"
     assert len(failing.asked) == 1
 
-    clock = HandClock()
+    clock = ManualClock()
 
     def take_long(texts: Sequence[str]) -> list[float]:
         clock.time += 4

@@ -207,7 +207,7 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
     here = worlds.place(tmp_path)
     world = here.world(**files)
     for place in range(len(TEXTS)):
-        world.reader(f"of {place}").set(str(place + 1), sid=0)
+        world.reader(f"of {place}").set_position(str(place + 1), sentence=0)
 
     def make() -> Work:
         # Catalogues and layouts that were read before are read again.
@@ -216,12 +216,12 @@ def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]
-            found = world.search(words, top_k=3, mode="auto" if place % 2 == 0 else None)
+            found = world.search(words, top_k=3, mode="hybrid" if place % 2 == 0 else None)
             bundle = world.retrieve(query=words)
-            read = world.reader(f"of {place}").retrieve(words, mode="auto")
+            read = world.reader(f"of {place}").retrieve(words, mode="hybrid")
             return (
                 [(note.chunk_id, note.fused) for note in read.metadata.sources],
-                [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.results],
+                [(hit.chunk_id, hit.score, hit.fused, hit.text) for hit in found.passages],
                 bundle.context,
                 [document.name for document in world.documents.list()],
                 world.documents.text(place + 1),
@@ -243,7 +243,7 @@ def test_the_index_process(tmp_path: Path) -> None:
 
         def make() -> Work:
             return lambda place: (
-                [(hit.chunk_id, hit.score) for hit in world.search(TEXTS[place % 6][:30]).results]
+                [(hit.chunk_id, hit.score) for hit in world.search(TEXTS[place % 6][:30]).passages]
                 if place % 6 == 0
                 else None
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,7 @@ def test_a_folder_is_cut_into_shares_and_the_job_is_what_they_add_up_to(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
 
     # The job, each of its shares, and what is left to do in the end.
     assert opened.work(once=True) == 1 + SHARES + 1
@@ -82,7 +83,7 @@ def test_a_worker_looks_at_a_providers_model_once_for_all_shares_of_a_job(
     works.embedder.limits = EmbeddingLimits(items=16, in_flight=1, joint=True)
     opened = works.open()
     world = opened.create_world("world")
-    world.submit_ingest(folder)
+    world.ingest(folder, background=True)
 
     opened.work(once=True)
 
@@ -93,7 +94,7 @@ def test_a_worker_looks_at_a_providers_model_once_for_all_shares_of_a_job(
 def test_one_source_is_not_spread(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder / "00.txt")
+    job = world.ingest(folder / "00.txt", background=True)
 
     assert opened.work(once=True) == 1
     assert world.jobs.get(job.id).state is JobState.DONE
@@ -104,7 +105,7 @@ def test_a_job_that_is_half_done_says_so_and_goes_on_where_it_was(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     stop = threading.Event()
     asked: list[int] = []
 
@@ -137,12 +138,14 @@ def test_a_job_that_is_half_done_says_so_and_goes_on_where_it_was(
 def test_a_share_is_nobodys_business_but_the_workers(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     shares = spread(works, opened, world, job)
 
     assert len(shares) == SHARES
     assert [one.id for one in world.jobs.list()] == [job.id]
-    for ask in (world.jobs.get, world.jobs.cancel, world.jobs.lines, world.submit_resume):
+    jobs = world.jobs
+    resume = partial(jobs.resume, background=True)
+    for ask in (jobs.get, jobs.cancel, jobs.lines, resume):
         with pytest.raises(JobNotFound):
             ask(shares[0].id)
 
@@ -151,7 +154,7 @@ def test_one_bad_document_is_one_failure_of_the_job(works: Works, folder: Path) 
     (folder / "07.txt").write_bytes(b"")
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
 
     opened.work(once=True)
 
@@ -167,8 +170,9 @@ def test_one_bad_document_is_one_failure_of_the_job(works: Works, folder: Path) 
 def test_a_job_that_is_cancelled_while_its_shares_wait_is_over_at_once(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_uploads(
-        [Upload(f"{number}.txt", f"Tale {number}.".encode()) for number in range(DOCUMENTS)]
+    job = world.ingest_uploads(
+        [Upload(f"{number}.txt", f"Tale {number}.".encode()) for number in range(DOCUMENTS)],
+        background=True,
     )
     spread(works, opened, world, job)
     assert uploads_kept(works) == DOCUMENTS
@@ -186,7 +190,7 @@ def test_a_job_that_is_cancelled_while_a_share_runs_stops_with_it(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
 
     def cancel_and_fail() -> None:
         assert world.jobs.cancel(job.id).state is JobState.RUNNING
@@ -198,7 +202,7 @@ def test_a_job_that_is_cancelled_while_a_share_runs_stops_with_it(
     assert (world.jobs.get(job.id).state, works.orders()) == (JobState.CANCELLED, [])
     assert works.embedder.documents == []
     works.embedder.before = None
-    world.submit_resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert is_whole(world)
@@ -207,8 +211,9 @@ def test_a_job_that_is_cancelled_while_a_share_runs_stops_with_it(
 def test_uploads_are_let_go_when_all_shares_are_done_and_not_before(works: Works) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_uploads(
-        [Upload(f"{number}.txt", f"Tale {number}.".encode()) for number in range(DOCUMENTS)]
+    job = world.ingest_uploads(
+        [Upload(f"{number}.txt", f"Tale {number}.".encode()) for number in range(DOCUMENTS)],
+        background=True,
     )
     kept: list[int] = []
     works.embedder.before = lambda: kept.append(uploads_kept(works))
@@ -224,7 +229,7 @@ def test_uploads_are_let_go_when_all_shares_are_done_and_not_before(works: Works
 def test_failing_share_fails_the_job_and_stops_others(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     asked: list[int] = []
 
     def refuse_the_third() -> None:
@@ -240,7 +245,7 @@ def test_failing_share_fails_the_job_and_stops_others(works: Works, folder: Path
     assert failed.counts.documents == 2 * PER_SHARE
     assert (len(asked), works.orders(), shares_of(world, job)) == (3, [], [])
     works.embedder.before = None
-    world.submit_resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     done = world.jobs.get(job.id)
     assert (done.state, done.error, done.counts.unchanged) == (JobState.DONE, None, 2 * PER_SHARE)
@@ -253,7 +258,7 @@ def test_a_share_is_tried_again_by_itself_and_then_the_job_fails(
 ) -> None:
     opened = works.open(tries=2)
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
 
     def refuse() -> None:
         with works.admin() as admin:
@@ -285,7 +290,7 @@ def test_a_share_that_takes_its_workers_with_it_interrupts_the_job(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     first, *_ = spread(works, opened, world, job)
     with works.admin() as admin:
         admin.execute("UPDATE truespan.jobs SET crashes = 2 WHERE id = %s", (first.id,))
@@ -298,7 +303,7 @@ def test_a_share_that_takes_its_workers_with_it_interrupts_the_job(
     assert len(world.documents.list()) <= DOCUMENTS - PER_SHARE
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    world.submit_resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     assert (world.jobs.get(job.id).state, is_whole(world)) == (JobState.DONE, True)
 
@@ -306,7 +311,7 @@ def test_a_share_that_takes_its_workers_with_it_interrupts_the_job(
 def test_a_share_of_a_dead_worker_is_taken_up_and_counted(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     *_, last = spread(works, opened, world, job)
     assert world.access.components.store.start_job(scope_of(world), last.id, "elsewhere/1:1")
 
@@ -320,7 +325,7 @@ def test_a_share_of_a_dead_worker_is_taken_up_and_counted(works: Works, folder: 
 def test_orders_of_shares_that_were_lost_are_given_anew(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     spread(works, opened, world, job)
     with works.admin() as admin:
         admin.execute("DELETE FROM truespan_queue.procrastinate_jobs")
@@ -336,7 +341,7 @@ def test_the_shares_of_a_large_job_do_not_fill_the_queue(
     monkeypatch.setattr(world_jobs, "MAX_SUBMITTED", 2)
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     waiting: list[int] = []
     settle = opened._components.store.settle_job
 
@@ -358,7 +363,7 @@ def test_a_job_that_waits_for_its_shares_is_not_told_to_lack_an_order(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     spread(works, opened, world, job)
 
     def lost() -> str:
@@ -390,7 +395,7 @@ def test_what_follows_from_the_last_share_is_caught_up(
     """Who did it died, so that neither was the job closed nor is there an order to do so."""
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     *most, last = spread(works, opened, world, job)
     for share in most:
         ended(world, share, JobState.DONE)
@@ -408,7 +413,7 @@ def test_a_job_whose_worker_died_while_closing_it_is_closed_by_another(
 ) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    job = world.submit_ingest(folder)
+    job = world.ingest(folder, background=True)
     for share in spread(works, opened, world, job):
         ended(world, share, JobState.DONE)
     store = world.access.components.store
@@ -426,14 +431,14 @@ def test_a_job_whose_worker_died_while_closing_it_is_closed_by_another(
 def test_what_is_gone_is_removed_once_all_the_rest_is_in(works: Works, folder: Path) -> None:
     opened = works.open()
     world = opened.create_world("world")
-    world.submit_ingest(folder)
+    world.ingest(folder, background=True)
     opened.work(once=True)
     (folder / "03.txt").unlink()
     written(folder, DOCUMENTS)
     during: list[int] = []
     works.embedder.before = lambda: during.append(len(world.documents.list()))
 
-    job = world.submit_ingest(folder, prune=True)
+    job = world.ingest(folder, prune=True, background=True)
     opened.work(once=True)
 
     done = world.jobs.get(job.id)
@@ -455,12 +460,12 @@ def test_a_folder_that_looks_empty_is_refused_before_anything_is_spread(
         written(other, number)
     opened = works.open()
     world = opened.create_world("world")
-    world.submit_ingest(folder)
+    world.ingest(folder, background=True)
     opened.work(once=True)
     for path in folder.iterdir():
         path.unlink()
 
-    job = world.submit_ingest([folder, other], prune=True)
+    job = world.ingest([folder, other], prune=True, background=True)
     opened.work(once=True)
 
     failed = world.jobs.get(job.id)
@@ -474,9 +479,9 @@ def test_two_jobs_that_name_the_same_files_do_not_carry_them_in_at_once(
     """While one is at a share, another worker comes to the same share of the other job."""
     one, two = works.open(), works.open()
     world = one.create_world("world")
-    first = world.submit_ingest(folder)
+    first = world.ingest(folder, background=True)
     spread(works, one, world, first)
-    second = world.submit_ingest(folder)
+    second = world.ingest(folder, background=True)
     msgspec.structs.force_setattr(two._components, "processes", Elsewhere())
     seen: list[JobState] = []
 

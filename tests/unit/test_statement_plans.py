@@ -59,7 +59,7 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str
     world.ingest(pages)
     world.ingest([here.write("a.md", "# a\n\nThe lamp went out.")])
     world.search("lamp", chapter="a")
-    world.search("lamp", mode="auto")
+    world.search("lamp", mode="hybrid")
     world.documents.delete("b.md")
     monkeypatch.undo()
 

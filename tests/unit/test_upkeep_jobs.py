@@ -119,11 +119,11 @@ def test_however_often_something_is_found_one_repair_waits(works: Works) -> None
 
     [job] = of_kind(world, REPAIR)
     assert [order for order, *_ in works.orders()] == [job.id]
-    assert world.submit_repair().id == job.id
+    assert world.repair(background=True).id == job.id
     # One that has begun may have looked already, so the next finding has one of its own.
     scope = scope_of(world)
     assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
-    assert world.submit_repair().id != job.id
+    assert world.repair(background=True).id != job.id
 
 
 def test_a_search_is_answered_though_no_order_can_be_given(
@@ -204,7 +204,7 @@ def test_in_a_file_upkeep_can_be_submitted_as_well(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(tale__txt="The harbour light burned all night.")
 
-    jobs = [world.submit_repair(), world.submit_doctor(apply=True)]
+    jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]
     here.library._components.queue.wait()  # type: ignore[attr-defined]
 
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
@@ -214,8 +214,8 @@ def test_upkeep_comes_after_documents_and_generations(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
 
-    jobs = [world.submit_doctor(), world.submit_repair()]
-    jobs += [world.generations.submit_reindex(), submitted(world, "late.txt")]
+    jobs = [world.doctor(background=True), world.repair(background=True)]
+    jobs += [world.generations.reindex(background=True), submitted(world, "late.txt")]
     opened.work(once=True)
 
     ended = sorted((world.jobs.get(job.id) for job in jobs), key=lambda job: job.finished_at or 0)
@@ -228,7 +228,7 @@ def test_what_the_doctor_finds_is_kept_with_its_job(works: Works) -> None:
     world = filled(works, opened)
     make_stale(works, world)
 
-    job = world.submit_doctor()
+    job = world.doctor(background=True)
     opened.work(once=True)
 
     done, lines = world.jobs.get(job.id), world.jobs.lines(job.id)
@@ -249,7 +249,7 @@ def test_the_doctor_mends_in_the_background_what_it_is_told_to(works: Works) -> 
     world = filled(works, opened)
     make_stale(works, world)
 
-    job = world.submit_doctor(apply=True, embed_sample=1, self_test=True)
+    job = world.doctor(apply=True, embed_sample=1, self_test=True, background=True)
     opened.work(once=True)
 
     lines = [(line.level, line.line) for line in world.jobs.lines(job.id)]
@@ -263,7 +263,11 @@ def test_lines_of_upkeep_hold_no_text(works: Works) -> None:
     opened = works.open()
     world = filled(works, opened)
     make_stale(works, world)
-    jobs = [world.submit_doctor(), world.submit_doctor(apply=True), world.submit_repair()]
+    jobs = [
+        world.doctor(background=True),
+        world.doctor(apply=True, background=True),
+        world.repair(background=True),
+    ]
     opened.work(once=True)
 
     for job in jobs:
@@ -273,7 +277,10 @@ def test_lines_of_upkeep_hold_no_text(works: Works) -> None:
 
 
 Submit = Callable[[World], Job]
-KINDS: list[Submit] = [World.submit_repair, lambda world: world.submit_doctor(apply=True)]
+KINDS: list[Submit] = [
+    lambda world: world.repair(background=True),
+    lambda world: world.doctor(apply=True, background=True),
+]
 
 
 @pytest.mark.parametrize("submit", KINDS, ids=[REPAIR, DOCTOR])
@@ -302,7 +309,7 @@ def test_maintenance_job_is_retried_after_temporary_errors(
     assert (failed.state, failed.error) == (JobState.FAILED, "index_unavailable")
 
     monkeypatch.undo()
-    assert world.submit_resume(job.id).id == job.id
+    assert world.jobs.resume(job.id, background=True).id == job.id
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert opened.doctor()["world"].healthy
@@ -332,9 +339,9 @@ def test_cancelled_maintenance_job_can_be_resumed(works: Works, submit: Submit) 
     opened.work(once=True)
 
     assert world.jobs.get(job.id).state is JobState.CANCELLED
-    with pytest.raises(InvalidArgument, match="submit_resume"):
-        world.resume(job.id)
-    world.submit_resume(job.id)
+    with pytest.raises(InvalidArgument, match="background=True"):
+        world.jobs.resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 
@@ -344,7 +351,7 @@ def test_stopping_worker_leaves_the_doctor_to_the_next(
 ) -> None:
     opened = works.open()
     world = filled(works, opened)
-    job = world.submit_doctor()
+    job = world.doctor(background=True)
     stop, scan = threading.Event(), works.index.scan
 
     def stopped(scope: Scope) -> object:
@@ -372,9 +379,9 @@ def test_maintenance_needs_read_and_write_rights(works: Works) -> None:
             with pytest.raises((WorldNotFound, NotAllowed)):
                 submit(narrow)
     with pytest.raises(InvalidArgument):
-        opened.create_world("empty").submit_repair()
+        opened.create_world("empty").repair(background=True)
     with pytest.raises(InvalidArgument):
-        world.submit_doctor(embed_sample=-1)
+        world.doctor(embed_sample=-1, background=True)
     submitted(world, "late.txt")
     for submit in KINDS:
         with pytest.raises(Overloaded):
@@ -475,7 +482,7 @@ def test_doctor_works_without_the_provider_where_possible(works: Works) -> None:
         raise ProviderUnavailable("Not now.")
 
     works.embedder.before = refuse
-    job = world.submit_doctor(apply=True)
+    job = world.doctor(apply=True, background=True)
     opened.work(once=True)
 
     assert world.jobs.get(job.id).state is JobState.DONE

@@ -54,7 +54,7 @@ def test_a_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
 def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
     recorder = Recorder()
 
-    harbour(tmp_path, recorder).search("harbour", mode="auto")
+    harbour(tmp_path, recorder).search("harbour", mode="hybrid")
 
     stages = recorder.last(Request.SEARCH).stages
     assert stages[2:5] == [Stage.VECTOR, Stage.WORDS, Stage.HITS]
@@ -64,7 +64,7 @@ def test_fused_search_tells_of_words_too(tmp_path: Path) -> None:
 def test_a_reader_s_retrieval_tells_its_stages_in_order(tmp_path: Path) -> None:
     recorder = Recorder()
     reader = harbour(tmp_path, recorder).reader("ann")
-    reader.set("a.md", sid=1)
+    reader.set_position("a.md", sentence=1)
 
     reader.retrieve("harbour")
 
@@ -86,9 +86,9 @@ def test_ingestion_tells_its_stages_in_order(tmp_path: Path) -> None:
 def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
     recorder = Recorder()
     world = harbour(tmp_path, recorder)
-    found = world.search("harbour").results[0].chunk_id
+    found = world.search("harbour").passages[0].chunk_id
     reader = world.reader("ann")
-    reader.set("a.md", sid=1)
+    reader.set_position("a.md", sentence=1)
 
     world.why_not(found, "harbour")
     reader.why_not(found, "harbour")
@@ -188,7 +188,7 @@ def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
     plain = place(tmp_path)
     world = plain.world(a__md=TEXT)
     reader = world.reader("ann")
-    reader.set("a.md", sid=1)
+    reader.set_position("a.md", sentence=1)
     broken = Broken(part)
     same = world.observed_by(broken).observed_by(Recorder())
 
@@ -239,7 +239,7 @@ def test_reader_events_do_not_depend_on_unread_text(
         recorder, stages = Recorder(), list[Stage]()
         here = watched(tmp_path / str(number), recorder)
         world = here.world(a__md=f"The harbour light burned. The wall was old. Then: {ahead}")
-        world.reader("ann").set("a.md", sid=1)
+        world.reader("ann").set_position("a.md", sentence=1)
         world.observed_by(StageListener(stages.append)).reader("ann").retrieve("wall")
         told.append((recorder.last(Request.READING).counts, stages))
 

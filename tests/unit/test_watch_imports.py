@@ -26,7 +26,7 @@ with truespan.open(
 ) as library:
     world = library.create_world("one")
     world.ingest(sys.argv[2])
-    assert world.search("harbour", floor=0.0).results
+    assert world.search("harbour", floor=0.0).passages
 {LOADED}
 """
 

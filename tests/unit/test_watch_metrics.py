@@ -136,7 +136,7 @@ def test_labels_are_names_of_ours_and_never_a_caller_s(
     here = watched(tmp_path, metrics)
     world = here.world("canary-world", canary_file__txt="The canary sang of harbours.")
     reader = world.reader("canary-reader")
-    reader.set("canary_file.txt", sid=0)
+    reader.set_position("canary_file.txt", sentence=0)
     world.search("canary")
     world.retrieve("canary")
     reader.retrieve("canary")

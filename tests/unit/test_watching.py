@@ -16,7 +16,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import HandClock, Place, WordEmbedder, place
+from tests.support.worlds import ManualClock, Place, WordEmbedder, place
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
 from truespan.engine.watching import Watch
@@ -37,7 +37,7 @@ class ScriptedWatcher:
     `pauses` are done while the watch waits for files to settle, or after an error.
     """
 
-    clock: HandClock = field(default_factory=HandClock)
+    clock: ManualClock = field(default_factory=ManualClock)
     changes: list[Action] = field(default_factory=list)
     pauses: list[Action] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
@@ -119,7 +119,7 @@ class FlakyEmbedder(WordEmbedder):
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    clock = HandClock()
+    clock = ManualClock()
     watcher = ScriptedWatcher(clock)
     return Scene(place(tmp_path, clock=clock, watcher=watcher), watcher)
 
@@ -217,7 +217,7 @@ def test_emptied_or_missing_folder_removes_nothing_unless_allowed(scene: Scene) 
 
 @proves("watch.survives")
 def test_errors_are_reported_and_tried_again_with_growing_pauses(tmp_path: Path) -> None:
-    clock = HandClock()
+    clock = ManualClock()
     watcher, embedder = ScriptedWatcher(clock), FlakyEmbedder()
     scene = Scene(place(tmp_path, clock=clock, watcher=watcher, embedder=embedder), watcher)
     embedder.down = True

@@ -38,7 +38,7 @@ def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
     world.ingest(here.write("c.txt", "The otter swam."))
 
     # Neither the run nor the first search counts anything apart.
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 3
     assert not {"store.keep_words", "store.countable"} & set(here.journal)
 
@@ -82,7 +82,7 @@ def test_first_search_counts_words_if_ingestion_does_not(tmp_path: Path) -> None
     world.ingest(here.write("c.txt", story(5)))
     assert (counted(here), terms(here)) == (0, set())
 
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 3
 
     world.ingest(here.write("d.txt", "The otter swam."))
@@ -93,10 +93,10 @@ def test_first_search_counts_words_if_ingestion_does_not(tmp_path: Path) -> None
 def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
     here = place(tmp_path, watched=True)
     world = here.world(a__txt=story(3))
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     here.journal.clear()
 
-    world.search("night", mode="auto")
+    world.search("night", mode="hybrid")
 
     assert "store.keep_words" not in here.journal
     assert "store.countable" not in here.journal
@@ -105,7 +105,7 @@ def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
 def test_words_are_removed_with_their_document(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
 
     world.ingest(here.write("world/a.txt", "The badger dug."))
     assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
@@ -141,7 +141,7 @@ def test_words_of_another_recipe_are_counted_again(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     world.ingest(here.write("a.txt", "The otter swam."), language="en")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
     here.sql("UPDATE word_counts SET recipe = '0:other'")
     here.sql("UPDATE words SET term = 'began' WHERE term = 'otter'")
 
@@ -173,7 +173,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
     world = here.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
     before = score(here, world, "otter")
     scope = here.scope(world)
-    chunk = world.search("slept", floor=0.0).results[0].chunk_id
+    chunk = world.search("slept", floor=0.0).passages[0].chunk_id
 
     here.store.mark_pending(scope, [chunk])
 
@@ -184,7 +184,7 @@ def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
 def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.world(a__txt="The otter swam.")
-    world.search("otter", mode="auto")
+    world.search("otter", mode="hybrid")
 
     def gone() -> None:
         raise RuntimeError
@@ -242,7 +242,7 @@ def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
     world.documents.delete("a.txt")
 
     assert (counted(here), terms(here)) == (0, set())
-    world.search("harbour", mode="auto")
+    world.search("harbour", mode="hybrid")
     assert counted(here) == 2
     assert "otter" in terms(here)
 

@@ -105,7 +105,7 @@ def works(tmp_path: Path) -> Iterator[Works]:
 
 
 def submitted(world: World, name: str = "tale.txt") -> Job:
-    return world.submit_uploads([Upload(name, f"{name}. {STORY}".encode())])
+    return world.ingest_uploads([Upload(name, f"{name}. {STORY}".encode())], background=True)
 
 
 def test_a_job_waits_for_a_worker_and_is_done_by_it(works: Works) -> None:
@@ -128,8 +128,8 @@ def test_an_order_that_is_given_twice_is_carried_out_once(works: Works) -> None:
     opened = works.open()
     job = submitted(opened.create_world("world"))
 
-    opened.resume_waiting()
-    opened.resume_waiting()
+    opened.server.resume_waiting()
+    opened.server.resume_waiting()
 
     assert [one for one, *_ in works.orders()] == [job.id]
     assert opened.work(once=True) == 1
@@ -156,9 +156,9 @@ def test_full_queue_refuses_jobs_without_a_trace(works: Works) -> None:
         submitted(world, "third.txt")
     assert (refusal.value.retryable, refusal.value.retry_after) == (True, 30.0)
     with pytest.raises(Overloaded):
-        world.submit_ingest(works.folder)
+        world.ingest(works.folder, background=True)
     with pytest.raises(Overloaded):
-        world.generations.submit_reindex()
+        world.generations.reindex(background=True)
 
     assert {one.id for one in world.jobs.list()} == {one.id for one in jobs}
     assert len(list((works.folder / "uploads").rglob("*.txt"))) <= 2
@@ -172,7 +172,7 @@ def test_upkeep_waits_until_documents_are_in(works: Works) -> None:
     submitted(world, "first.txt")
     opened.work(once=True)
 
-    rebuilt = world.generations.submit_reindex()
+    rebuilt = world.generations.reindex(background=True)
     late = submitted(world, "late.txt")
 
     ranks = {job: rank for job, _, rank, _ in works.orders()}
@@ -204,7 +204,7 @@ def test_what_may_pass_is_tried_again_later_and_then_told(works: Works) -> None:
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_unavailable")
     assert works.orders() == []
     works.embedder.before = None
-    world.submit_resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 
@@ -329,7 +329,7 @@ def test_job_that_crashes_workers_is_given_up(works: Works) -> None:
     assert (left.state, left.crashes, works.orders()) == (JobState.INTERRUPTED, 3, [])
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
-    world.submit_resume(job.id)
+    world.jobs.resume(job.id, background=True)
     opened.work(once=True)
     assert world.jobs.get(job.id).state is JobState.DONE
 

@@ -99,10 +99,10 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
     )
     query = GoldenQuery("q", "the ferry goblet", (Expected("middle.txt"),), top_k=1)
 
-    near, fused = world.evaluate([query]), world.evaluate([query], mode="auto")
+    near, fused = world.evaluate([query]), world.evaluate([query], mode="hybrid")
 
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
-    assert fused.name == "world, generation 1, auto"
+    assert fused.name == "world, generation 1, hybrid"
 
 
 @proves("evaluation.modes")
@@ -120,14 +120,21 @@ def test_modes_are_compared_side_by_side(here: Place) -> None:
     found = world.evaluation.compare_modes(asked)
 
     assert found.name == "world, generation 1"
-    assert found.modes == ("auto", "meaning", "words")
+    assert found.modes == ("hybrid", "vector", "keyword")
     assert found.evaluations == tuple(world.evaluate(asked, mode=mode) for mode in found.modes)
-    assert found.pairs == [("auto", "meaning"), ("auto", "words"), ("meaning", "words")]
+    assert found.pairs == [("hybrid", "vector"), ("hybrid", "keyword"), ("vector", "keyword")]
     [change] = [change for change in found.comparisons[0].changes if change.difference]
     assert (change.id, change.old.hit, change.new.hit) == ("goblet", 1.0, 0.0)
-    two = world.evaluation.compare_modes(asked, ["meaning", "auto"])
+    two = world.evaluation.compare_modes(asked, ["vector", "hybrid"])
     assert [pair.better for pair in two.comparisons] == [1]
-    for wrong in ((), ["auto"], ["auto", "auto"], ["auto", "nearest"], ["auto", None], "auto"):
+    for wrong in (
+        (),
+        ["hybrid"],
+        ["hybrid", "hybrid"],
+        ["hybrid", "nearest"],
+        ["hybrid", None],
+        "hybrid",
+    ):
         with pytest.raises(InvalidArgument, match=r"mode"):
             world.evaluation.compare_modes(asked, wrong)  # type: ignore[arg-type]
 
@@ -140,18 +147,18 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
         GoldenQuery("ink", "What writes the water in violet ink?", (), ("violet INK",)),
         GoldenQuery("both", "water, key", (), ("violet ink", "spare KEY"), top_k=50),
     ]
-    world.reader("anna").set("book.txt", sid=1)
+    world.reader("anna").set_position("book.txt", sentence=1)
 
-    found = world.evaluate(asked, reader="anna", mode="meaning")
+    found = world.evaluate(asked, reader="anna", mode="vector")
 
-    assert found.name == "world, generation 1, reader anna, meaning"
+    assert found.name == "world, generation 1, reader anna, vector"
     assert [result.judged for result in found.results] == [True, False, True]
     assert [result.metrics.hit for result in found.results] == [1.0, None, 1.0]
     assert [result.phrases for result in found.results] == [1, 0, 1]
     assert found.results[0].metrics.recall is None
-    world.reader("anna").set("book.txt", sid=2)
-    assert world.evaluate(asked, reader="anna", mode="meaning").totals.judged == 3
-    compared = world.evaluation.compare_modes(asked, ["words", "auto"], reader="anna")
+    world.reader("anna").set_position("book.txt", sentence=2)
+    assert world.evaluate(asked, reader="anna", mode="vector").totals.judged == 3
+    compared = world.evaluation.compare_modes(asked, ["keyword", "hybrid"], reader="anna")
     assert compared.name == "world, generation 1, reader anna"
     assert [one.totals.metrics.hit for one in compared.evaluations] == [1.0, 1.0]
     filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
@@ -389,7 +396,7 @@ def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
 def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name: str) -> None:
     world = filled(here)
-    best = world.search("Where does the spare key hang?", top_k=1).results[0]
+    best = world.search("Where does the spare key hang?", top_k=1).passages[0]
     path = here.folder / name
 
     added = world.evaluation.add_query(

@@ -16,7 +16,7 @@ from truespan.cli.terminal import echo
 PANELS = {
     "Start": ("start", "init", "ingest", "status", "config"),
     "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
-    "Read without spoilers": ("read", "reader", "read"),
+    "Read without spoilers": ("read", "reader"),
     "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
     "Quality": ("quality", "defaults", "usage", "explain", "golden", "evaluate", "calibrate"),

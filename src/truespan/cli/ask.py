@@ -272,10 +272,17 @@ def retrieve(
     filters: FilterOptions,
     passages: PassageOptions,
     query: Annotated[str | None, Argument(help="What to search for.")] = None,
+    reader: Annotated[
+        str | None, Option("--reader", "-r", help="Only from what this reader has read.")
+    ] = None,
+    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
     selected: Annotated[
         str | None, Option(help="A selected text: the query itself, or where to search.")
     ] = None,
-    top_k: TopK = 5,
+    top_k: Annotated[
+        int | None,
+        Option("--top-k", "-k", help="Maximum number of passages; default: 5, or 20 for a reader."),
+    ] = None,
     near_misses: Annotated[
         bool, Option("--near-misses", help="Show passages just below the floor.")
     ] = False,
@@ -283,15 +290,32 @@ def retrieve(
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
+    from truespan.types.request import READING_TOP_K, RETRIEVAL_TOP_K
+
+    chosen = filters.arguments()
+    if reader is None and book is not None:
+        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+    if reader is not None and (any(chosen.values()) or selected or near_misses):
+        raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
+    if reader is not None and query is None:
+        raise InvalidArgument("A reader's request needs a query.")
     with target.open() as (_, world):
-        bundle = world.retrieve(
-            query,
-            selected_text=selected,
-            top_k=top_k,
-            near_misses=near_misses,
-            **passages.arguments(),
-            **filters.arguments(),
-        )
+        if reader is not None and query is not None:
+            bundle = world.reader(reader).retrieve(
+                query,
+                book=book,
+                top_k=READING_TOP_K if top_k is None else top_k,
+                **passages.arguments(),
+            )
+        else:
+            bundle = world.retrieve(
+                query,
+                selected_text=selected,
+                top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
+                near_misses=near_misses,
+                **passages.arguments(),
+                **chosen,
+            )
     return report_bundle(bundle, context=context, as_json=as_json)
 
 

@@ -70,7 +70,7 @@ def show(
             )
             return
         if chunks:
-            page = documents.chunks(reference, count=None)
+            page = documents.chunks(reference, limit=None)
             echo(to_json(record_data(page)) if as_json else show_chunks(page))
             return
         outline, metadata = documents.outline(reference), documents.metadata(reference)
@@ -175,7 +175,7 @@ def delete(
     # Created before anything is deleted: a receipt cannot be issued a second time.
     written = new_file(receipt) if receipt is not None and deletes else nullcontext()
     with written as file, open_library(library) as opened:
-        chosen = opened.world(world)
+        chosen = opened.world(world, create=False)
         if reference is not None:
             reference = resolve_document(chosen, reference)
         status = chosen.status()
@@ -303,23 +303,23 @@ def resume_job(
     from truespan.engine.jobs import MAINTENANCE, REINDEX
 
     with open_library(library) as opened:
-        chosen = opened.world(world)
+        chosen = opened.world(world, create=False)
         kind = chosen.jobs.get(job).kind
         if kind in MAINTENANCE:
             if here and opened.has_workers:
                 raise InvalidArgument(
                     f"Only workers can resume a {kind} job.", advice="Leave --here out."
                 )
-            resumed = chosen.submit_resume(job)
+            resumed = chosen.jobs.resume(job, background=True)
             # Without workers the job would stop when this process exits.
             leave = no_follow and opened.has_workers
             return follow_maintenance([(chosen, resumed)], as_json=as_json, leave=leave)
         if opened.has_workers and kind != REINDEX and not here:
-            resumed = chosen.submit_resume(job)
+            resumed = chosen.jobs.resume(job, background=True)
             return follow_ingest(chosen, resumed, as_json=as_json, leave=no_follow)
         with progress_bar(hidden=as_json) as on_progress:
             if kind == REINDEX:
                 return print_reindex(chosen.generations.resume(job, on_progress), as_json)
             on_prune = None if as_json else announce_removal
-            report = chosen.resume(job, on_progress=on_progress, on_prune=on_prune)
+            report = chosen.jobs.resume(job, on_progress=on_progress, on_prune=on_prune)
     return print_report(report, as_json)

@@ -71,7 +71,12 @@ def doctor(
                 )
             sample = embed_sample or 0
             jobs = [
-                (each, each.submit_doctor(apply=apply, embed_sample=sample, self_test=self_test))
+                (
+                    each,
+                    each.doctor(
+                        apply=apply, embed_sample=sample, self_test=self_test, background=True
+                    ),
+                )
                 for each in find_worlds(opened, world)
                 if each.generations.list()
             ]
@@ -119,7 +124,7 @@ def repair(
         if filled and opened.has_workers and not here:
             from truespan.cli.follow import follow_maintenance
 
-            jobs = [(each, each.submit_repair()) for each in filled]
+            jobs = [(each, each.repair(background=True)) for each in filled]
             return follow_maintenance(jobs, as_json=as_json, leave=no_follow)
         reports = {each.name: each.repair() for each in worlds}
         # A deleted world cannot be repaired.

@@ -41,11 +41,16 @@ def open_library(library: Path | None, *, create: bool = False) -> Library:
 
 
 def find_world(
-    library: Library, world: str | None, domain: str | None = None, generation: int | None = None
+    library: Library,
+    world: str | None,
+    domain: str | None = None,
+    generation: int | None = None,
+    *,
+    create: bool | None = False,
 ) -> World:
     """Return the world of a command: by its name, by a domain's key, or the only world."""
     if domain is None:
-        found = library.world(world, generation=generation)
+        found = library.world(world, generation=generation, create=create)
     elif generation is None:
         found = library.domain(domain, world=world)
     else:

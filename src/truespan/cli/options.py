@@ -97,8 +97,8 @@ class PassageOptions:
     mode: Annotated[
         str | None,
         Option(
-            help="Search by words and similarity (auto), by similarity alone (meaning) or by words "
-            "alone (words); default: that of the world.",
+            help="Search by keywords and similarity (hybrid), by similarity alone (vector) or by "
+            "keywords alone (keyword); auto chooses. Default: that of the world.",
         ),
     ] = None
     rerank: Rerank = None

@@ -183,7 +183,7 @@ def evaluate(
     allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
         list[str] | None,
-        Option(help="auto, meaning or words; repeat it to compare modes. Default: the world's."),
+        Option(help="Search mode; repeat it to compare modes. Default: that of the world."),
     ] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")

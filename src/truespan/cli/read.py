@@ -1,25 +1,15 @@
-"""Commands of the panel "Read without spoilers": readers, their positions and their questions."""
+"""Commands of the panel "Read without spoilers": readers and their positions."""
 
 from typing import Annotated
 
 from truespan.cli.advice import say
-from truespan.cli.ask import report_bundle
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.opening import open_world, resolve_document
-from truespan.cli.options import (
-    ContextOnly,
-    Folder,
-    Json,
-    PassageOptions,
-    ReaderName,
-    TopK,
-    WorldName,
-)
+from truespan.cli.options import Folder, Json, ReaderName, WorldName
 from truespan.cli.terminal import echo
 from truespan.wire.serialize import to_json
 
 reader_group = command_group("reader", "Readers and their positions.")
-read_group = command_group("read", "Ask a book as a reader of it.")
 
 
 @reader_group.register("set")
@@ -43,7 +33,9 @@ def set_position(
 
     with open_world(library, world) as chosen:
         found, book = chosen.reader(reader), resolve_document(chosen, book)
-        place = found.set(book, sid=sentence, through_chapter=through_chapter, passage=passage)
+        place = found.set_position(
+            book, sentence=sentence, through_chapter=through_chapter, passage=passage
+        )
     echo(to_json(place) if as_json else show_positions([place]))
 
 
@@ -74,22 +66,3 @@ def show_reader(
     with open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
-
-
-@read_group.register("ask")
-def ask_book(
-    query: Annotated[str, Argument(help="The question.")],
-    reader: ReaderName,
-    passages: PassageOptions,
-    world: WorldName = None,
-    library: Folder = None,
-    book: Annotated[str | None, Option(help="The book; default: the current one.")] = None,
-    top_k: TopK = 20,
-    context: ContextOnly = False,
-    as_json: Json = False,
-) -> int:
-    """Find what a book says up to the reader's position, and nothing past it."""
-    with open_world(library, world) as chosen:
-        found = chosen.reader(reader)
-        bundle = found.retrieve(query, book=book, top_k=top_k, **passages.arguments())
-    return report_bundle(bundle, context=context, as_json=as_json)

@@ -1,7 +1,9 @@
 """Commands of the panel "Start": create a library, ingest documents, show status and settings."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from truespan.cli.advice import complete, say
@@ -14,6 +16,8 @@ from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, 
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
 if TYPE_CHECKING:
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
     from truespan.ingest.report import IngestReport
     from truespan.types.document import Document
 
@@ -150,11 +154,22 @@ def ingest(
         "prune": prune,
         "allow_empty": allow_empty,
     }
-    with open_library(library) as opened:
+    if paths and "-" in paths and (len(paths) > 1 or manifest or sitemap or watch or dry_run):
+        raise InvalidArgument("Standard input (-) cannot be combined with other sources.")
+    tell = (lambda _: None) if as_json else say
+    # A named world cannot be in a library that does not exist.
+    may_create = world is None and domain_key is None and not dry_run
+    with _open_or_create(library, tell) if may_create else open_library(library) as opened:
+        is_first = may_create and not opened.worlds()
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
         # An unknown domain is created by pointing it to the new generation of the world.
         is_new = domain_key not in known
-        chosen = find_world(opened, world, None if is_new else domain_key)
+        create = None if may_create else False
+        chosen = find_world(opened, world, None if is_new else domain_key, create=create)
+        if is_first:
+            tell(f"Created the world {chosen.name!r}.")
+        if paths == ["-"]:
+            return print_report(_ingest_stdin(chosen, options), as_json)
         if dry_run:
             from truespan.cli.output.start import dry_run_data, show_dry_run
 
@@ -170,7 +185,7 @@ def ingest(
         if opened.has_workers and not (here or update_alias):
             from truespan.cli.follow import follow_ingest
 
-            job = chosen.submit_ingest(paths or (), **options)
+            job = chosen.ingest(paths or (), **options, background=True)
             return follow_ingest(chosen, job, as_json=as_json, leave=no_follow)
         from truespan.cli.follow import progress_bar
 
@@ -190,6 +205,22 @@ def ingest(
                 print_report(cast("IngestReport", refusal.report), as_json)
             raise
     return print_report(report, as_json)
+
+
+def _open_or_create(library: Path | None, tell: Callable[[str], None]) -> "Library":
+    try:
+        return open_library(library)
+    except LibraryNotFound:
+        opened = open_library(library, create=True)
+    tell(f"Created the library {folder_of(library).absolute()}.")
+    return opened
+
+
+def _ingest_stdin(world: "World", options: dict[str, Any]) -> "IngestReport":
+    """Ingest the text of standard input; its title is its id."""
+    labels = ("kind", "title", "language", "version", "tags", "metadata", "source_url", "chunking")
+    given = {name: options[name] for name in labels}
+    return world.add_text(sys.stdin.read(), id=options["title"], **given)
 
 
 def _fields_from(assigned: list[str] | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""One world as an authority may use it: what `World` and its collaborators share."""
+"""Access to one world with the permissions of an authority, for `World` and its collaborators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WorldAccess(Struct, frozen=True):
-    """Reads the record of a world anew for each request, and checks what the authority allows."""
+    """Access to a world. Each request reads the record of the world and checks the permissions."""
 
     components: Components
     authority: Authority
@@ -33,7 +33,7 @@ class WorldAccess(Struct, frozen=True):
         return require_world(self.components.store, self.authority, self.world, self.target)
 
     def with_stable_snapshot(self, read: Callable[[], T]) -> T:
-        """Return what `read` gives when no change of the world happens during it."""
+        """Return the result of `read` from one state of the world; it may be called again."""
         store = self.components.store
         return with_stable_snapshot(store, self.authority, self.record(), lambda _: read())
 
@@ -50,7 +50,7 @@ class WorldAccess(Struct, frozen=True):
         return Scope(self.authority, record.id, record.generation)
 
     def readable_scope(self) -> Scope | None:
-        """Return the same scope; raises NotAllowed if the authority may read only as a reader."""
+        """Return the scope of the whole world; raises NotAllowed if the authority is a reader's."""
         scope = self.scope()
         if scope is not None and not self.authority.may(Verb.READ, scope.world):
             raise NotAllowed("read without a reader")
@@ -79,7 +79,7 @@ class WorldAccess(Struct, frozen=True):
         return Scope(self.authority, record.id, generation)
 
     def planned_scope(self) -> Scope:
-        """Return the scope of the world; of one without a generation, as its first would be."""
+        """Return the scope of the world; of an empty world, that of its future first generation."""
         record = self.record()
         generation = record.generation or Generation(1, self.components.learn_profile())
         return Scope(self.authority, record.id, generation)

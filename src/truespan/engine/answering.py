@@ -1,4 +1,4 @@
-"""Answering one request of a world or a reader, and recording it in the usage log."""
+"""Answers to requests of a world or a reader, and their records in the usage log."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ NOT_CALIBRATED = Notice(
 
 
 Ask: TypeAlias = Callable[[RequestTrace], tuple[Question, Retrieved]]
-"""Finds the candidates for a question; the question itself may depend on earlier turns."""
+"""Function that finds the candidates for a question, which may depend on earlier turns."""
 
 
 Find: TypeAlias = Callable[[RequestTrace, str, Rules, str | None], Retrieved]
-"""Finds candidates for a query, by these rules; for a reader in the named book."""
+"""Function that finds candidates for a query by rules; for a reader, in the named book."""
 
 
 class Answerer(Struct, frozen=True):
-    """Answers one question of an authority, however its candidates are found."""
+    """Answerer of one question of an authority."""
 
     components: Components
     authority: Authority
 
     def rules_for(self, query: str) -> Rules:
-        """Return what gives the decision settings for a scope, and the floor of its search."""
+        """Return the function that gives the decision settings and the floor of a scope."""
 
         def rules(scope: Scope, defaults: Defaults) -> tuple[DecisionSettings, float]:
             calibration = calibration_of(self.components.store, scope)
@@ -69,7 +69,7 @@ class Answerer(Struct, frozen=True):
         return rules
 
     def events(self, ask: Ask, *, reading: bool) -> Iterator[AnswerEvent]:
-        """Give the events of the answer; nothing happens before the first is requested."""
+        """Yield the events of the answer; nothing happens before the first is requested."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
         with (
@@ -109,7 +109,7 @@ class Answerer(Struct, frozen=True):
         return responder.respond(began, self._threshold_notices(scope, world, floor))
 
     def _comparison(self, scope: Scope | None) -> Comparison | None:
-        """Return how sentences are compared by meaning; None if it was not measured, or is off.
+        """Return the comparison of sentences by similarity; None if it was not measured, or is off.
 
         Only the local model is measured, so that no provider gets a request that the operator did
         not ask for.
@@ -131,7 +131,7 @@ class Answerer(Struct, frozen=True):
         return Comparison(embed, floor, scope.profile.distance)
 
     def _threshold_notices(self, scope: Scope | None, world: World, floor: float) -> list[Notice]:
-        """Say if thresholds were not measured for the model, or hardly exclude anything."""
+        """Return warnings if thresholds were not measured, or exclude hardly anything."""
         calibration = calibration_of(self.components.store, scope) if scope else None
         if scope and not calibration and self.components.answers.uses_calibration(world.defaults):
             return [NOT_CALIBRATED]
@@ -162,7 +162,7 @@ class Answerer(Struct, frozen=True):
         return SentenceRange(inside[0].sid, inside[-1].sid, place)
 
     def _usage_recorder(self, world: World, query: str) -> RecordUsage:
-        """Return what records an answered request in the usage log.
+        """Return the function that records an answered request in the usage log.
 
         The query is marked now, so that an unreadable key is an error before a model is asked and
         not after it has answered. A key that cannot be created on a full disk is no error: the log

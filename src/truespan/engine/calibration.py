@@ -1,4 +1,4 @@
-"""Calibrate a model from the chunks of a world, if it was not measured with queries.
+"""Calibration of a model from the chunks of a world, if it was not measured with queries.
 
 It needs no provider: the vectors of chunks are in the store. Readers never use the result, since it
 depends on text that they have not read.
@@ -16,9 +16,9 @@ from truespan.types.scope import Scope
 from truespan.types.vectors import cosine
 
 SAMPLES = 200
-"""Pairs of each kind."""
+"""Number of pairs of each kind."""
 GROWTH = 2
-"""A world that has so many times the chunks is measured again."""
+"""Growth factor of a world after which it is measured again."""
 
 
 def keep_calibrated(

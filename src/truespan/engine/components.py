@@ -78,7 +78,7 @@ def _standard_preparation() -> Preparation:
 # Shared by threads: its table is changed under a lock; two threads may measure a world at once,
 # and keep the same numbers.
 class CalibrationSchedule:
-    """How many new chunks a world needs until its model can be due for a calibration from them.
+    """Number of new chunks that a world needs before its model can be due for a calibration.
     Threads may share one.
 
     It keeps an ingestion from counting the chunks of the whole world, and from measuring again a
@@ -98,13 +98,13 @@ class CalibrationSchedule:
         return missing <= 0
 
     def postpone(self, scope: Scope, chunks: int, *, calibrated: bool) -> None:
-        """Let the world be due once it has so many more chunks."""
+        """Let the world be due once it has `chunks` more chunks."""
         with self._lock:
             self._missing[scope.world, scope.profile.id, calibrated] = chunks
 
 
 class Components(Struct, frozen=True):
-    """Everything that a library and its worlds work with."""
+    """The components of a library, by role."""
 
     store: Store
     index: VectorIndex
@@ -125,54 +125,54 @@ class Components(Struct, frozen=True):
     rerank: RerankOptions | None = None
     """The reranker of results; none unless configured."""
     check_environment: Callable[[], list[Check]] = list
-    """Checks files, settings and models for the doctor, without changing anything."""
+    """Checks of files, settings and models for the doctor, without changing anything."""
     model_check: ModelCheck = field(default_factory=ModelCheck)
-    """Confirms that providers still have the models that worlds were embedded with."""
+    """Check that providers still have the models that worlds were embedded with."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     """Vectors of queries that the store does not have yet."""
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
-    """Finds points that the index has lost."""
+    """Finder of points that the index has lost."""
     calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
-    """When models without a calibration are measured again."""
+    """Schedule for measuring models without a calibration again."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
     most_tokens: int = MAX_REQUESTED_TOKENS
-    """The largest token budget that a request may ask for."""
+    """Maximum token budget of a request."""
     world_defaults: Defaults = Defaults.RECOMMENDED
     """The defaults of a new world."""
     count_words: bool = True
     """Whether words are counted while ingesting; otherwise the first search by words does it."""
     answers: AnswerRules = field(default_factory=AnswerRules)
-    """How answers are decided, and what the usage log records."""
+    """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)
-    """Whether conversations are kept, and how much of them."""
+    """Settings of conversations: whether they are kept, and for how long."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
-    """Searches the library's files for content that was deleted."""
+    """Search of the library's files for deleted content."""
     pages: PageFetcher | None = None
-    """Fetches web pages; None if no host is allowed."""
+    """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
-    """Returns what notices changes below folders; None if nothing can."""
+    """Function that creates a watcher of folders; None where the system has none."""
     uploads: UploadStore | None = None
-    """Keeps uploaded files until they are ingested."""
+    """Store of uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
-    """Runs jobs in the background."""
+    """Queue of background jobs."""
     most_crashes: int = MAX_CRASHES
-    """A job whose process crashed so often is not resumed automatically."""
+    """Maximum number of crashes after which a job is still resumed automatically."""
     doctor_hours: int = 0
-    """How often workers examine each world; 0: never."""
+    """Hours between two examinations of a world by workers; 0 for none."""
     random_bytes: Callable[[int], bytes] | None = None
-    """Returns so many bytes for a secret; without it no token can be created."""
+    """Function that returns random bytes for a secret; None if no token can be created."""
     observer: Observer = NULL_OBSERVER
-    """Observes requests, stages and counts; no result depends on it."""
+    """Observer of requests, stages and counts; results do not depend on it."""
     metrics: Callable[[], bytes] = lambda: b""
-    """Returns the metrics in the text format of Prometheus; empty if they are off."""
+    """Function that returns the metrics in the text format of Prometheus; empty if they are off."""
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
-    """Returns what the usage log contains in place of a query of a world."""
+    """Function that returns the usage log's replacement for a query of a world."""
 
     @property
     def job_owner(self) -> str:
-        """Return the owner of queued jobs: the queue if it outlives us, else this process."""
+        """Return the owner of queued jobs: a persistent queue, or this process."""
         return self.queue.queue_id or self.processes.own()
 
     def remover(self) -> Remover:
@@ -210,7 +210,7 @@ class Components(Struct, frozen=True):
         )
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:
-        """Return the endpoints of the embedders that may have a profile, without asking them."""
+        """Return the endpoints of the embedders that may have a profile, without a request."""
         others = [
             other.embedder() for other in self.others.values() if other.provider == profile.provider
         ]
@@ -229,7 +229,7 @@ class Components(Struct, frozen=True):
         return split_text(text, self.counter, limit - INSTRUCTION_ROOM)
 
     def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
-        """Return the vectors of some texts under a scope's profile; long texts are split."""
+        """Return the vectors of texts with a scope's profile; long texts are split."""
         from truespan.ingest.embed import embed_texts
 
         batches = embed_texts(

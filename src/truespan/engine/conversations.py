@@ -17,6 +17,7 @@ from truespan.answers.follow_up import (
 )
 from truespan.engine.access import WorldAccess
 from truespan.engine.answering import Answerer, Find, final_answer
+from truespan.engine.arguments import list_arguments
 from truespan.errors import (
     BlankQuery,
     ConversationNotFound,
@@ -61,7 +62,7 @@ TRIED: Final = Notice(
 )
 DAMAGED: Final = "turn_damaged"
 _ATTEMPTS: Final = 5
-"""How often a question is understood again because its reader went back meanwhile."""
+"""Maximum number of attempts for a question whose reader goes back meanwhile."""
 
 
 Positions = Callable[[Scope], list[Position]]
@@ -77,17 +78,17 @@ class _Found(NamedTuple):
 
 
 class _Seen(Struct, frozen=True):
-    """What of a conversation may be used for a question."""
+    """Part of a conversation that may be used for a question."""
 
     record: ConversationRecord
     begins: bool
-    """Whether it is not stored yet."""
+    """Whether the conversation is not stored yet."""
     read_to: ReadTo | None
     turns: tuple[Turn, ...]
     damaged: int
 
     def is_visible_in(self, scope: Scope | None) -> bool:
-        """Say whether a reader at the position of a search may see all that was used."""
+        """Return whether a reader at the position of a search may see all used turns."""
         if self.read_to is None:
             return True
         if scope is None or scope.position is None or scope.revision != self.read_to.revision:
@@ -134,6 +135,7 @@ class Conversation:
             except StoreDamaged:
                 return
 
+    @list_arguments
     def ask(
         self,
         query: str,
@@ -144,15 +146,26 @@ class Conversation:
     ) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
 
-        The options are those of `World.answer`, or those of `Reader.answer` without the book.
+        A conversation of a reader takes no filters.
+
+        Args:
+            query: The question.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            The answer with its citations and the decision behind it.
 
         Raises:
-            PositionNotFound: the reader has no position in the book.
-            StoreDamaged: the record of the conversation does not match its checksum.
-            InvalidArgument, BlankQuery, QueryTooLong, ProviderUnavailable, ...: as `answer`.
+            PositionNotFound: The reader has no position in the book.
+            StoreDamaged: The record of the conversation does not match its checksum.
+            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.ask_stream(query, mode=mode, rerank=rerank, **options))
 
+    @list_arguments
     def ask_stream(
         self,
         query: str,
@@ -161,8 +174,22 @@ class Conversation:
         rerank: bool | None = None,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
-        """Answer piece by piece, as `World.answer_stream` does. A turn is stored when the answer is
-        complete: closing the iterator before stores nothing."""
+        """Answer piece by piece. The turn is stored when the answer is complete.
+
+        Args:
+            query: The question.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            An iterator of events, as `World.answer_stream` returns. Closing it early stores
+            nothing.
+
+        Raises:
+            PositionNotFound, StoreDamaged, InvalidArgument, BlankQuery, QueryTooLong: As `ask`.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `ask`.
+        """
         # Only readers name a book.
         book = {} if self._reader is None else {"book": self._book}
         find = self._prepare(query, mode=mode, rerank=rerank, **options, **book)
@@ -171,12 +198,12 @@ class Conversation:
         return self._events(query.strip(), find)
 
     def turns(self) -> list[Turn]:
-        """Return the visible turns, the oldest first. A damaged one says only that it is."""
+        """Return the visible turns, the oldest first. A damaged turn has no text."""
         found = self._open()
         return [] if found is None else found.turns
 
     def info(self) -> ConversationInfo:
-        """Return what a list says of this conversation; before the first turn it has no title."""
+        """Return the entry of the conversation in a list; without turns it has no title."""
         found = self._open()
         if found is None:
             now = self._access.components.clock.now()
@@ -203,10 +230,14 @@ class Conversation:
     def delete(self, *, erase: bool = True) -> Receipt:
         """Delete the conversation with all its turns, also those that are not visible now.
 
-        With `erase`, the files that contained it are rewritten too; see `Documents.delete`.
+        Args:
+            erase: Whether to rewrite the files that contained it; see `Documents.delete`.
+
+        Returns:
+            A receipt that says what was deleted and whether it was erased.
 
         Raises:
-            ConversationNotFound: it is not stored, or was deleted meanwhile.
+            ConversationNotFound: The conversation is not stored, or was deleted meanwhile.
         """
         receipt = delete_conversations(
             self._access, conversation=self.id, reader=self._reader, erase=erase

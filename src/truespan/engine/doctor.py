@@ -452,7 +452,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
 
 
 def check_similarity(components: Components, scopes: Sequence[Scope]) -> Iterator[Check]:
-    """Say of each model how similar unrelated texts are, so that a floor can be judged."""
+    """Return for each model how similar unrelated texts are, so that a floor can be judged."""
     by_model = {scope.profile.model: scope for scope in reversed(scopes)}
     for model, scope in sorted(by_model.items()):
         try:

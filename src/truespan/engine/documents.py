@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
+from truespan.engine.arguments import list_arguments
 from truespan.engine.jobs import remove_uploads
 from truespan.errors import (
     ChunkNotFound,
@@ -66,10 +67,11 @@ class Documents(Struct, frozen=True):
     _access: WorldAccess
 
     def list(self) -> list[Document]:
-        """Return the world's documents, by number."""
+        """Return the documents of the world, by number."""
         scope = self._access.readable_scope()
         return self._name(scope, self._access.components.store.documents(scope)) if scope else []
 
+    @list_arguments
     def find(
         self,
         search: str | None = None,
@@ -77,22 +79,33 @@ class Documents(Struct, frozen=True):
         status: DocumentStatus | str | None = None,
         sort: DocumentSort | str = DocumentSort.NUMBER,
         descending: bool = False,
-        first: int = 0,
-        count: int | None = PAGE_DOCUMENTS,
+        offset: int = 0,
+        limit: int | None = PAGE_DOCUMENTS,
         **filters: Unpack[FilterArguments],
     ) -> DocumentPage:
-        """Return documents with all words of `search` in their names, tags, URL or metadata.
+        """Find documents by words in their names, tags, URL or metadata, and by labels.
 
-        Filters by document are those of `facets`: what is not complete yet matches none of them.
-        With `count` None, all of them are returned, from the one at `first` on.
+        A document that is not complete yet matches no filter.
+
+        Args:
+            search: Words that must all occur; None for any document.
+            status: Only documents with this status.
+            sort: Order of the documents, such as 'title' or 'number'.
+            descending: Whether to reverse the order.
+            offset: Number of documents to skip.
+            limit: Maximum number of documents, 1 to 1000; None for all.
+
+        Returns:
+            A page of documents, the number of all that match, and how many have each status.
 
         Raises:
-            InvalidArgument: before anything is read.
+            InvalidArgument: An argument is wrong. Nothing was read.
+            NotAllowed: The caller may read only as a reader.
         """
         from truespan.retrieval.document_list import DocumentQuery
 
         query = DocumentQuery.from_arguments(
-            search, status, sort, descending, first, count, filters
+            search, status, sort, descending, offset, limit, filters
         )
         scope, store = self._access.readable_scope(), self._access.components.store
         if scope is None:
@@ -110,30 +123,47 @@ class Documents(Struct, frozen=True):
     def get(self, reference: str | int) -> Document:
         """Return one document.
 
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
         Raises:
-            DocumentNotFound: no document has this name.
-            DocumentAmbiguous: several have it.
+            DocumentNotFound: No document has this name.
+            DocumentAmbiguous: Several documents have this name.
         """
         return self._find(reference)[1]
 
     def text(self, reference: str | int) -> str:
-        """Return the canonical text of a document, checked against its hash."""
+        """Return the canonical text of a document, checked against its hash.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
+        Raises:
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+            StoreDamaged: The text differs from its hash.
+        """
         scope, document = self._find(reference)
         return self._access.components.store.canonical_text(scope, document.number)
 
     def sentences(
-        self, reference: str | int, *, first: int = 0, count: int = PAGE_SENTENCES
+        self, reference: str | int, *, offset: int = 0, limit: int = PAGE_SENTENCES
     ) -> SentencePage:
         """Return sentences of a document's active revision, each checked against its hash.
 
-        Past the end the page is empty.
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+            offset: Number of the first sentence.
+            limit: Maximum number of sentences, 1 to 1000.
+
+        Returns:
+            A page, which is empty past the end.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
-            DocumentNotFound: there is no such document, or it is not complete yet.
-            StoreDamaged: a sentence differs from its hash.
+            InvalidArgument: `offset` is negative, or `limit` is out of range.
+            DocumentNotFound: There is no such document, or it is not complete yet.
+            StoreDamaged: A sentence differs from its hash.
         """
-        wanted, store = PageRequest(first, count), self._access.components.store
+        wanted, store = PageRequest(offset, limit), self._access.components.store
 
         def read() -> SentencePage:
             scope, document = self._find(reference)
@@ -146,20 +176,27 @@ class Documents(Struct, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def chunks(
-        self, reference: str | int, *, first: int = 0, count: int | None = PAGE_CHUNKS
+        self, reference: str | int, *, offset: int = 0, limit: int | None = PAGE_CHUNKS
     ) -> ChunkPage:
         """Return chunks of a document's active revision, in reading order.
 
-        A chunk that does not match its checksum is listed without its text. With `count` None, all
-        are returned from the one at `first` on; past the end there are none.
+        A chunk that does not match its checksum is listed without its text.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+            offset: Number of chunks to skip.
+            limit: Maximum number of chunks, 1 to 500; None for all.
+
+        Returns:
+            A page, which is empty past the end.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 500.
-            DocumentNotFound: there is no such document, or it is not complete yet.
+            InvalidArgument: `offset` is negative, or `limit` is out of range.
+            DocumentNotFound: There is no such document, or it is not complete yet.
         """
-        check_whole("first", first, 0, LAST_FIRST)
-        if count is not None:
-            check_whole("count", count, 1, MAX_PAGE_CHUNKS)
+        check_whole("offset", offset, 0, LAST_FIRST)
+        if limit is not None:
+            check_whole("limit", limit, 1, MAX_PAGE_CHUNKS)
         store = self._access.components.store
 
         def read() -> ChunkPage:
@@ -170,7 +207,7 @@ class Documents(Struct, frozen=True):
             profile = scope.generation.chunking
             chunking = profile.name if profile else revision.chunking
             total, chunks = store.list_chunks(
-                scope, revision.ref, first=first, count=LAST_FIRST if count is None else count
+                scope, revision.ref, first=offset, count=LAST_FIRST if limit is None else limit
             )
             if self._has_contract_fields():
                 chunks = [
@@ -196,7 +233,7 @@ class Documents(Struct, frozen=True):
                 generation=scope.generation.number,
                 chunking=str(chunking),
                 characters=revision.characters,
-                first=first,
+                offset=offset,
                 total=total,
                 chunks=tuple(chunks),
                 created_at=revision.created_at,
@@ -206,10 +243,13 @@ class Documents(Struct, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def image(self, image_ref: str) -> StoredImage:
-        """Return the image of a figure, by the figure's `image_ref`.
+        """Return the image of a figure.
+
+        Args:
+            image_ref: The figure's `image_ref`.
 
         Raises:
-            ImageNotFound: the world has no such image.
+            ImageNotFound: The world has no such image.
         """
         wanted, store = wanted_image(image_ref), self._access.components.store
 
@@ -228,15 +268,25 @@ class Documents(Struct, frozen=True):
         return found
 
     def outline(self, reference: str | int) -> builtins.list[OutlineEntry]:
-        """Return where the chapters and sections of a document begin."""
+        """Return where the chapters and sections of a document begin.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
+        Raises:
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+        """
         scope, document = self._find(reference)
         return self._access.components.store.outline(scope, document.number)
 
     def chunk(self, chunk_id: str) -> ChunkRecord:
         """Return the record of one chunk.
 
+        Args:
+            chunk_id: Id of the chunk.
+
         Raises:
-            ChunkNotFound: the world has no such chunk.
+            ChunkNotFound: The world has no such chunk.
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
@@ -248,27 +298,51 @@ class Documents(Struct, frozen=True):
     def metadata(self, reference: str | int) -> dict[str, Any]:
         """Return a document's derived metadata: title, authors, dates, keywords, outline.
 
-        Declared values take precedence over it. Empty until it is derived.
+        Declared values take precedence over derived ones.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
+        Returns:
+            The metadata, empty until it is derived.
+
+        Raises:
+            DocumentNotFound, DocumentAmbiguous: As `get`.
         """
         scope, document = self._find(reference)
         found = self._access.components.store.derived(scope, document.number)
         return json.loads(found) if found else {}
 
     def audit(self, reference: str | int) -> builtins.list[AuditEntry]:
-        """Return what the sanitizer counted in a document; never the text it found."""
+        """Return the counts of the sanitizer for a document; never the text it found.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
+        Raises:
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+        """
         scope, document = self._find(reference)
         return self._access.components.store.audit(scope, document.number)
 
+    @list_arguments
     def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document:
         """Change labels of a document without its file; return the document with them.
 
-        The labels are those of `LabelArguments`. Nothing is embedded, and filters see the change
-        at once. None removes a label; `metadata` is joined with what is stored, and a key whose
-        value is None is removed.
+        Nothing is embedded, and filters see the change at once. None removes a label. `metadata` is
+        merged into the stored metadata, and a key whose value is None is removed.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+
+        Returns:
+            The document with its new labels.
 
         Raises:
-            InvalidArgument: a label is not valid; then nothing is changed.
-            StoreDamaged: the labels do not match their checksum, so they cannot be changed.
+            InvalidArgument: A label is not valid. Nothing was changed.
+            StoreDamaged: The labels do not match their checksum, so they cannot be changed.
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+            WorldNotFound: The caller may not write to the world.
         """
         scope, document = self._writable(reference)
         if document.damaged:
@@ -299,9 +373,17 @@ class Documents(Struct, frozen=True):
     def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
         """Delete a document: hide it at once, then delete its points, then its rows.
 
-        With `erase`, the files that contained it are rewritten too, so that nothing of it can be
-        recovered from them; `receipt.erased` says whether that succeeded now. What could not be
-        rewritten is queued for `repair`.
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+            erase: Whether to rewrite the files that contained the document, so that nothing of it
+                can be recovered from them. What could not be rewritten is queued for `repair`.
+
+        Returns:
+            A receipt; `erased` says whether the files were rewritten.
+
+        Raises:
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+            WorldNotFound: The caller may not write to the world.
         """
         access, record = self._access, self._access.record()
         scope, document = self._writable(reference)

@@ -74,13 +74,15 @@ Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 
 PAUSES = (0.5, 2.0)
 """Seconds to wait before a query that failed with a retryable error is asked again."""
+COMPARED_MODES = (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD)
+"""Modes that are compared by default; `auto` is one of them."""
 SAMPLED_PASSAGES = 200
 SAMPLED_QUERIES = 100
-"""So many passages are compared with so many queries to see how unrelated pairs score."""
+"""Numbers of passages and queries that are compared to see how unrelated pairs score."""
 
 
 class EvaluationProgress(Struct, frozen=True):
-    """How many searches of an evaluation are done, and how many there are."""
+    """Progress of an evaluation: finished searches and all searches."""
 
     done: int
     searches: int
@@ -203,7 +205,7 @@ class WorldEvaluation(Struct, frozen=True):
     def compare_modes(
         self,
         golden: Golden,
-        modes: Sequence[Mode | str] = tuple(Mode),
+        modes: Sequence[Mode | str] = COMPARED_MODES,
         *,
         generation: int | None = None,
         domain: str | None = None,
@@ -260,7 +262,7 @@ class WorldEvaluation(Struct, frozen=True):
         target, store = self._with_target(generation), self._access.components.store
         scope, queries = target._scope(), self.queries(golden)
         # Thresholds are compared with similarities, even if a world ranks by other scores.
-        evaluation = target._evaluate(queries, mode=Mode.MEANING)
+        evaluation = target._evaluate(queries, mode=Mode.VECTOR)
         if keep and not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("keep a calibration")
         passages, by_query = curves_of(evaluation)
@@ -457,7 +459,7 @@ class WorldEvaluation(Struct, frozen=True):
         sentences: list[str] = []
         more = True
         while more:
-            page = reader.sentences(first=len(sentences), count=MAX_PAGE_SENTENCES)
+            page = reader.sentences(offset=len(sentences), limit=MAX_PAGE_SENTENCES)
             sentences += [sentence.text for sentence in page.sentences]
             more = page.more
         read = normalize_text(" ".join(sentences))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Literal, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,13 +36,13 @@ from truespan.types.scope import MAX_GENERATION, Scope
 from truespan.types.telemetry import Request
 
 MAX_PROMOTION_ATTEMPTS = 5
-"""How often a generation is completed and checked again when documents arrive meanwhile."""
+"""Maximum number of times a generation is completed and checked while documents arrive."""
 
 OnProgress = Callable[[Progress], None]
 
 
 class Promotion(Struct, frozen=True):
-    """Which generation an alias names now and named before. `domain` is None for the default."""
+    """The generations that an alias names now and before; `domain` is None for the default."""
 
     generation: int
     previous: int | None
@@ -63,8 +64,11 @@ class Generations(Struct, frozen=True):
     def get(self, number: int) -> GenerationRecord:
         """Return one generation.
 
+        Args:
+            number: Number of the generation.
+
         Raises:
-            GenerationNotFound: the world has none of this number.
+            GenerationNotFound: The world has no generation of this number.
         """
         check_whole("generation", number, 0, MAX_GENERATION)
         for record in self.list():
@@ -72,37 +76,65 @@ class Generations(Struct, frozen=True):
                 return record
         raise GenerationNotFound(number)
 
+    @overload
+    def reindex(
+        self,
+        *,
+        background: Literal[True],
+        embedding: str | None = None,
+        chunking: str | None = None,
+    ) -> Job: ...
+
+    @overload
     def reindex(
         self,
         *,
         embedding: str | None = None,
         chunking: str | None = None,
         generation: int | None = None,
+        background: Literal[False] = False,
         on_progress: OnProgress | None = None,
-    ) -> ReindexReport:
+    ) -> ReindexReport: ...
+
+    def reindex(
+        self,
+        *,
+        embedding: str | None = None,
+        chunking: str | None = None,
+        generation: int | None = None,
+        background: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> ReindexReport | Job:
         """Build a generation next to the others; no request uses it until it is promoted.
 
-        `embedding` names one of the configured embedding profiles, `chunking` a chunking profile
-        for all documents. With the number of a `generation`, that one is completed instead.
+        Args:
+            embedding: Name of a configured embedding profile; None for the default.
+            chunking: Name of a chunking profile for all documents.
+            generation: Number of a generation to complete instead of building a new one.
+            background: Whether to queue the work and return its job at once.
+            on_progress: Called with the progress after each step.
+
+        Returns:
+            A report with the number of the generation, or the queued job.
 
         Raises:
-            InvalidArgument, GenerationNotFound: there is nothing of that name or number.
-            ProfileMismatch: the model of the generation to be completed is not configured.
-            Interrupted: stopped; the same call continues.
+            InvalidArgument, GenerationNotFound: There is nothing of that name or number.
+            ProfileMismatch: The model of the generation to be completed is not configured.
+            Overloaded: Too many jobs are queued.
+            Interrupted: Stopped; the same call continues.
         """
         if generation is not None and (embedding is not None or chunking is not None):
             raise InvalidArgument("An existing generation keeps its model and its chunking.")
+        if background:
+            if generation is not None:
+                raise InvalidArgument("A generation is completed without background=True.")
+            return self._queue_reindex(embedding, chunking)
         self._delete_retired()
         if generation is not None:
             return self._start(self._scope_of(generation), on_progress)
         return self._start(self._scope_for(embedding, chunking), on_progress)
 
-    def submit_reindex(self, *, embedding: str | None = None, chunking: str | None = None) -> Job:
-        """Build a generation in the background, as `reindex` does; return the queued job.
-
-        Raises:
-            InvalidArgument, ProfileMismatch: as `reindex`, before a job is created.
-        """
+    def _queue_reindex(self, embedding: str | None, chunking: str | None) -> Job:
         components = self._access.components
         components.queue.require_room()
         scope = self._scope_for(embedding, chunking)
@@ -112,7 +144,19 @@ class Generations(Struct, frozen=True):
         return job
 
     def resume(self, job: str, on_progress: OnProgress | None = None) -> ReindexReport:
-        """Continue a reindex job that failed, was cancelled or was interrupted."""
+        """Continue a reindex job that failed, was cancelled or was interrupted.
+
+        Args:
+            job: Id of the job.
+            on_progress: Called with the progress after each step.
+
+        Returns:
+            A report with the number of the generation.
+
+        Raises:
+            JobNotFound: This world has no such job.
+            JobNotResumable: The job is done, queued or running.
+        """
         components = self._access.components
         earlier = Jobs(components, self._current()).require_resumable(job)
         scope = self._scope_of(read_request(earlier, _generation_of))
@@ -127,25 +171,44 @@ class Generations(Struct, frozen=True):
         domain: str | None = None,
         golden: str | None = None,
         allowed_drop: float = ALLOWED_DROP,
-        least_hit_rate: float = 0.0,
+        min_hit_rate: float = 0.0,
     ) -> Promotion:
         """Put a generation into use, in one commit, if it passes every check.
 
-        It must be complete, its points must match the store, nothing may leak, and golden queries,
-        if a file is given, must not find less than in the generation it replaces.
+        The generation must be complete, and its points must match the store.
+
+        Args:
+            generation: Number of the generation.
+            domain: Domain whose alias to move; None for the default of the world.
+            golden: File of golden queries, which must score no worse than in the replaced
+                generation.
+            allowed_drop: How far a mean may fall below that of the replaced generation.
+            min_hit_rate: Minimum share of golden queries that find an expected document.
+
+        Returns:
+            The generation that the alias names now and named before.
 
         Raises:
-            GenerationIncomplete: documents or vectors are missing.
-            PromotionRefused: with every reason; then nothing has changed.
-            DomainNotFound: the domain belongs to another world.
-            ProfileMismatch: the model of the generation is not configured.
+            GenerationIncomplete: Documents or vectors are missing.
+            PromotionRefused: A check failed; the error has every reason. Nothing has changed.
+            DomainNotFound: The domain belongs to another world.
+            ProfileMismatch: The model of the generation is not configured.
         """
-        return self._promote(generation, domain, golden, None, allowed_drop, least_hit_rate)
+        return self._promote(generation, domain, golden, None, allowed_drop, min_hit_rate)
 
     def measure(self, golden: Golden, domain: str | None = None) -> Evaluation | None:
-        """Ask golden queries of the generation that an alias names; None while there is none.
+        """Ask golden queries of the generation that an alias names.
 
-        A domain that does not exist yet is measured as the world's default.
+        Args:
+            golden: Golden queries, or a file of them.
+            domain: Domain of the alias; a domain that does not exist yet is measured as the default
+                of the world.
+
+        Returns:
+            The evaluation; None while the world has no generation.
+
+        Raises:
+            GoldenInvalid: The file has invalid queries.
         """
         if self._access.generations_scope() is None:
             return None
@@ -159,7 +222,7 @@ class Generations(Struct, frozen=True):
         golden: Golden | None,
         before: Evaluation | None,
         allowed_drop: float = ALLOWED_DROP,
-        least_hit_rate: float = 0.0,
+        min_hit_rate: float = 0.0,
     ) -> Promotion:
         components, scope = self._access.components, self._scope_of(generation)
         require_domain_key(domain)
@@ -172,7 +235,7 @@ class Generations(Struct, frozen=True):
                     + " ".join(problem.message for problem in problems),
                     advice="'truespan doctor' shows what is wrong; 'doctor --apply' repairs it.",
                 )
-            verdict = self._ask_golden(scope, domain, golden, before, allowed_drop, least_hit_rate)
+            verdict = self._ask_golden(scope, domain, golden, before, allowed_drop, min_hit_rate)
             previous = self._number_of(domain)
             if components.store.move_alias(scope, domain):
                 return Promotion(generation, previous, domain, verdict)
@@ -190,9 +253,20 @@ class Generations(Struct, frozen=True):
     ) -> Promotion:
         """Build a generation like the one an alias names, and move the alias to it.
 
-        It has the same model and chunking; use `reindex` for others. Golden queries must find as
-        much in it as in `before`, by default the generation it replaces. If the promotion is
-        refused, the new generation is removed: it has the documents of the one in use.
+        The new generation has the same model and chunking; use `reindex` for others. If the
+        promotion is refused, the new generation is removed.
+
+        Args:
+            domain: Domain of the alias; None for the default of the world.
+            golden: Golden queries, which must score no worse than `before`.
+            before: Evaluation to compare with; by default that of the replaced generation.
+            on_progress: Called with the progress after each step.
+
+        Returns:
+            The generation that the alias names now and named before.
+
+        Raises:
+            GenerationIncomplete, PromotionRefused, ProfileMismatch: As `promote`.
         """
         number = self._number_of(domain) or self._current().generation.number
         like = self._scope_of(number).generation
@@ -209,10 +283,16 @@ class Generations(Struct, frozen=True):
     def rollback(self, *, domain: str | None = None) -> Promotion:
         """Go back to the generation that an alias named before its last move.
 
+        Args:
+            domain: Domain of the alias; None for the default of the world.
+
+        Returns:
+            The generation that the alias names now and named before.
+
         Raises:
-            PromotionRefused: there is no earlier generation.
-            DomainNotFound: the domain names no generation of this world.
-            GenerationIncomplete: documents arrived that it does not have.
+            PromotionRefused: There is no earlier generation.
+            DomainNotFound: The domain names no generation of this world.
+            GenerationIncomplete: Documents arrived that the earlier generation does not have.
         """
         components = self._access.components
         earlier = components.store.previous_generation(self._current(), domain)
@@ -229,14 +309,21 @@ class Generations(Struct, frozen=True):
         return Promotion(earlier, current, domain)
 
     def forget(self, domain: str) -> None:
-        """Remove a domain's name; the generation it named stays."""
+        """Remove the name of a domain; the generation it named stays.
+
+        Args:
+            domain: Key of the domain.
+        """
         self._access.components.store.remove_domain(self._current(), domain)
 
     def remove(self, generation: int) -> None:
-        """Delete a generation that no alias names: its points, its chunks, and its vectors.
+        """Delete a generation that no alias names: its points, chunks and vectors.
+
+        Args:
+            generation: Number of the generation.
 
         Raises:
-            GenerationInUse: the world or a domain names it.
+            GenerationInUse: The world or a domain names the generation.
         """
         self._access.components.store.retire_generation(self._scope_of(generation))
         self._delete_retired()
@@ -329,7 +416,7 @@ class Generations(Struct, frozen=True):
         golden: Golden | None,
         before: Evaluation | None,
         allowed_drop: float,
-        least_hit_rate: float,
+        min_hit_rate: float,
     ) -> Verdict | None:
         """Ask golden queries of a generation, and of the one it replaces unless that was `before`.
 
@@ -345,7 +432,7 @@ class Generations(Struct, frozen=True):
         if old is None and current != number:
             old = evaluation.run(golden, generation=current)
         new = evaluation.run(golden, generation=number)
-        verdict = gate_generation(old, new, allowed_drop, least_hit_rate=least_hit_rate)
+        verdict = gate_generation(old, new, allowed_drop, min_hit_rate=min_hit_rate)
         if not verdict.passed:
             raise PromotionRefused(
                 " ".join(reason.message for reason in verdict.reasons),

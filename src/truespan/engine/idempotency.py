@@ -10,13 +10,13 @@ from truespan.errors import InvalidArgument, KeyBusy, KeyReused, TruespanError
 from truespan.types.token import MAX_KEY_LENGTH, ReplayKey
 
 MAX_UNWRITTEN = 1000
-"""How many results are remembered while the store fails; keys of older ones stay busy."""
+"""Maximum number of results in memory while the store fails; keys of older results stay busy."""
 
 
 # Shared by threads: replies that could not be stored are changed under a lock, which is held while
 # they are stored.
 class IdempotencyStore:
-    """The requests with an idempotency key of this process. Threads may share it."""
+    """Requests of this process with an idempotency key. Threads may share the object."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
@@ -25,7 +25,7 @@ class IdempotencyStore:
         """Sealed replies that could not be stored; None for a request that failed."""
 
     def run(self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]) -> bytes:
-        """Run `work` once for a key and return its reply; see `Library.run_idempotent`.
+        """Run `work` once for a key and return its reply; see `LibraryServer.run_idempotent`.
 
         `fingerprint` identifies the whole request. Work that raises may be tried again with the
         same key. A reply that cannot be stored now is still returned, and stored before the next
@@ -66,7 +66,7 @@ class IdempotencyStore:
         return None
 
     def _end(self, digest: bytes, reply: bytes | None) -> None:
-        """Store how a request ended; if the store fails, remember it.
+        """Store the outcome of a request; if the store fails, keep it in memory.
 
         The work is done, and an error of the store must not replace what the work raised.
         """

@@ -47,13 +47,13 @@ from truespan.types.telemetry import Request
 
 
 class WorkOutcome(StrEnum):
-    """What one attempt of a worker at a job achieved."""
+    """Outcome of one attempt of a worker at a job."""
 
     DONE = "done"
     SPREAD = "spread"
-    """It was split into shares, which any worker may do now."""
+    """The job was split into shares for any worker."""
     TAKEN = "taken"
-    """Another job works on one of its documents; it is queued again."""
+    """Another job works on one of the documents; the job is queued again."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -61,7 +61,7 @@ OnPrune = Callable[[Sequence[Document]], None]
 
 
 class IngestJobs:
-    """Runs, plans and resumes ingestion into the world of a scope, as jobs."""
+    """Ingestion into the world of a scope, as jobs: run, plan and resume."""
 
     def __init__(self, components: Components, scope: Scope) -> None:
         self._components = components
@@ -129,7 +129,7 @@ class IngestJobs:
         )
 
     def plan(self, request: IngestRequest) -> DryRun:
-        """Return what a run would do."""
+        """Return the plan of a run."""
         beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
         plan = requests.plan_request(self.deps, self.scope, request)
         return replace(plan, beside=beside)

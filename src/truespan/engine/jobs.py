@@ -42,11 +42,11 @@ MAINTENANCE = frozenset({REPAIR, DOCTOR})
 """Kinds of jobs that repair or examine what is there, and add nothing."""
 
 MAX_DOCTOR_JOBS_PER_TICK = 20
-"""Doctor jobs that one tick queues; those of many worlds are spread over many ticks."""
+"""Maximum number of doctor jobs that one tick queues; further worlds follow in later ticks."""
 REPAIR_RETRY_SECONDS = 3600.0
-"""Repairs that no worker did are queued again, at most once in this time."""
+"""Minimum seconds before repairs that no worker did are queued again."""
 MAX_SUBMITTED = 64
-"""How many shares of a job wait in the queue at a time."""
+"""Maximum number of shares of a job in the queue."""
 
 _URGENCIES = {REINDEX: Urgency.REINDEX, REPAIR: Urgency.MAINTENANCE, DOCTOR: Urgency.MAINTENANCE}
 _ACTIVE = (JobState.QUEUED, JobState.RUNNING)
@@ -140,7 +140,7 @@ class Jobs(Struct, frozen=True):
         return self.get(job)
 
     def is_resumable(self, job: Job) -> bool:
-        """Say whether a job stopped before it was done, and the files it needs are still there."""
+        """Return whether a job stopped before it was done and its uploads are still there."""
         if self.scope is None or job.state in (JobState.DONE, *_ACTIVE):
             return False
         batch, uploads = upload_batch(job), self.components.uploads
@@ -169,7 +169,7 @@ def submit_job(components: Components, world: WorldId, job: Job) -> None:
 
 
 def open_orders(components: Components, scope: Scope, job: Job) -> list[str]:
-    """Return what must be in the queue so that a job ends: its due shares, or the job itself."""
+    """Return the ids to queue so that a job ends: its due shares, or the job itself."""
     shares = components.store.shares(scope, job.id) if job.shares else []
     return [share.id for share in _due_shares(shares)] or [job.id]
 

@@ -27,7 +27,7 @@ from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import JobWorker
 from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
-from truespan.types.job import Job, JobState
+from truespan.types.job import JobState
 from truespan.types.maintenance import BackupReport
 from truespan.types.request import Defaults, check_defaults, check_whole
 from truespan.types.scope import (
@@ -39,16 +39,18 @@ from truespan.types.scope import (
     Verb,
 )
 from truespan.types.scope import World as WorldRecord
-from truespan.types.telemetry import CounterName, Request
-from truespan.types.token import Principal, ReplayKey
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
+    from truespan.engine.server import LibraryServer
     from truespan.engine.tokens import AccessTokens
     from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
 
 __all__ = ["Library", "World"]
+
+DEFAULT_WORLD = "main"
+"""Name of the world that a library without worlds gets on first use."""
 
 
 class Library:
@@ -81,9 +83,13 @@ class Library:
         components.queue.work_with(worker)
 
     def under(self, authority: Authority) -> Library:
-        """Return this library restricted to an authority.
+        """Return this library restricted to an authority. It shares everything with this one.
 
-        It shares everything with this one, and needs no closing of its own.
+        Args:
+            authority: Permissions, of which those of this library remain.
+
+        Returns:
+            A library that needs no closing of its own.
         """
         if authority is self._authority:
             return self
@@ -92,13 +98,18 @@ class Library:
         return view
 
     def create_world(self, name: str, *, defaults: Defaults | str | None = None) -> World:
-        """Create an empty world, with the recommended defaults or with those of the contract.
+        """Create an empty world.
 
-        Without `defaults` it gets those of the setting `world_defaults`: the recommended ones.
+        Args:
+            name: Name of the world, 1 to 200 printable characters.
+            defaults: 'recommended' or 'contract'; None for the setting `world_defaults`.
+
+        Returns:
+            The new world.
 
         Raises:
-            WorldExists: the name is taken.
-            InvalidArgument: the name is blank or too long, or there are no such defaults.
+            WorldExists: The name is taken.
+            InvalidArgument: The name is blank or too long, or there are no such defaults.
         """
         chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
         # One form of accented letters, so that equal names are one name on every system.
@@ -117,23 +128,32 @@ class Library:
         reference: str | None = None,
         *,
         generation: int | None = None,
-        create: bool = False,
+        create: bool | None = None,
         defaults: Defaults | str | None = None,
     ) -> World:
-        """Return the world with this id or name; with `create`, create it if it is absent.
+        """Return a world.
 
-        Without a reference it is the only world that this authority may see. With a `generation`,
-        its requests use that one instead of the default. `defaults` are those of a world that is
-        created; an existing one keeps its own.
+        Args:
+            reference: Id or name of the world. None for the only world that this authority may see,
+                or for a new world "main" in a library without worlds.
+            generation: Number of the generation that requests use; None for the default.
+            create: Whether to create the world if it is absent; None for the world "main" only.
+            defaults: Defaults of a world that is created: 'recommended' or 'contract'.
+
+        Returns:
+            The world.
 
         Raises:
-            WorldNotFound: it is absent, or this authority may not see it.
-            WorldNotNamed: no reference is given, and there are no worlds or several.
-            GenerationNotFound: the world has none of this number.
-            NotAllowed: a generation is given, and the caller may read only as a reader.
+            WorldNotFound: The world is absent, or this authority may not see it.
+            WorldNotNamed: No reference is given, and there are several worlds, or none and the
+                caller may not create one.
+            GenerationNotFound: The world has no generation of this number.
+            NotAllowed: A generation is given, and the caller may read only as a reader.
         """
         if reference is None:
             worlds = self.worlds()
+            if not worlds and create is not False and self._authority == OWNER:
+                return self.create_world(DEFAULT_WORLD, defaults=defaults)
             if len(worlds) != 1:
                 raise WorldNotNamed([world.name for world in worlds])
             reference = worlds[0].id
@@ -143,15 +163,15 @@ class Library:
             return self.create_world(reference, defaults=defaults)
         return self._open(self._record(reference).id)
 
-    def refer_to(self, reference: str) -> World:
-        """Return the world with this id or name without looking it up; each of its methods does."""
-        return self._open(reference)
-
     def domain(self, key: str, *, world: str | None = None) -> World:
         """Return the world of a domain; its requests use the domain's generation.
 
+        Args:
+            key: Key of the domain.
+            world: Id or name of the world that the domain must belong to; None for any.
+
         Raises:
-            DomainNotFound: it is absent, or in a world that this authority may not see.
+            DomainNotFound: The domain is absent, or in a world that this authority may not see.
             InvalidArgument: `world` is another world.
         """
         record = self._components.store.find_domain(self._authority, key)
@@ -173,11 +193,18 @@ class Library:
         return self._components.store.worlds(self._authority)
 
     def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
-        """Delete a world with everything in it; see `Documents.delete` for `erase`.
+        """Delete a world with everything in it.
+
+        Args:
+            reference: Id or name of the world.
+            erase: Whether to rewrite the files that contained it; see `Documents.delete`.
+
+        Returns:
+            A receipt that says what was deleted and whether it was erased.
 
         Raises:
-            WorldNotFound: it is absent, or this authority may not delete it.
-            WorldBusy: a job of the world is running.
+            WorldNotFound: The world is absent, or this authority may not delete it.
+            WorldBusy: A job of the world is running.
         """
         from truespan.engine.jobs import Jobs
 
@@ -191,8 +218,15 @@ class Library:
         return self._components.remover().world(self._authority, world, erase=erase)
 
     @property
+    def server(self) -> LibraryServer:
+        """Operations for the processes that serve the library."""
+        from truespan.engine.server import LibraryServer
+
+        return LibraryServer(self._components, self._authority, self._idempotency, self._open)
+
+    @property
     def tokens(self) -> AccessTokens:
-        """Return the access tokens of the library; only its owner may use them."""
+        """The access tokens of the library; only its owner may use them."""
         from truespan.engine.tokens import AccessTokens
 
         return AccessTokens(self._components, self._authority)
@@ -200,30 +234,13 @@ class Library:
     def authenticate(self, secret: str) -> Authority:
         """Return the authority of a token, within the authority of this library.
 
-        Raises:
-            Unauthorized: it is not a token, or unknown, expired or revoked; always the same error.
-        """
-        return self.admit(secret).authority
-
-    def admit(self, secret: str) -> Principal:
-        """Return the id and the authority of a token; raises as `authenticate` does."""
-        from truespan.engine.tokens import authenticate_token
-
-        return authenticate_token(self._components, self._authority, secret)
-
-    def count_request(self, token: str, per_minute: int) -> float:
-        """Count a request of a token for all processes; return 0, or how many seconds to wait."""
-        return self._components.store.count_request(token, per_minute)
-
-    def run_idempotent(
-        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
-    ) -> bytes:
-        """Run `work` and return its reply; if the key was used before, return the stored reply.
+        Args:
+            secret: The token.
 
         Raises:
-            KeyReused, KeyBusy: the key belongs to another request, or its request still runs.
+            Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
         """
-        return self._idempotency.run(key, fingerprint, work)
+        return self.server.admit(secret).authority
 
     def backup(
         self,
@@ -236,13 +253,23 @@ class Library:
     ) -> BackupReport:
         """Write everything in the library into one file, and read it back.
 
-        Other processes may read and write meanwhile; the backup contains one state. Without
-        `vectors` it is smaller, but a restored library must embed everything again. `settings`
-        adds truespan.toml; `keys` adds the library's own keys, so protect the file.
+        Other processes may read and write meanwhile; the backup contains one state.
+
+        Args:
+            path: The file to write.
+            vectors: Whether to include vectors. Without them the file is smaller, but a restored
+                library must embed everything again.
+            settings: Whether to include truespan.toml.
+            keys: Whether to include the library's own keys; protect such a file.
+            replace: Whether to replace an existing file.
+
+        Returns:
+            A report with the size and the digest of the file.
 
         Raises:
-            InvalidArgument: the file exists, and `replace` is not given.
-            StorageFull: the disk is full.
+            InvalidArgument: The file exists, and `replace` is not given.
+            NotAllowed: The caller is not the owner.
+            StorageFull: The disk is full.
         """
         self._require_owner("back up the library")
         if self._components.backups is None:
@@ -254,59 +281,28 @@ class Library:
     def metrics(self) -> bytes:
         """Return the metrics in the text format of Prometheus; empty if metrics are off.
 
-        They are for the owner and for tokens with the verb `observe`.
+        Raises:
+            NotAllowed: The caller is neither the owner nor a token with the verb `observe`.
         """
         if not self._authority.may_observe():
             raise NotAllowed("read the metrics")
         return self._components.metrics()
 
-    def refill(self) -> int:
-        """Write a point for every stored vector that has none; return how many were written."""
-        from truespan.maintenance.repair import refill
-
-        store, index = self._components.store, self._components.index
-        return sum(refill(store, index, scope) for scope in self._scopes())
-
-    def pending(self) -> int:
-        """Return the number of chunks without a vector, in all worlds and generations."""
-        store = self._components.store
-        return sum(
-            record.pending for scope in self._scopes() for record in store.generations(scope)
-        )
-
-    def _scopes(self) -> list[Scope]:
-        return [
-            Scope(self._authority, world.id, world.generation)
-            for world in self.worlds()
-            if world.generation is not None
-        ]
-
-    def resume_waiting(self) -> list[Job]:
-        """Resume background jobs whose process is gone; return them. For a server that starts.
-
-        If several processes do this at once, each job is resumed once. Jobs that were cancelled,
-        and jobs whose process crashed too often, are left alone.
-        """
-        from truespan.engine.worker import resume_waiting
-
-        self._require_owner("resume jobs")
-        return resume_waiting(self._components, self._scopes())
-
     @property
     def reranker(self) -> str | None:
-        """Return kind and model of the reranker; None if none is configured. It is not asked."""
+        """Kind and model of the reranker; None if none is configured. No provider is called."""
         options = self._components.rerank
         return None if options is None else options.reranker.name
 
     @property
     def chat_model(self) -> str | None:
-        """Return the name of the chat model that answers; None if none is configured."""
+        """Name of the chat model that answers; None if none is configured."""
         model = self._components.chat.primary
         return None if model is None else model.name
 
     @property
     def has_workers(self) -> bool:
-        """Return whether submitted jobs are run by worker processes."""
+        """Whether submitted jobs are run by worker processes."""
         return self._components.queue.queue_id is not None
 
     def work(
@@ -318,12 +314,20 @@ class Library:
     ) -> int:
         """Run the library's queued jobs in this process until `stopping` returns True.
 
-        `concurrency` jobs run at a time. A job that is stopped finishes its step, and any worker
-        continues it. With `once`, return when no queued job is left. Returns the number of runs.
+        A job that is stopped finishes its step, and any worker continues it.
+
+        Args:
+            concurrency: Number of jobs that run at a time.
+            once: Whether to return when no queued job is left.
+            stopping: Called again and again; True ends the work.
+
+        Returns:
+            The number of runs.
 
         Raises:
-            InvalidConfiguration: the submitting process runs its jobs itself.
+            InvalidConfiguration: The submitting process runs its jobs itself.
             InvalidArgument: `concurrency` is less than 1.
+            NotAllowed: The caller is not the owner.
         """
         from truespan.engine.jobs import submit_due_maintenance
         from truespan.engine.worker import resume_waiting
@@ -333,7 +337,7 @@ class Library:
             raise InvalidArgument("At least one job must run at a time.")
 
         def on_tick() -> None:
-            scopes = self._scopes()
+            scopes = self.server.scopes()
             resume_waiting(self._components, scopes)
             submit_due_maintenance(self._components, scopes)
 
@@ -342,7 +346,11 @@ class Library:
         )
 
     def erase(self) -> ErasureReport:
-        """Finish erasures that deletions left queued, such as files that could not be rewritten."""
+        """Finish erasures that deletions left queued, such as files that could not be rewritten.
+
+        Returns:
+            A report of what was rewritten and what is left.
+        """
         return self._components.remover().finish_erasures()
 
     def doctor(
@@ -357,10 +365,21 @@ class Library:
     ) -> Plan:
         """Compare store and index of each world, in every generation, and return what is wrong.
 
-        With `apply`, the index is made equal to the store; vectors are stored, so this needs no
-        provider. `embed_sample` texts of each generation are embedded again and compared (None: a
-        few, where the model is local); `self_test` tries the boundaries between worlds; `machine`
-        checks settings, files and models.
+        Args:
+            worlds: Names of the worlds to examine; None for all.
+            apply: Whether to make the index equal to the store. Vectors are stored, so this needs
+                no provider.
+            embed_sample: Number of texts of each generation to embed again and compare; None for a
+                few, where the model is local.
+            self_test: Whether to try the boundaries between worlds.
+            machine: Whether to check settings, files and models.
+            on_progress: Called with the progress after each step.
+
+        Returns:
+            A plan with the findings of each world.
+
+        Raises:
+            WorldNotFound: A world is absent.
         """
         from truespan.engine.doctor import Doctor
 
@@ -375,43 +394,36 @@ class Library:
         return plan
 
     def claim_index(self) -> list[str]:
-        """Make this library the owner of the collections that its worlds use on a Qdrant server;
-        return the ids of their embedding profiles.
+        """Make this library the owner of the collections that its worlds use on a Qdrant server.
 
-        For a library that replaces another one with the same qdrant_prefix. Do nothing of the kind
-        while the other is in use.
+        For a library that replaces another one with the same `qdrant_prefix`. Never call this while
+        the other library is in use.
+
+        Returns:
+            The ids of the embedding profiles of these collections.
         """
         from truespan.engine.doctor import Doctor
 
         return Doctor(self._components, self._authority).claim_index()
 
     def apply_plan(self, plan: Plan, *, on_progress: OnProgress | None = None) -> RepairResult:
-        """Carry out a plan of `doctor`; return what was done and what is left.
+        """Carry out a plan of `doctor`. Items that changed since are skipped.
 
-        Each item is checked again first, and skipped if it has changed.
+        Args:
+            plan: The plan.
+            on_progress: Called with the progress after each step.
+
+        Returns:
+            What was done and what is left.
 
         Raises:
-            InvalidArgument: the plan belongs to another library.
+            InvalidArgument: The plan belongs to another library.
         """
         from truespan.engine.doctor import Doctor
 
         result = Doctor(self._components, self._authority, on_progress).apply(plan)
         self.erase()
         return result
-
-    def count_bug(self) -> None:
-        """Count an unexpected exception that reached an interface."""
-        with self._components.observer.request(Request.DOOR) as trace:
-            trace.count(CounterName.BUGS)
-
-    def ready(self) -> None:
-        """Return once store and index have answered.
-
-        Raises:
-            IndexUnavailable, StoreBusy, StoreDamaged: one of them did not.
-        """
-        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
-        self._components.index.collections()
 
     def close(self) -> None:
         """Close all connections and files.

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.answering import Answerer, Find, final_answer, plain_question
+from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.errors import (
     DocumentNotFound,
@@ -68,26 +69,37 @@ class Reader(Struct, frozen=True):
     _tried: tuple[int, int] | None = None
     """A document and a sentence that count as the only position; None for what is recorded."""
 
-    def set(
+    def set_position(
         self,
         book: str,
         *,
-        sid: int | None = None,
+        sentence: int | None = None,
         through_chapter: str | None = None,
         passage: str | None = None,
         current: bool = True,
     ) -> ReadingPosition:
         """Record how far the reader has read; needs write permission. Going back is allowed.
 
-        `through_chapter` is a chapter's name, with or without its part, its title, a part of it
-        that no other name has, or the number that the book prints; in a book without numbers,
-        chapters are counted. If several chapters have the number, the present position decides. The
-        name of a part means the end of the part. No model is asked.
+        Give exactly one of `sentence`, `through_chapter` and `passage`. No model is called.
+
+        Args:
+            book: The document, by number, id, URL or path.
+            sentence: Number of the last sentence read, from 0; -1 for nothing.
+            through_chapter: The last chapter read: its name, with or without its part, its title, a
+                part of its name that no other chapter has, or the number that the book prints. In a
+                book without numbers, chapters are counted. If several chapters have the number, the
+                present position decides. The name of a part means the end of the part.
+            passage: The words read last, as they stand in the book.
+            current: Whether the book becomes the current one of the reader.
+
+        Returns:
+            The new position.
 
         Raises:
-            InvalidArgument: not exactly one kind of position is given, it does not exist, or it
-                can mean several chapters. The error names chapters, also those that lie ahead.
-            PassageNotFound, PassageAmbiguous: the passage is not found exactly once.
+            InvalidArgument: Not exactly one kind of position is given, it does not exist, or it can
+                mean several chapters. The error names chapters, also those that lie ahead.
+            PassageNotFound, PassageAmbiguous: The passage is not found exactly once.
+            DocumentNotFound: No document has this name.
         """
         self._access.require_writable()
         # Any model will do: a position is recorded even if the one of the world is not available.
@@ -106,7 +118,7 @@ class Reader(Struct, frozen=True):
             store,
             scope,
             document,
-            sid=sid,
+            sid=sentence,
             through_chapter=through_chapter,
             passage=passage,
             position=before,
@@ -118,29 +130,38 @@ class Reader(Struct, frozen=True):
         # The caller may read the whole world, and need not be allowed to act as this reader.
         return self._position_in(scope, document.doc_id)
 
-    def at(self, book: str | None, sid: int) -> Reader:
+    def at_position(self, book: str | None, sentence: int) -> Reader:
         """Return this reader as if they had read a book up to a sentence; nothing is recorded.
 
-        None stands for the current book; a reader who has none has still read nothing. A sentence
-        past the end means the whole book.
+        Args:
+            book: The document; None for the current book. A reader without a current book has still
+                read nothing.
+            sentence: Number of the last sentence read; a number past the end means the whole book.
+
+        Returns:
+            A reader with that position and no other.
 
         Raises:
-            NotAllowed: the caller may read only as a reader, and cannot try positions out.
-            DocumentNotFound: no document has this name.
-            InvalidArgument: the sentence is no whole number of at least -1.
+            NotAllowed: The caller may read only as a reader, and cannot try positions out.
+            DocumentNotFound: No document has this name.
+            InvalidArgument: The sentence is no whole number of at least -1.
         """
         scope = self._access.readable_scope()
-        check_whole("sid", sid, NOTHING_READ, LAST_FIRST)
+        check_whole("sentence", sentence, NOTHING_READ, LAST_FIRST)
         if book is not None:
-            return Reader(self._access, self.name, (Documents(self._access).get(book).number, sid))
+            document = Documents(self._access).get(book).number
+            return Reader(self._access, self.name, (document, sentence))
         current = find_position(self._read_positions(scope), None) if scope else None
-        return Reader(self._access, self.name, (current.document, sid)) if current else self
+        return Reader(self._access, self.name, (current.document, sentence)) if current else self
 
-    def where(self, book: str | None = None) -> ReadingPosition:
-        """Return the position in a book; None for the current book.
+    def position(self, book: str | None = None) -> ReadingPosition:
+        """Return the position in a book.
+
+        Args:
+            book: The document; None for the current book.
 
         Raises:
-            PositionNotFound: the reader has no position in such a book.
+            PositionNotFound: The reader has no position in such a book.
         """
         scope = self._scope()
         if scope is None:
@@ -158,19 +179,25 @@ class Reader(Struct, frozen=True):
         return self._access.with_stable_snapshot(read)
 
     def sentences(
-        self, book: str | None = None, *, first: int = 0, count: int = PAGE_SENTENCES
+        self, book: str | None = None, *, offset: int = 0, limit: int = PAGE_SENTENCES
     ) -> SentencePage:
-        """Return sentences of a book, or of the current one, never past the position.
+        """Return sentences of a book, never past the position, each checked against its hash.
 
-        Each is checked against its hash. After the last sentence read the page is empty, and
-        `more` counts only sentences that were read.
+        Args:
+            book: The document; None for the current book.
+            offset: Number of the first sentence.
+            limit: Maximum number of sentences, 1 to 1000.
+
+        Returns:
+            A page. After the last sentence read it is empty, and `more` counts only sentences that
+            were read.
 
         Raises:
-            InvalidArgument: `first` is negative, or `count` is not between 1 and 1000.
-            PositionNotFound: the reader has no position in such a book.
-            StoreDamaged: a sentence differs from its hash.
+            InvalidArgument: `offset` is negative, or `limit` is out of range.
+            PositionNotFound: The reader has no position in such a book.
+            StoreDamaged: A sentence differs from its hash.
         """
-        wanted = PageRequest(first, count)
+        wanted = PageRequest(offset, limit)
 
         def read() -> SentencePage:
             scope, positions = self._positions()
@@ -185,8 +212,11 @@ class Reader(Struct, frozen=True):
     def image(self, image_ref: str) -> StoredImage:
         """Return the image of a figure, once the reader has reached the figure.
 
+        Args:
+            image_ref: The figure's `image_ref`.
+
         Raises:
-            ImageNotFound: it is absent, of another world, or not read yet: the same error.
+            ImageNotFound: It is absent, of another world, or not read yet: the same error.
         """
         wanted, components = wanted_image(image_ref), self._access.components
 
@@ -209,6 +239,7 @@ class Reader(Struct, frozen=True):
             raise ImageNotFound
         return found
 
+    @list_arguments
     def retrieve(
         self,
         query: str,
@@ -220,16 +251,24 @@ class Reader(Struct, frozen=True):
         highlight: bool = False,
         **options: Unpack[PassageArguments],
     ) -> ContextBundle:
-        """Return context for a query from what was read of the book, in reading order.
+        """Return context for a query from what was read of a book, in reading order.
 
-        With `rerank`, the configured reranker gets what was read and chooses among it. With
-        `highlight`, each passage says which of its sentences and words match.
-        The options are those of `PassageArguments`: how much of what is found is returned.
+        Args:
+            query: The text to search for.
+            book: The document; None for the current book.
+            top_k: Maximum number of passages.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+            highlight: Whether each passage says which of its sentences and words match.
+
+        Returns:
+            A bundle. If the provider, the index or the store fails, its status is `error`.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: before the provider is asked.
-            DocumentNotFound: no document has this name. A caller who may not see the documents
-                gets the same result as for a book without a position.
+            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            DocumentNotFound: No document has this name. A caller who may not see the documents gets
+                the same result as for a book without a position.
         """
         passages = replace(passage_options(options), highlight=highlight)
         request = ReadingRequest(
@@ -243,6 +282,7 @@ class Reader(Struct, frozen=True):
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retrieval(trace, request).bundle()
 
+    @list_arguments
     def answer(
         self,
         query: str,
@@ -254,15 +294,26 @@ class Reader(Struct, frozen=True):
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 
-        Without sources no model is asked: it would answer from its memory of the book.
+        Without sources no model is called: it would answer from its memory of the book.
+
+        Args:
+            query: The question.
+            book: The document; None for the current book.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            The answer with its citations and the decision behind it.
 
         Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: before any provider is asked.
-            DocumentNotFound: as `retrieve`.
-            ProviderUnavailable, ProviderRefused, ProviderBadReply: a provider failed.
+            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            DocumentNotFound: As `retrieve`.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
         return final_answer(self.answer_stream(query, book, mode=mode, rerank=rerank, **options))
 
+    @list_arguments
     def answer_stream(
         self,
         query: str,
@@ -272,7 +323,22 @@ class Reader(Struct, frozen=True):
         rerank: bool | None = None,
         **options: Unpack[PassageArguments],
     ) -> Iterator[AnswerEvent]:
-        """Answer piece by piece, as `World.answer_stream` does."""
+        """Answer piece by piece.
+
+        Args:
+            query: The question.
+            book: The document; None for the current book.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            An iterator of events, as `World.answer_stream` returns.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
+        """
         find = self._prepare(query, book, mode=mode, rerank=rerank, **options)
         access, question = self._access, plain_question(query)
         answerer = Answerer(access.components, access.authority)
@@ -284,16 +350,19 @@ class Reader(Struct, frozen=True):
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.
 
-        `book` is by default the current book of the reader when the first question is asked. Only
-        turns that were asked at or before the reader's position are visible; a conversation is
-        stored with its first turn. Of a reader who is `at` a position nothing is stored: a turn is
-        answered with the warning `turn_not_stored`.
+        Only turns that were asked at or before the reader's position are visible. Turns of a reader
+        from `at_position` are not stored: they are answered with the warning `turn_not_stored`.
+
+        Args:
+            id: Id of a stored conversation; None for a new one, which is stored with its first
+                turn.
+            book: The document; None for the current book when the first question is asked.
 
         Raises:
-            ConversationNotFound: there is no such conversation with a visible turn, or not for this
+            ConversationNotFound: There is no such conversation with a visible turn, or not for this
                 reader and caller.
-            ConversationsOff: the operator does not keep conversations.
-            NotAllowed: the caller may not read as this reader.
+            ConversationsOff: The operator does not keep conversations.
+            NotAllowed: The caller may not read as this reader.
         """
         from truespan.engine.conversations import Conversation
 
@@ -316,8 +385,13 @@ class Reader(Struct, frozen=True):
     ) -> list[ConversationInfo]:
         """Return the conversations of this reader that have a visible turn, the latest first.
 
+        Args:
+            book: Only conversations about this document.
+            limit: Maximum number of conversations.
+            offset: Number of conversations to skip.
+
         Raises:
-            ConversationsOff, NotAllowed: as `conversation`.
+            ConversationsOff, NotAllowed: As `conversation`.
             InvalidArgument: `limit` or `offset` is out of range.
         """
         from truespan.engine.conversations import list_conversations
@@ -332,8 +406,14 @@ class Reader(Struct, frozen=True):
         )
 
     def delete_conversations(self, *, erase: bool = True) -> Receipt:
-        """Delete every conversation of this reader that is this caller's; see `Documents.delete`
-        for `erase`. It works also while conversations are turned off."""
+        """Delete every conversation of this reader and caller, also while conversations are off.
+
+        Args:
+            erase: Whether to rewrite the files that contained them; see `Documents.delete`.
+
+        Returns:
+            A receipt that says what was deleted and whether it was erased.
+        """
         from truespan.engine.conversations import delete_conversations
 
         return delete_conversations(self._access, reader=self.name, erase=erase)
@@ -362,6 +442,7 @@ class Reader(Struct, frozen=True):
 
         return find
 
+    @list_arguments
     def why_not(
         self,
         chunk_id: str,
@@ -373,9 +454,24 @@ class Reader(Struct, frozen=True):
         rerank: bool | None = None,
         **options: Unpack[PassageArguments],
     ) -> Reason:
-        """Return why a chunk is not among what `retrieve` returns for the same arguments.
+        """Explain why a chunk is not among what `retrieve` returns for the same arguments.
 
         A chunk that was not read yet gets the same reason as one that does not exist.
+
+        Args:
+            chunk_id: Id of the chunk.
+            query: As in `retrieve`.
+            book: The document; None for the current book.
+            top_k: Maximum number of passages.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            The reason, with the similarity of the chunk if it is known.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `retrieve`.
         """
         request = ReadingRequest(
             query=query,

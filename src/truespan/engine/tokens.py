@@ -134,7 +134,7 @@ class AccessTokens:
 
 
 def authenticate_token(components: Components, within: Authority, text: object) -> Principal:
-    """Return the principal of a token within an authority; any fault is the same error."""
+    """Return the principal of a token within an authority; every failure is the same error."""
     secret = TokenSecret.parse(text)
     if secret is None:
         raise Unauthorized
@@ -152,7 +152,7 @@ def authenticate_token(components: Components, within: Authority, text: object) 
 
 def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:
     """Return names as a list; a token with an empty list would allow nothing."""
-    # A string is a sequence of characters to Python, which is hardly ever meant.
+    # A string is a sequence too, but never a list of names.
     values = [names] if isinstance(names, str) else list(names)
     if not values or not all(isinstance(name, str) for name in values):
         raise InvalidArgument(f"A token needs at least one {what}.")

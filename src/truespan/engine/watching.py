@@ -1,4 +1,4 @@
-"""Keeping documents in step with folders: what changes below them becomes jobs, one at a time.
+"""Documents in step with folders: changes below the folders become jobs, one at a time.
 
 What the system reports only says when to look. A look lists the folders, as an ingestion does, and
 compares size and time of each file with those of the last job, so that no missed or merged event
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from truespan.engine.ingestion import IngestJobs, OnProgress, OnPrune
 
 SETTLE_SECONDS = 1.0
-"""Between the two looks that must see the same."""
-MAX_LOOKS = 10
-"""After so many looks, what has settled is ingested without waiting for the rest."""
-LOOK_SECONDS = 60.0
-"""A look at least so often: not every change on every file system is reported."""
-LOOK_SHARE = 50
-"""The pause between two looks for nothing is at least so many times what a look takes."""
+"""Seconds between two scans that must see the same state."""
+MAX_SCANS = 10
+"""Maximum number of scans that wait for files to settle; then the settled files are ingested."""
+SCAN_SECONDS = 60.0
+"""Maximum seconds between scans, because not every file system reports every change."""
+MIN_IDLE_FACTOR = 50
+"""Minimum idle time between scans, as a multiple of the scan's duration."""
 FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
-"""Pauses after errors, which double."""
+"""First and maximum pause after errors; each pause is twice the one before."""
 FIRST_RETRY = 60.0
 MAX_RETRY = 3600.0
-"""Pauses before a refused file is tried again, which double; a change of it ends them."""
+"""First and maximum pause before a refused file is tried again; a change of the file ends it."""
 
 OnError = Callable[[TruespanError, float], None]
-"""Receives an error that a watch survived, and the seconds until it tries again."""
+"""Function that receives an error of a watch and the seconds until the next attempt."""
 
 _log = logging.getLogger("truespan.watch")
 _log.addHandler(logging.NullHandler())
 
 
 class _Refusal(Struct, frozen=True):
-    """A file that failed: how it was, when it is tried again, and how long that waited."""
+    """A file that failed: its stamp, the time of the next attempt, and the last pause."""
 
     stamp: object
     due: float
@@ -55,7 +55,7 @@ class _Refusal(Struct, frozen=True):
 
 
 class _Look(Struct, frozen=True):
-    """What differs between folders and documents."""
+    """Differences between folders and documents."""
 
     changed: Mapping[str, object]
     """The stamps of files to ingest, by path."""
@@ -71,7 +71,7 @@ class _Look(Struct, frozen=True):
 
 
 class Watch:
-    """Keeps a world in step with folders for as long as it is iterated.
+    """An iterator that keeps a world in step with folders.
 
     Each step waits for changes, ingests them as a job, and gives its report. `stop`, from any
     thread or a signal handler, ends the iteration; a running job is interrupted before its next
@@ -135,13 +135,13 @@ class Watch:
         raise StopIteration
 
     def _step(self) -> IngestReport | None:
-        """Look, and do a job if something has settled; else wait, and return None."""
+        """Scan, and run a job if changes have settled; otherwise wait and return None."""
         jobs = self._jobs()
         look = self._look(jobs)
         choice = self._state.settle(look)
         if choice is None:
             if look.is_empty:
-                pause = max(LOOK_SECONDS, LOOK_SHARE * look.seconds)
+                pause = max(SCAN_SECONDS, MIN_IDLE_FACTOR * look.seconds)
                 self._watcher.wait(self._state.pause(self._clock.monotonic(), pause), self._stop)
             else:
                 self._watcher.pause(self._settle_seconds, self._stop)
@@ -155,7 +155,7 @@ class Watch:
                 stopping=self._stop.is_set,
             )
         except Cancelled:
-            # Whoever cancelled it does not want it to begin again until a file changes.
+            # A cancelled job begins again only when a file changes.
             self._state.finish(look, choice, self._clock.monotonic())
             raise
         self._state.finish(look, choice, self._clock.monotonic())
@@ -180,7 +180,7 @@ class Watch:
         return _Look(changed, missing, lost, now - began)
 
     def _try(self, step: Callable[[], IngestReport | None]) -> IngestReport | None:
-        """Do a step; after an error, report it and pause, longer after each."""
+        """Run a step; after an error, report it and pause, longer each time."""
         try:
             report = step()
         except Cancelled as error:
@@ -213,7 +213,7 @@ class Watch:
 
 
 class _State(Struct):
-    """What a watch knows: what is in step, what was refused, and what the last look saw."""
+    """State of a watch: ingested files, refused files, and the result of the last scan."""
 
     done: dict[str, object] = field(default_factory=dict)
     """The stamps with which files were ingested, by path."""
@@ -230,7 +230,7 @@ class _State(Struct):
         return self.done.get(path) != stamp
 
     def settle(self, look: _Look) -> Choice | None:
-        """Return what two looks in a row have seen the same; None if it is worth another look."""
+        """Return the changes that two scans in a row have seen; None if another scan is needed."""
         seen, self.seen = self.seen, look
         if look.is_empty:
             self.begun, self.looks = True, 0
@@ -244,12 +244,12 @@ class _State(Struct):
         settled = {path for path, stamp in look.changed.items() if seen.changed.get(path) == stamp}
         gone = look.missing & seen.missing
         complete = len(settled) == len(look.changed) and gone == look.missing
-        if (complete or self.looks >= MAX_LOOKS) and (settled or gone):
+        if (complete or self.looks >= MAX_SCANS) and (settled or gone):
             return Choice(frozenset(settled), gone)
         return None
 
     def finish(self, look: _Look, choice: Choice, now: float) -> None:
-        """Record that a job ingested what was chosen, except for what failed."""
+        """Record that a job ingested the chosen files, except for those that failed."""
         self.begun, self.looks, self.seen = True, 0, None
         if choice.missing == look.missing:
             self.forget(look.lost)
@@ -262,7 +262,7 @@ class _State(Struct):
                 self.refused[path] = _Refusal(stamp, now + pause, pause)
 
     def pause(self, now: float, longest: float) -> float:
-        """Return how long nothing is to be done, unless something changes."""
+        """Return the seconds until the next step, unless something changes."""
         due = min((refusal.due for refusal in self.refused.values()), default=now + longest)
         return min(max(due - now, 0.0), longest)
 

@@ -1,4 +1,4 @@
-"""Running jobs in the background, and resuming those that another process left."""
+"""Workers: run background jobs, and resume those that another process left."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from truespan.types.scope import OWNER, Scope
 from truespan.types.telemetry import Request
 
 _REQUESTS = {REINDEX: Request.REINDEX, REPAIR: Request.REPAIR, DOCTOR: Request.DOCTOR}
-"""How kinds of jobs are observed, other than ingestion."""
+"""Observed requests of the kinds of jobs other than ingestion."""
 
 _MAX_CHECKED_JOBS = 8
-"""For how many jobs a process remembers that their provider was checked."""
+"""Maximum number of jobs whose provider check a process remembers."""
 
 
 class LibraryWorker:
-    """Runs the jobs of a library. Permissions were checked when they were submitted."""
+    """Worker for the jobs of a library. Permissions were checked when the jobs were submitted."""
 
     def __init__(self, components: Components, start_repair: Callable[[Scope], None]) -> None:
         self._components = components
@@ -70,7 +70,7 @@ class LibraryWorker:
         last: bool = True,
         later: Callable[[float], None] = ignore_delay,
     ) -> Outcome:
-        """Run a queued job and record how it ended, even if it failed."""
+        """Run a queued job and record its outcome, even if it failed."""
         world, scope, job = self._find(order)
         if scope is None or job is None:
             return Outcome.OVER
@@ -101,7 +101,7 @@ class LibraryWorker:
             self._components.store.interrupt_job(scope, job.id, own)
 
     def _find(self, order: JobOrder) -> tuple[World, Scope | None, Job | None]:
-        """Return the world, the scope and the record of a job; None for what is gone."""
+        """Return the world, the scope and the record of a job; None for each that is gone."""
         world = World(WorldAccess(self._components, OWNER, self._start_repair, order.world))
         try:
             scope = world.access.scope()

@@ -252,13 +252,13 @@ def gate_generation(
     new: Evaluation,
     allowed_drop: float = ALLOWED_DROP,
     *,
-    least_hit_rate: float = 0.0,
+    min_hit_rate: float = 0.0,
     seed: int = SEED,
 ) -> Verdict:
     """Judge a generation against the one that it would replace; the first is judged alone."""
     # Alone, it must have run every query, and at least one must be judged. In both cases the hit
-    # rate must reach `least_hit_rate`, and some query must have found an expected document.
-    check_share("The least hit rate", least_hit_rate)
+    # rate must reach `min_hit_rate`, and some query must have found an expected document.
+    check_share("The minimum hit rate", min_hit_rate)
     reasons: list[Notice] = []
     if old:
         reasons += gate(compare(old, new, seed=seed), allowed_drop).reasons
@@ -272,8 +272,8 @@ def gate_generation(
     if not hit_rate and new.totals.judged:
         message = "No golden query found an expected document or phrase."
         reasons.append(Notice("nothing_hit", message))
-    elif hit_rate < least_hit_rate:
-        message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {least_hit_rate:g} asked for."
+    elif hit_rate < min_hit_rate:
+        message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {min_hit_rate:g} asked for."
         reasons.append(Notice("hit_rate_too_low", message))
     return Verdict(not reasons, tuple(reasons))
 

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from truespan.core.disk import FileLock, create_file, replace_file, require_space, sync_folder
 from truespan.errors import (
@@ -46,6 +47,8 @@ class _StoredFile(NamedTuple):
     file: str
     name: str
     size: int
+    metadata: str | None = None
+    """Metadata of the file as JSON; None for that of the whole upload."""
 
 
 class UploadFolder:
@@ -84,7 +87,11 @@ class UploadFolder:
                     name=stored.name,
                     doc_id=upload_doc_id(stored.name),
                     size=stored.size,
-                    declared=declared,
+                    declared=(
+                        declared
+                        if stored.metadata is None
+                        else replace(declared, metadata=stored.metadata)
+                    ),
                     upload=f"{world}/{batch}/{stored.file}",
                     shown_path=stored.name,
                 )
@@ -155,7 +162,12 @@ class UploadFolder:
             lock.acquire()
             home.mkdir(mode=0o700)
             files = [
-                _StoredFile(str(number), upload.name, self._write_file(home / str(number), upload))
+                _StoredFile(
+                    file=str(number),
+                    name=upload.name,
+                    size=self._write_file(home / str(number), upload),
+                    metadata=DocumentOptions.from_arguments(metadata=upload.metadata).metadata,
+                )
                 for number, upload in enumerate(uploads, 1)
             ]
             replace_file(home / _LIST, msgspec.json.encode(files))

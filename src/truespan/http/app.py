@@ -348,7 +348,7 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
         return msgspec.msgpack.encode((reply.status, reply.headers, JSON, reply.value))
 
     replay_key = ReplayKey(context.principal.token or "", key)
-    data = context.library.run_idempotent(replay_key, request.fingerprint(), work)
+    data = context.library.server.run_idempotent(replay_key, request.fingerprint(), work)
     status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
     return Reply(body, status, headers, media_type)
 
@@ -444,7 +444,7 @@ def report_bug(library: Library, place: str, error: Exception) -> errors.Truespa
     """Count and log an unexpected exception, without its message: it may quote a document."""
     if known := errors.resource_error(error):
         return known
-    library.count_bug()
+    library.server.count_bug()
     # A log on a full disk must not cost the reply.
     with suppress(OSError):
         sys.stderr.write(f"truespan serve: {place}: unexpected {type(error).__name__}\n")

@@ -115,7 +115,7 @@ class Authenticator(Struct):
         """Count a request of a caller, or refuse it if there were too many."""
         per_minute = self.policy.per_minute
         if principal.token is not None and per_minute and self.policy.shared:
-            wait = self.library.count_request(principal.token, per_minute)
+            wait = self.library.server.count_request(principal.token, per_minute)
             if wait:
                 raise errors.TooManyRequests(wait)
         elif principal.token is not None and per_minute:
@@ -131,7 +131,7 @@ class Authenticator(Struct):
         # An invalid header is never treated as a missing one: that would make the caller the owner.
         if len(authorizations) != 1 or scheme.lower() != "bearer":
             raise errors.Unauthorized
-        return self.library.admit(secret.strip())
+        return self.library.server.admit(secret.strip())
 
     def _count(self, caller: str) -> None:
         """Add a request to the caller's leaky bucket, or refuse it if the bucket is full."""

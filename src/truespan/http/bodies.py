@@ -28,7 +28,6 @@ from truespan.core.strict_json import (
 from truespan.http.requests import Label
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
-    CONTRACT_NAMES,
     MAX_SHOWN_NAME_LENGTH,
     Arguments,
     explain_error,
@@ -174,14 +173,15 @@ def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
 
 
 def _decode(kind: type, body: bytes) -> Any:
-    """Return a JSON body as a type; names of the contract are translated if decoding fails."""
+    """Return a JSON body as a type; other names are translated if decoding fails."""
     try:
         return msgspec.json.decode(body, type=kind, strict=True)
     except msgspec.ValidationError:
         values = msgspec.json.decode(body)
-        if not isinstance(values, dict) or values.keys().isdisjoint(CONTRACT_NAMES):
+        renamed = rename_arguments(kind, values) if isinstance(values, dict) else values
+        if renamed == values:
             raise
-        return msgspec.convert(rename_arguments(kind, values), kind, strict=True)
+        return msgspec.convert(renamed, kind, strict=True)
 
 
 def parse_query(kind: type | None, query_string: bytes) -> Any:

@@ -56,7 +56,7 @@ class CallContext(Struct, frozen=True):
     def asked_world(self, generation: int | None = None) -> World:
         """Return the same world without looking it up: asking a question does that."""
         if self.domain is None and generation is None:
-            return self.library.refer_to(self.path["world"])
+            return self.library.server.refer_to(self.path["world"])
         return self.world(generation)
 
     def _domain_world(self, domain: str, generation: int | None) -> World:

@@ -113,7 +113,7 @@ class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
                 "properties": {
                     "query": {"type": "null"},
                     "selected_text": {**_STRING, "pattern": NOT_BLANK},
-                    "mode": {"enum": [None, "auto", "meaning"]},
+                    "mode": {"enum": [None, "auto", "vector"]},
                     "rerank": {"enum": [None, False]},
                 },
             },
@@ -238,8 +238,8 @@ class NewPosition(Arguments, frozen=True, kw_only=True):
 
 
 class PageQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
 _LIST_AS_JSON = "A JSON array of strings."
@@ -304,13 +304,13 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
         "chunks",
     ] = "number"
     descending: bool = False
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_DOCUMENTS)] | None = None
 
 
 class ChunkQuery(Arguments, frozen=True, kw_only=True):
-    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
-    count: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_CHUNKS)] = PAGE_CHUNKS
 
 
 class BookQuery(Arguments, frozen=True, kw_only=True):
@@ -419,6 +419,34 @@ class LabelChanges(Arguments, frozen=True, kw_only=True):
 
 MAX_PAGES_OF_REQUEST = 1000
 Address = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
+
+
+MAX_TEXTS_OF_REQUEST = 1000
+"""Maximum number of texts in a request."""
+
+
+class TextsRequest(Arguments, frozen=True, kw_only=True):
+    """Texts to ingest; each becomes a document."""
+
+    texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
+    ids: (
+        Annotated[
+            list[Label],
+            Meta(
+                description="A name for each text; another text of the same name is a new "
+                "revision. Without names, texts are named by their hashes."
+            ),
+        ]
+        | None
+    ) = None
+    metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
+        None
+    )
+    kind: Literal["document", "book"] | None = None
+    language: Label | None = None
+    version: Label | None = None
+    tags: list[Label] | None = None
+    chunking: Label | None = None
 
 
 class PagesRequest(Arguments, frozen=True, kw_only=True):

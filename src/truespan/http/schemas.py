@@ -132,13 +132,13 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
-    """Documents of a world, from the one at `first` on.
+    """Documents of a world, from the one at `offset` on.
 
     `total` counts all that match, `statuses` those of each status, whichever was asked for.
     """
 
     documents: list[DocumentEntry]
-    first: int
+    offset: int
     total: int
     statuses: dict[DocumentStatus, int]
 
@@ -146,6 +146,30 @@ class DocumentList(Struct, frozen=True, kw_only=True):
 @members_of(ChunkPage)
 class ChunkList(Struct, frozen=True, kw_only=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
+
+
+class TextsRequest(Arguments, frozen=True, kw_only=True):
+    """Texts to ingest; each becomes a document."""
+
+    texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
+    ids: (
+        Annotated[
+            list[Label],
+            Meta(
+                description="A name for each text; another text of the same name is a new "
+                "revision. Without names, texts are named by their hashes."
+            ),
+        ]
+        | None
+    ) = None
+    metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
+        None
+    )
+    kind: Literal["document", "book"] | None = None
+    language: Label | None = None
+    version: Label | None = None
+    tags: list[Label] | None = None
+    chunking: Label | None = None
 
 
 class DocumentDetail(Struct, frozen=True, kw_only=True):
@@ -411,11 +435,11 @@ def document_entry(document: Document) -> DocumentEntry:
 def document_list(documents: Documents, query: DocumentQuery) -> DocumentList:
     """Return the documents that a query asks for."""
     arguments = query.arguments()
-    arguments["count"] = query.count
+    arguments["limit"] = query.limit
     found = documents.find(**arguments)
     return DocumentList(
         documents=[document_entry(document) for document in found.documents],
-        first=found.first,
+        offset=found.offset,
         total=found.total,
         statuses=found.statuses,
     )

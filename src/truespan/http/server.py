@@ -319,7 +319,7 @@ def _serve_here(
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     ending = asyncio.Event()
     application = make_app(library, service.options, ending)
-    library.resume_waiting()
+    library.server.resume_waiting()
     with watch_folders(library, service.options.world, service.watched):
         _Server(uvicorn_config(application), ending, on_started).run(sockets=[listener])
     # A call may still run that cannot be interrupted. What was committed stays.

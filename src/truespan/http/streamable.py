@@ -144,7 +144,7 @@ def _refuse(advice: str) -> NotAllowed:
 def _select_world(library: Library, name: str | None) -> World:
     """Return the named world, or the only one that the caller may see."""
     try:
-        return library.world(name)
+        return library.world(name, create=False)
     except WorldNotNamed as error:
         if not error.names:
             raise _refuse("There is no world that this caller may see.") from None
@@ -303,7 +303,7 @@ class StreamableApp:
             await send_reply(problem_reply(error), send)
             return
         except Exception as error:
-            self._library.count_bug()
+            self._library.server.count_bug()
             await send_reply(problem_reply(report_bug("target", error)), send)
             return
         answer: ASGIApp = self._managers[target.role.name].handle_request

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from truespan.errors import InvalidArgument
-from truespan.types.bundle import (
-    ContextBundle,
-    Passage,
-    Receipt,
-    RetrievedChunk,
-    SearchResult,
-    SourceNote,
-)
-from truespan.types.request import FILTER_NAMES, PassageArguments
+from truespan.types.bundle import ContextBundle, ContextPassage, Passage, SearchResult
 from truespan.wire.serialize import failure_of
 
 if TYPE_CHECKING:
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Citable:
-    """A verified text, and what a citation of it needs; `cited` also holds its id and its score."""
+    """A verified text with the metadata for citing it; `cited` includes its id and its score."""
 
     text: str
     chunk_id: str
@@ -46,41 +38,30 @@ class Citable:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """A way to query a world, with settings for every query.
-
-    Settings are those of the engine, which has their defaults and checks their values.
-    """
+    """A way to query a world, with settings for every query. The engine checks the settings."""
 
     call: Callable[..., ContextBundle | SearchResult]
     world: str
     settings: Mapping[str, Any]
     renamed: Mapping[str, str]
-    """Settings that the framework uses a name of for itself: that name, and the one used here."""
+    """Settings whose names the framework uses itself, and their names in a retriever."""
 
     def __post_init__(self) -> None:
         self._merge({})
 
     def run(self, query: str, **changes: Any) -> list[Citable]:
-        """Return what was found, best first; `changes` of the settings apply to this query.
+        """Return the found texts, best first; `changes` of the settings apply to this query.
 
         Raises:
-            TruespanError: the error that the engine raised, or reported in a failed bundle.
+            TruespanError: The error that the engine raised, or reported in a failed bundle.
         """
         found = self.call(query, **self._merge(changes))
-        if isinstance(found, SearchResult):
-            return [
-                _citable(self.world, each, each, each.receipt, each.text, each.score)
-                for each in found.results
-            ]
-        if failure := failure_of(found):
+        if isinstance(found, ContextBundle) and (failure := failure_of(found)):
             raise failure
-        return [
-            _citable(self.world, chunk, note, note, chunk.content, chunk.relevance_score)
-            for chunk, note in zip(found.retrieved_chunks, found.metadata.sources, strict=True)
-        ]
+        return [_citable(self.world, passage) for passage in found.passages]
 
     async def run_async(self, query: str, **changes: Any) -> list[Citable]:
-        """Return the same, from a thread: the engine is synchronous and would block the loop."""
+        """Run the query in a thread: the engine is synchronous and would block the event loop."""
         return await asyncio.to_thread(self.run, query, **changes)
 
     def _merge(self, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,8 +71,6 @@ class Retrieval:
         settings None is a value.
         """
         known = [name for name in signature(self.call).parameters if name != "query"]
-        filters = FILTER_NAMES if known.pop() == "arguments" else ()
-        known += [*PassageArguments.__annotations__, *filters]
         names = {self.renamed.get(name, name): name for name in known}
         merged: dict[str, Any] = {}
         for name, value in (*self.settings.items(), *changes.items()):
@@ -99,7 +78,7 @@ class Retrieval:
                 continue
             if name not in names:
                 raise InvalidArgument(
-                    f"There is no setting {name!r}; there are: {', '.join(names)}."
+                    f"There is no setting {name!r}. Known settings: {', '.join(names)}."
                 )
             merged[names[name]] = value
         return merged
@@ -114,7 +93,7 @@ def retrieval(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: A
 
 
 def search(world: World, renamed: Mapping[str, str] = _NONE, /, **settings: Any) -> Retrieval:
-    """Query with `World.search`: the closest passages, however many."""
+    """Query with `World.search`: the closest passages."""
     return Retrieval(world.search, world.id, settings, renamed)
 
 
@@ -123,27 +102,21 @@ def reading(world: World, reader: str, **settings: Any) -> Retrieval:
     return Retrieval(world.reader(reader).retrieve, world.id, settings, _NONE)
 
 
-def _citable(
-    world: str,
-    chunk: RetrievedChunk | Passage,
-    place: SourceNote | Passage,
-    receipt: SourceNote | Receipt,
-    text: str,
-    score: float,
-) -> Citable:
+def _citable(world: str, place: Passage | ContextPassage) -> Citable:
+    receipt = place.receipt if isinstance(place, Passage) else place
     cited = {
-        "chunk_id": chunk.chunk_id,
+        "chunk_id": place.chunk_id,
         "chunk_type": place.chunk_type.value,
         "document": place.document,
         "source": place.source,
         "title": place.title,
-        "chapter": chunk.chapter,
-        "section": chunk.section,
+        "chapter": place.chapter,
+        "section": place.section,
         "page": place.page,
         "location": place.location,
         "first_sid": place.first_sid,
         "last_sid": place.last_sid,
-        "score": score,
+        "score": place.score,
         "world": world,
         "generation": receipt.generation,
         "text_hash": receipt.text_hash,
@@ -157,4 +130,4 @@ def _citable(
         "best_sentence": to_builtins(place.best_sentence),
         "other_places": [to_builtins(other) for other in place.other_places],
     }
-    return Citable(text, chunk.chunk_id, score, cited)
+    return Citable(place.text, place.chunk_id, place.score, cited)

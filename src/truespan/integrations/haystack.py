@@ -18,7 +18,7 @@ __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetri
 
 
 class _Retriever:
-    """What the three share.
+    """Base of the three retrievers.
 
     They set `_retrieval` themselves: `super` does not work in the new class of the decorator.
     """
@@ -27,18 +27,18 @@ class _Retriever:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """Return the documents that were found, best first."""
+        """Return the found documents, best first."""
         return {"documents": _documents(self._retrieval.run(query, top_k=top_k))}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """Return the same, without holding up the loop."""
+        """Return the found documents without blocking the event loop."""
         return {"documents": _documents(await self._retrieval.run_async(query, top_k=top_k))}
 
 
 @component
 class TruespanRetriever(_Retriever):
-    """Queries with `World.retrieve`: context within the budget, by relevance.
+    """Retriever that calls `World.retrieve`: context within the budget, by relevance.
 
     Takes any other argument of `World.retrieve` as well.
     """
@@ -49,7 +49,7 @@ class TruespanRetriever(_Retriever):
 
 @component
 class TruespanSearchRetriever(_Retriever):
-    """Queries with `World.search`: the closest passages, however many, above a `floor`."""
+    """Retriever that calls `World.search`: the closest passages above a `floor`."""
 
     def __init__(self, world: World, *, top_k: int | None = None, **settings: Any) -> None:
         self._retrieval = search(world, top_k=top_k, **settings)
@@ -57,7 +57,7 @@ class TruespanSearchRetriever(_Retriever):
 
 @component
 class TruespanReadingRetriever(_Retriever):
-    """Queries with `Reader.retrieve`: from what this reader has read, and from nothing else."""
+    """Retriever that calls `Reader.retrieve`: only from what this reader has read."""
 
     def __init__(
         self, world: World, reader: str, *, top_k: int | None = None, **settings: Any

@@ -26,23 +26,23 @@ _RENAMED = {"tags": "document_tags", "metadata": "document_metadata"}
 
 
 class _Retriever(BaseRetriever):
-    """What the three share. Further arguments are settings of the engine's call."""
+    """Base of the three retrievers. Further arguments are settings of the engine's call."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
     world: World = Field(repr=False)
     k: Annotated[int | None, SkipValidation] = None
-    """How many documents at most; the engine says whether it will do."""
+    """Maximum number of documents; the engine checks it."""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse settings that do not exist, before they are relied on."""
+        """Refuse settings that do not exist."""
         super().model_post_init(context)
         _refuse_labels({name: getattr(self, name) for name in _RENAMED})
         self._retrieval()
 
     @abstractmethod
     def _retrieval(self) -> Retrieval:
-        """Return how the engine is asked."""
+        """Return the way in which the engine is queried."""
 
     def _get_relevant_documents(
         self,
@@ -68,7 +68,7 @@ class _Retriever(BaseRetriever):
 
 
 class TruespanRetriever(_Retriever):
-    """Queries with `World.retrieve`: context within the budget, by relevance.
+    """Retriever that calls `World.retrieve`: context within the budget, by relevance.
 
     Takes a `world`, `k`, and any other argument of `World.retrieve`; `invoke` takes them as well.
     """
@@ -78,14 +78,14 @@ class TruespanRetriever(_Retriever):
 
 
 class TruespanSearchRetriever(_Retriever):
-    """Queries with `World.search`: the closest passages, however many, above a `floor`."""
+    """Retriever that calls `World.search`: the closest passages above a `floor`."""
 
     def _retrieval(self) -> Retrieval:
         return search(self.world, _RENAMED, top_k=self.k, **self.model_extra or {})
 
 
 class TruespanReadingRetriever(_Retriever):
-    """Queries with `Reader.retrieve`: from what this reader has read, and from nothing else."""
+    """Retriever that calls `Reader.retrieve`: only from what this reader has read."""
 
     reader: Annotated[str, SkipValidation]
 
@@ -94,7 +94,7 @@ class TruespanReadingRetriever(_Retriever):
 
 
 def _refuse_labels(given: Mapping[str, Any]) -> None:
-    """Refuse names that LangChain would keep for itself: the caller means a filter."""
+    """Refuse names that LangChain uses for runs, where the caller means a filter."""
     for name, other in _RENAMED.items():
         if given.get(name) is not None:
             raise InvalidArgument(

@@ -25,7 +25,7 @@ __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetri
 
 
 class _Retriever(BaseRetriever):
-    """What the three share."""
+    """Base of the three retrievers."""
 
     def __init__(self, engine: Retrieval) -> None:
         self._retrieval = engine
@@ -39,7 +39,7 @@ class _Retriever(BaseRetriever):
 
 
 class TruespanRetriever(_Retriever):
-    """Queries with `World.retrieve`: context within the budget, by relevance.
+    """Retriever that calls `World.retrieve`: context within the budget, by relevance.
 
     Takes any other argument of `World.retrieve` as well.
     """
@@ -51,7 +51,7 @@ class TruespanRetriever(_Retriever):
 
 
 class TruespanSearchRetriever(_Retriever):
-    """Queries with `World.search`: the closest passages, however many, above a `floor`."""
+    """Retriever that calls `World.search`: the closest passages above a `floor`."""
 
     def __init__(
         self, world: World, *, similarity_top_k: int | None = None, **settings: Any
@@ -60,7 +60,7 @@ class TruespanSearchRetriever(_Retriever):
 
 
 class TruespanReadingRetriever(_Retriever):
-    """Queries with `Reader.retrieve`: from what this reader has read, and from nothing else."""
+    """Retriever that calls `Reader.retrieve`: only from what this reader has read."""
 
     def __init__(
         self, world: World, reader: str, *, similarity_top_k: int | None = None, **settings: Any

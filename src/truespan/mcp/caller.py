@@ -92,11 +92,11 @@ def narrow_caller(
         narrowed = authority.narrow(worlds=[world], verbs=[Verb.READ])
     else:
         narrowed = authority.as_reader(world, reader)
-    found = library.under(narrowed).world(world)
+    found = library.under(narrowed).world(world, create=False)
     if not permissions.allow(reader) or not all(authority.may(verb, world) for verb in WRITING):
         return CallerContext(found, reader)
     writing = authority.narrow(worlds=[world], verbs=WRITING)
-    writer = library.under(writing).world(world)
+    writer = library.under(writing).world(world, create=False)
     return CallerContext(found, reader, writer, permissions.folders)
 
 

@@ -57,7 +57,7 @@ def passages_of_bundle(bundle: ContextBundle, *, in_reading_order: bool) -> list
 
 def passages_of_search(result: SearchResult) -> list[TextPassage]:
     """Return the passages of a search, the best first."""
-    return join_overlapping(_passage(found, found.chapter, found.text) for found in result.results)
+    return join_overlapping(_passage(found, found.chapter, found.text) for found in result.passages)
 
 
 def _passage(found: Passage | SourceNote, chapter: str, text: str) -> TextPassage:

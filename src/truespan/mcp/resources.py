@@ -86,14 +86,14 @@ WORLD_RESOURCES = ResourceProvider(
     _list_documents,
     _describe_document,
     lambda world, reference, first, count: world.documents.sentences(
-        reference, first=first, count=count
+        reference, offset=first, limit=count
     ),
 )
 """The active documents of a world."""
 READER_RESOURCES = ResourceProvider(
     lambda reader: reader.books(),
-    lambda reader, reference: reader.where(reference),
-    lambda reader, reference, first, count: reader.sentences(reference, first=first, count=count),
+    lambda reader, reference: reader.position(reference),
+    lambda reader, reference, first, count: reader.sentences(reference, offset=first, limit=count),
 )
 """The books in which a reader has a position, up to that position."""
 

@@ -203,7 +203,7 @@ def open_narrowed(
             cannot be opened.
     """
     with truespan.open(folder) as library:
-        found = library.world(world)
+        found = library.world(world, create=False)
         name = None if reader is None else check_reader_name(reader)
     world_id = WorldId(found.id)
     if permissions.allow(name):

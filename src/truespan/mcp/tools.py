@@ -85,7 +85,7 @@ def _list_all_books(caller: CallerContext, _: NoArguments) -> BookList:
 
 def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookPosition:
     try:
-        return BookPosition(reader.where(arguments.book), ())
+        return BookPosition(reader.position(arguments.book), ())
     except PositionNotFound:
         return BookPosition(None, (NO_POSITION,))
 

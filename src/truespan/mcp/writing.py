@@ -29,7 +29,7 @@ from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import MAX_NAME_LENGTH
-from truespan.types.source import MAX_URL_LENGTH, Upload, display_path, is_page
+from truespan.types.source import MAX_URL_LENGTH, display_path, is_page
 from truespan.wire.arguments import Arguments, Book
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
     reader, writer = caller.world.reader(caller.reader or ""), _writer(caller)
     before: ReadingPosition | None = None
     with suppress(PositionNotFound):
-        before = reader.where(arguments.book)
+        before = reader.position(arguments.book)
     if before is None and arguments.book is None:
         raise InvalidArgument(
             "There is no current book.", advice="Name the book; list_books lists them."
@@ -210,9 +210,9 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
     if given.count(None) != 2:
         raise InvalidArgument("Give exactly one of through_chapter, sentence and passage.")
     try:
-        position = writer.reader(reader.name).set(
+        position = writer.reader(reader.name).set_position(
             book,
-            sid=arguments.sentence,
+            sentence=arguments.sentence,
             through_chapter=arguments.through_chapter,
             passage=arguments.passage,
         )
@@ -285,8 +285,9 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
             "There is a note with this title.",
             advice="Choose another title, or set replace to true.",
         )
-    report = world.ingest_uploads(
-        [Upload(name, arguments.text.encode())],
+    report = world.add_text(
+        arguments.text,
+        id=name,
         kind="document",
         title=arguments.title,
         tags=arguments.tags or None,

@@ -77,7 +77,7 @@ def fetch_fused(
     k: int,
     floor: float | None,
     select: Select[SelectionT],
-    mode: Mode = Mode.AUTO,
+    mode: Mode = Mode.HYBRID,
 ) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_in_order` does, and give each chunk the `fused` score to rank by.
 
@@ -92,9 +92,9 @@ def fetch_fused(
     candidates = WorldCandidates(
         deps=deps, scope=scope, world=world, vector=vector, floor=floor, words=words, count=k
     )
-    weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+    weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     search = FusedSearch(candidates, weight, deps.trace)
-    outcome = search.find(k, select, by_words=mode is Mode.WORDS)
+    outcome = search.find(k, select, by_words=mode is Mode.KEYWORD)
     return candidates.fetched(outcome), outcome.selected
 
 

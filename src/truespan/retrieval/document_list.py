@@ -44,8 +44,8 @@ class DocumentQuery(Struct, frozen=True):
     status: DocumentStatus | None
     sort: DocumentSort
     descending: bool
-    first: int
-    count: int | None
+    offset: int
+    limit: int | None
     filters: Filters
 
     @classmethod
@@ -55,14 +55,14 @@ class DocumentQuery(Struct, frozen=True):
         status: DocumentStatus | str | None,
         sort: DocumentSort | str,
         descending: bool,
-        first: int,
-        count: int | None,
+        offset: int,
+        limit: int | None,
         filters: FilterArguments,
     ) -> DocumentQuery:
         """Return a checked query; raises InvalidArgument."""
-        check_whole("first", first, 0, LAST_FIRST)
-        if count is not None:
-            check_whole("count", count, 1, MAX_PAGE_DOCUMENTS)
+        check_whole("offset", offset, 0, LAST_FIRST)
+        if limit is not None:
+            check_whole("limit", limit, 1, MAX_PAGE_DOCUMENTS)
         if search is not None and not isinstance(search, str):
             raise InvalidArgument("search must be a string.")
         if search is not None and len(search) > MAX_DOCUMENT_SEARCH_LENGTH:
@@ -83,7 +83,7 @@ class DocumentQuery(Struct, frozen=True):
                 "Whole documents are listed, so a chapter or section filter does not apply to them."
             )
         words = tuple(_fold(search or "").split())
-        return cls(words, wanted, order, bool(descending), first, count, chosen)
+        return cls(words, wanted, order, bool(descending), offset, limit, chosen)
 
     def page(
         self, documents: Sequence[Document], catalog: DocumentCatalog | None = None
@@ -103,9 +103,9 @@ class DocumentQuery(Struct, frozen=True):
             found = [document for document in found if document.status is self.status]
         # Equal documents keep the order of their numbers, in both directions.
         found.sort(key=_SORT_KEYS[self.sort], reverse=self.descending)
-        end = None if self.count is None else self.first + self.count
-        part = tuple(found[self.first : end])
-        return DocumentPage(part, self.first, len(found), dict(statuses))
+        end = None if self.limit is None else self.offset + self.limit
+        part = tuple(found[self.offset : end])
+        return DocumentPage(part, self.offset, len(found), dict(statuses))
 
     def _has_words(self, document: Document) -> bool:
         if not self.words:

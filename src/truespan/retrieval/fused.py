@@ -6,7 +6,7 @@
 
 Candidates are the best by words and the closest, in scope and at or above the floor. The floor
 applies to similarity: no chunk below it is returned, however well its words match. In the mode
-`words`, and where the query has phrases in quotes, words alone name the candidates.
+`keyword`, and where the query has phrases in quotes, words alone name the candidates.
 
 Candidates are ranked before their text is read, and verified in that order until there are enough.
 One that cannot be verified is skipped; it changes neither the order nor the scale of the others.

@@ -163,7 +163,7 @@ class PassageFitter(Struct, frozen=True):
         """
         from truespan.retrieval.best_sentence import content_words, score_words
 
-        query = self.query if self.mode is not Mode.MEANING else None
+        query = self.query if self.mode is not Mode.VECTOR else None
         wanted = content_words(query) if query else frozenset[str]()
         inside = [self._sentences_in(part) for part in parts]
         chosen: dict[int, Visible] = {}
@@ -175,7 +175,7 @@ class PassageFitter(Struct, frozen=True):
             best = max((score for score, _ in scored), default=0.0)
             if best:
                 chosen[place] = next(sentence for score, sentence in scored if score == best)
-            elif sentences and self.mode is not Mode.WORDS:
+            elif sentences and self.mode is not Mode.KEYWORD:
                 unmatched.append(place)
         if unmatched:
             # All passages together must not cost more than a choice of sentences.
@@ -250,10 +250,10 @@ class PassageFitter(Struct, frozen=True):
         from truespan.retrieval.best_sentence import score_words
 
         by_words = [0.0] * len(candidates)
-        if self.query is not None and self.mode is not Mode.MEANING:
+        if self.query is not None and self.mode is not Mode.VECTOR:
             by_words = score_words(self.query, [part.text for part in candidates])
         order = sorted(range(len(candidates)), key=lambda place: -by_words[place])
-        if self.mode is Mode.WORDS and self.query is not None:
+        if self.mode is Mode.KEYWORD and self.query is not None:
             return [candidates[place] for place in order]
         order = sorted(order[:MAX_SENTENCES])
         vectors = self._vectors([candidates[place] for place in order])

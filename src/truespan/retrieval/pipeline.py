@@ -135,8 +135,8 @@ class Attempt(Struct):
     @property
     def by_words(self) -> bool:
         """Whether words alone name the candidates."""
-        if self.mode is not Mode.AUTO:
-            return self.mode is Mode.WORDS
+        if self.mode is not Mode.HYBRID:
+            return self.mode is Mode.KEYWORD
         from truespan.words.query import find_phrases
 
         return bool(find_phrases(self.query or ""))
@@ -390,7 +390,7 @@ class Pipeline(Struct, frozen=True):
     ) -> SelectionT:
         """Fetch and verify hits in the mode of the attempt until `select` has enough of them."""
         mode, query = attempt.mode, attempt.query
-        if mode is Mode.MEANING or query is None:
+        if mode is Mode.VECTOR or query is None:
             attempt.fetched, selected = fetch_by_similarity(
                 self.deps, scope, vector, k=k, floor=floor, select=select
             )

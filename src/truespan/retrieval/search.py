@@ -170,7 +170,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
     return SearchResult(
         world=attempt.world.id,
-        results=passages,
+        passages=passages,
         context=context,
         requested_k=request.top_k,
         effective_k=min(request.top_k, attempt.in_scope),
@@ -255,7 +255,7 @@ def _find_candidates_once(
     attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
     if not chosen:
         attempt.closest = _find_closest(pipeline, scope, vector, shortlist_best)
-    if settings.min_coverage is not None and attempt.mode is not Mode.MEANING:
+    if settings.min_coverage is not None and attempt.mode is not Mode.VECTOR:
         from truespan.retrieval.candidates import word_rarity
 
         with pipeline.trace.stage(Stage.WORDS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import asdict
 
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
@@ -109,7 +110,7 @@ class SearchResult(Struct, frozen=True):
     """Result of a search. It has the same fields if nothing was found."""
 
     world: WorldId
-    results: tuple[Passage, ...]
+    passages: tuple[Passage, ...]
     context: str
     requested_k: int
     effective_k: int
@@ -122,7 +123,7 @@ class SearchResult(Struct, frozen=True):
     """Whether the floor excludes unrelated text for this profile; None without a calibration."""
     rerank: RerankReport | None = None
     """Effect of the reranker; None if none was used."""
-    mode: Mode = Mode.MEANING
+    mode: Mode = Mode.VECTOR
     """Search mode that was used."""
     defaults: Defaults = Defaults.CONTRACT
     """Defaults of the world."""
@@ -213,6 +214,16 @@ class SourceNote(SourceLabels, frozen=True):
     other_places: tuple[OtherPlace, ...] = ()
 
 
+class ContextPassage(SourceNote, frozen=True, kw_only=True):
+    """A chunk of a bundle together with its note: text, score and place in one record."""
+
+    text: str
+    score: float
+    chapter: str
+    section: str
+    token_count: int
+
+
 class FigureNote(SourceLabels, frozen=True):
     """A figure that was found, for display; a model gets the text around it instead.
 
@@ -278,7 +289,7 @@ class BundleMetadata(Struct, frozen=True):
     figures: tuple[FigureNote, ...] = ()
     floor_discriminates: bool | None = None
     rerank: RerankReport | None = None
-    mode: Mode = Mode.MEANING
+    mode: Mode = Mode.VECTOR
     defaults: Defaults = Defaults.CONTRACT
 
 
@@ -302,3 +313,18 @@ class ContextBundle(Struct, frozen=True):
     total_tokens: int
     context: str
     error: Problem | None = None
+
+    @property
+    def passages(self) -> tuple[ContextPassage, ...]:
+        """`retrieved_chunks`, each with its note of `metadata.sources`."""
+        return tuple(
+            ContextPassage(
+                text=chunk.content,
+                score=chunk.relevance_score,
+                chapter=chunk.chapter,
+                section=chunk.section,
+                token_count=chunk.token_count,
+                **asdict(note),
+            )
+            for chunk, note in zip(self.retrieved_chunks, self.metadata.sources, strict=True)
+        )

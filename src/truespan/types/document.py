@@ -223,13 +223,13 @@ class Document(Struct, frozen=True, gc=False):
 
 
 class DocumentPage(Struct, frozen=True):
-    """A page of a list of documents, starting at index `first`, and the length of the whole list.
+    """A page of a list of documents, starting at `offset`, and the length of the whole list.
 
     `statuses` counts the documents of each status, also when the list is filtered by status.
     """
 
     documents: tuple[Document, ...]
-    first: int
+    offset: int
     total: int
     statuses: dict[DocumentStatus, int]
 

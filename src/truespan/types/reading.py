@@ -112,14 +112,14 @@ LAST_FIRST = 2**31 - 1
 
 
 class PageRequest(Struct, frozen=True):
-    """A page of sentences: `count` sentences starting at `first`."""
+    """A page of sentences: `limit` sentences starting at `offset`."""
 
-    first: int = 0
-    count: int = PAGE_SENTENCES
+    offset: int = 0
+    limit: int = PAGE_SENTENCES
 
     def __post_init__(self) -> None:
-        check_whole("first", self.first, 0, LAST_FIRST)
-        check_whole("count", self.count, 1, MAX_PAGE_SENTENCES)
+        check_whole("offset", self.offset, 0, LAST_FIRST)
+        check_whole("limit", self.limit, 1, MAX_PAGE_SENTENCES)
 
 
 class PageSentence(Struct, frozen=True):
@@ -217,7 +217,7 @@ class RevisionChunks(PageHead, frozen=True):
     generation: int
     chunking: str
     characters: int
-    first: int
+    offset: int
     total: int
     chunks: tuple[ListedChunk, ...]
 

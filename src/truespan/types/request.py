@@ -42,10 +42,12 @@ class Mode(StrEnum):
     """Method of finding and ranking results."""
 
     AUTO = "auto"
-    """Words and similarity, blended; similarity alone for a request without words."""
-    MEANING = "meaning"
+    """`hybrid` for a request with a query, `vector` for a selected text alone."""
+    HYBRID = "hybrid"
+    """Keywords and similarity, blended."""
+    VECTOR = "vector"
     """Similarity alone."""
-    WORDS = "words"
+    KEYWORD = "keyword"
     """The words of the query alone."""
 
 
@@ -119,7 +121,7 @@ _VALUES = {
         contract_fields=False,
     ),
     Defaults.CONTRACT: WorldDefaults(
-        mode=Mode.MEANING,
+        mode=Mode.VECTOR,
         language=DEFAULT_LANGUAGE,
         version=DEFAULT_VERSION,
         max_query_length=1000,
@@ -145,12 +147,11 @@ def check_defaults(defaults: object) -> Defaults:
 
 
 def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None) -> Mode:
-    """Return the requested mode, or the default of the world.
-
-    Without a query there are no words, so `auto` becomes similarity alone.
-    """
+    """Return the requested mode, or the default of the world, with `auto` decided."""
     mode = requested or defaults.values.mode
-    return Mode.MEANING if mode is Mode.AUTO and query is None else mode
+    if mode is not Mode.AUTO:
+        return mode
+    return Mode.VECTOR if query is None else Mode.HYBRID
 
 
 def check_reader_name(name: str) -> str:
@@ -454,8 +455,8 @@ class RetrievalRequest(Struct, frozen=True):
         _check_length("selected_text", self.selected_text, MAX_SELECTION_LENGTH)
         check_whole("top_k", self.top_k, 1, MAX_TOP_K)
         force_setattr(self, "mode", check_mode(self.mode))
-        if self.mode is Mode.WORDS and self.query is None:
-            raise InvalidArgument("The mode 'words' needs a query.")
+        if self.mode in (Mode.HYBRID, Mode.KEYWORD) and self.query is None:
+            raise InvalidArgument(f"The mode '{self.mode}' needs a query.")
         check_rerank(self.rerank, self.query)
 
     @property

@@ -577,6 +577,8 @@ class Upload(Struct, frozen=True):
 
     name: str
     content: bytes | PurePath | BinaryIO
+    metadata: Mapping[str, Any] | None = None
+    """Metadata of this file, instead of that declared for all files of an upload."""
 
 
 def check_upload_name(name: object) -> str:
@@ -599,7 +601,7 @@ def check_upload_name(name: object) -> str:
 
 def check_uploads(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
     """Return uploads with checked names; raises InvalidArgument if none, or two have the same."""
-    checked = tuple(Upload(check_upload_name(upload.name), upload.content) for upload in uploads)
+    checked = tuple(replace(upload, name=check_upload_name(upload.name)) for upload in uploads)
     if not checked:
         raise InvalidArgument("There is no file to ingest.")
     if len({upload.name for upload in checked}) < len(checked):

@@ -1,7 +1,6 @@
-"""Arguments of searches and retrievals for HTTP and MCP: the types validate and are the schema.
+"""Arguments of searches and retrievals for HTTP and MCP; the types are validators and schema.
 
-Unknown names and wrong types are refused: a misspelt filter that is silently ignored would be worse
-than an error.
+Unknown names and wrong types are refused, so that a misspelt filter never goes unnoticed.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ Query = Annotated[
     str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
 ]
 SearchMode = Annotated[
-    Literal["auto", "meaning", "words"],
+    Literal["auto", "hybrid", "vector", "keyword"],
     Meta(
-        description="How to search: by words and similarity (auto), by similarity alone (meaning) "
-        "or by words alone (words); null for the default of the world."
+        description="Search by keywords and similarity (hybrid), by similarity alone (vector) or "
+        "by keywords alone (keyword); auto chooses. null for the default of the world."
     ),
 ]
 Rerank = Annotated[
@@ -65,11 +64,11 @@ Book = Annotated[
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of a tool."""
+    """Arguments of a call."""
 
 
 class NoArguments(Arguments, frozen=True, kw_only=True):
-    """This tool takes no arguments."""
+    """No arguments."""
 
 
 class PositionArguments(Arguments, frozen=True, kw_only=True):
@@ -79,14 +78,14 @@ class PositionArguments(Arguments, frozen=True, kw_only=True):
 
 
 class PassageFields(Arguments, frozen=True, kw_only=True):
-    """How much of what is found is returned."""
+    """Options for the extent of the returned passages."""
 
     neighbours: Annotated[
         int,
         Meta(
             ge=0,
             le=MAX_NEIGHBOURS,
-            description="How many sentences before and after each passage to add, if they fit.",
+            description="Number of sentences to add before and after each passage, if they fit.",
         ),
     ] = 0
     granularity: Annotated[
@@ -228,7 +227,7 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
-    """The same filters for retrieval, which has defaults for two of them in some worlds."""
+    """All filters for retrieval, where two of them have defaults in some worlds."""
 
     language: DefaultLanguage | UnsetType | None = UNSET
     version: DefaultVersion | UnsetType | None = UNSET
@@ -256,7 +255,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:
-    """Return what a caller gave, and the defaults of the rest, as keyword arguments."""
+    """Return the given arguments, and the defaults of the others, as keyword arguments."""
     given = msgspec.structs.asdict(values)
     return {name: value for name, value in given.items() if value is not UNSET}
 
@@ -268,10 +267,12 @@ CONTRACT_NAMES = {
     "version_constraint": "version",
 }
 """Names of arguments in the contract, which are accepted beside the names of the schema."""
+EARLIER_MODES = {"meaning": "vector", "words": "keyword"}
+"""Earlier names of search modes, which are accepted too."""
 
 
 def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call under the names of the schema.
+    """Return the arguments of a call under the names of the schema, with the mode's present name.
 
     Raises:
         InvalidArgument: an argument occurs under both of its names.
@@ -281,7 +282,10 @@ def rename_arguments(kind: type, values: dict[str, Any]) -> dict[str, Any]:
     for alias, name in renamed.items():
         if alias in values and name in values:
             raise InvalidArgument(f"{alias!r} is another name of {name!r}; give one of them.")
-    return {renamed.get(name, name): value for name, value in values.items()}
+    given = {renamed.get(name, name): value for name, value in values.items()}
+    if isinstance(mode := given.get("mode"), str) and "mode" in known:
+        given["mode"] = EARLIER_MODES.get(mode, mode)
+    return given
 
 
 def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
@@ -293,7 +297,7 @@ def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
 
 
 def explain_error(error: msgspec.ValidationError, kind: type) -> str:
-    """Return a validation error as a sentence. It has names of arguments and types, no values."""
+    """Return a validation error as a sentence, with names of arguments and types but no values."""
     text = str(error)
     field = re.search(r"field `(.*)`", text, re.DOTALL)
     if field and "missing" in text:
@@ -301,7 +305,7 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
     if field:
         known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
         name = field[1][:MAX_SHOWN_NAME_LENGTH]
-        return f"There is no argument {name!r}; known are: {known}."
+        return f"There is no argument {name!r}. Known arguments: {known}."
     what, _, where = text.replace("`", "").partition(" - at $.")
     if what.startswith("Invalid enum value"):
         hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}

@@ -67,10 +67,10 @@ def migrate_library(source: Path, target: Path) -> MigrationReport:
             if not same_folder:
                 files += copy_file(source / name, target / name)
         with open_library(target) as library:
-            library.refill()
+            library.server.refill()
             # Each point is compared with the store, which was compared with the source.
             plan = library.doctor(embed_sample=0)
-            pending = library.pending()
+            pending = library.server.pending()
     counts = {name: MovedCount(table.rows, table.digest) for name, table in copied.tables.items()}
     return MigrationReport(
         path=str(target),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.worlds import HandClock
+from tests.support.worlds import ManualClock
 
 
-class PassingClock(HandClock):
+class PassingClock(ManualClock):
     """A clock that is moved by whoever sleeps."""
 
     def sleep(self, seconds: float) -> None:

@@ -67,7 +67,7 @@ def print_search(result: SearchResult) -> None:
     ]
     if not result.requested_k:
         lines = ["No results were requested (top_k is 0)."]
-    elif not result.results and not result.warnings:
+    elif not result.passages and not result.warnings:
         lines.append(f"No passage reached a similarity of {result.floor:g}.")
     passages = (
         (
@@ -80,7 +80,7 @@ def print_search(result: SearchResult) -> None:
             f"{name_sentences(passage)}, revision {passage.receipt.revision}, "
             f"chunk {passage.chunk_id}{name_others(passage)}",
         )
-        for passage in result.results
+        for passage in result.passages
     )
     _print_passages(passages, lines)
 

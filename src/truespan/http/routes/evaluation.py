@@ -26,7 +26,7 @@ evaluation = Routes(
     errors=(*QUERY_ERRORS, errors.GoldenInvalid, errors.PositionNotFound, errors.DocumentNotFound),
     in_turns=True,
     events={"progress": EvaluationProgress, "finished": EvaluationReport},
-    example={"golden": GOLDEN, "modes": ["meaning", "auto"]},
+    example={"golden": GOLDEN, "modes": ["vector", "hybrid"]},
 )
 def evaluate(
     context: CallContext, body: requests.EvaluationRequest

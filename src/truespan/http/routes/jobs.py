@@ -113,7 +113,7 @@ def resume_job(context: CallContext) -> Reply[schemas.AcceptedJob]:
     repeated.
     """
     world = context.world()
-    return accept_job(world, world.submit_resume(context.path["job"]))
+    return accept_job(world, world.jobs.resume(context.path["job"], background=True))
 
 
 @jobs.post("/v1/worlds/{world}/repair", status=202, writes=True, links=JOB_LINKS)
@@ -124,7 +124,7 @@ def repair_world(context: CallContext) -> Reply[schemas.AcceptedJob]:
     is already queued, that job is returned.
     """
     world = context.world()
-    return accept_job(world, world.submit_repair())
+    return accept_job(world, world.repair(background=True))
 
 
 @jobs.post(
@@ -137,7 +137,7 @@ def examine_world(context: CallContext, body: requests.DoctorRequest) -> Reply[s
     `apply` is true. The findings are in the log of the job.
     """
     world = context.world()
-    return accept_job(world, world.submit_doctor(apply=body.apply))
+    return accept_job(world, world.doctor(apply=body.apply, background=True))
 
 
 @generations.get(_GENERATIONS)
@@ -160,7 +160,7 @@ def reindex(context: CallContext, body: requests.NewGeneration) -> Reply[schemas
     one. The generation is not used before it is promoted.
     """
     world = context.world()
-    return accept_job(world, world.generations.submit_reindex(**asdict(body)))
+    return accept_job(world, world.generations.reindex(**asdict(body), background=True))
 
 
 @generations.post(_GENERATIONS + "/rollback", writes=True, errors=_ALIAS_ERRORS, example={})

@@ -173,7 +173,25 @@ def upload_documents(context: CallContext, body: Form) -> Reply[schemas.Accepted
     becomes a new revision of that document.
     """
     world, uploads = context.world(), [Upload(*file) for file in body.files]
-    return accept_job(world, world.submit_uploads(uploads, **body.declared))
+    return accept_job(world, world.ingest_uploads(uploads, **body.declared, background=True))
+
+
+@documents.post(
+    "/v1/worlds/{world}/texts",
+    status=202,
+    writes=True,
+    errors=(errors.ProfileMismatch,),
+    example={"texts": ["The spare key hangs on hook seven."], "ids": ["keys"]},
+    links=JOB_LINKS,
+)
+def add_texts(context: CallContext, body: requests.TextsRequest) -> Reply[schemas.AcceptedJob]:
+    """Add texts and start an ingest job for them.
+
+    Each text becomes a document. A text whose id the world already has becomes a new revision of
+    that document.
+    """
+    world = context.world()
+    return accept_job(world, world.add_texts(**asdict(body), background=True))
 
 
 @documents.post(
@@ -191,7 +209,7 @@ def ingest_pages(context: CallContext, body: requests.PagesRequest) -> Reply[sch
     pages that the world has already.
     """
     world = context.world()
-    return accept_job(world, world.submit_pages(**asdict(body)))
+    return accept_job(world, world.ingest_pages(**asdict(body), background=True))
 
 
 @documents.post(
@@ -208,7 +226,7 @@ def add_sample(context: CallContext) -> Reply[schemas.AcceptedJob]:
     progress. A world that has the book already keeps it as it is.
     """
     world = context.world()
-    return accept_job(world, world.submit_sample())
+    return accept_job(world, world.ingest_sample(background=True))
 
 
 @documents.get(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
@@ -265,7 +283,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
     An uploaded document is replaced by another upload of the same name.
     """
     world = context.world()
-    return accept_job(world, world.submit_reingest(context.path["document"]))
+    return accept_job(world, world.reingest(context.path["document"], background=True))
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
@@ -346,7 +364,7 @@ def ready(context: CallContext) -> schemas.Health:
 
     Use it as the readiness check of a load balancer.
     """
-    context.library.ready()
+    context.library.server.check_ready()
     return schemas.Health(status="ready", version=__version__)
 
 

@@ -268,7 +268,7 @@ def _select_world(context: CallContext, name: str | None) -> World:
         visible = {world.id for world in context.library.worlds()}
         name = context.default_world if context.default_world in visible else None
     try:
-        return context.library.world(name)
+        return context.library.world(name, create=False)
     except errors.WorldNotNamed as error:
         error.advice = 'Send "world", or the header X-RAG-Domain.'
         raise
@@ -287,7 +287,7 @@ def _asked(context: CallContext, body: Any, query: requests.GenerationQuery) -> 
     if name is None:
         return world
     reader, position = world.reader(name), getattr(query, "sid", None)
-    return reader if position is None else reader.at(body.book, position)
+    return reader if position is None else reader.at_position(body.book, position)
 
 
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
@@ -306,7 +306,7 @@ def read_position(context: CallContext, query: requests.BookQuery) -> ReadingPos
 
     Returns the reader's position in a book; in the current one if the request names none.
     """
-    return _reader(context).where(query.book)
+    return _reader(context).position(query.book)
 
 
 @reading.put(
@@ -320,7 +320,8 @@ def set_position(context: CallContext, body: requests.NewPosition) -> schemas.Re
     Sets the position to the end of a sentence, a chapter or a passage; the body has exactly one of
     them. The reply contains no text of the book. A token that is bound to readers cannot do this.
     """
-    found = _reader(context).set(**asdict(body))
+    given = asdict(body)
+    found = _reader(context).set_position(sentence=given.pop("sid"), **given)
     return schemas.RecordedPosition(**members(found, "document", "doc_id", "sid", "current"))
 
 

@@ -281,7 +281,7 @@ class ReaderRetrieval:
         if not attempt.by_words:
             # The index computes in single precision, hence the margin.
             least = None if floor is None else max(floor - ROUNDING, 0.0)
-            limit = (most if mode is Mode.MEANING else fused.POOL) + SLACK
+            limit = (most if mode is Mode.VECTOR else fused.POOL) + SLACK
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
         with self.pipeline.trace.stage(Stage.TAIL):
@@ -296,11 +296,11 @@ class ReaderRetrieval:
             for chunk in tail
             if chunk.text_hash in scores
         ]
-        if wait_for_hits is not None and mode is Mode.MEANING:
+        if wait_for_hits is not None and mode is Mode.VECTOR:
             return BookSearch(self.pipeline, scope, vector, parts, wait_for_hits)
         with self.pipeline.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, query)
-        weight = 1.0 if mode is Mode.WORDS else deps.fused_weight
+        weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
         return FusedBookSearch(
             pipeline=self.pipeline,
             scope=scope,

@@ -69,7 +69,7 @@ class Pages(Struct, frozen=True):
     def page(self, wanted: PageRequest) -> SentencePage:
         """Return the requested sentences, as far as they exist."""
         # One more than requested, if visible, shows whether others follow.
-        first, last = wanted.first, wanted.first + wanted.count
+        first, last = wanted.offset, wanted.offset + wanted.limit
         if self.until is not None:
             last = min(last, self.until)
         stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
@@ -79,10 +79,10 @@ class Pages(Struct, frozen=True):
             raise Restart
         if self.count is not None and len(stored) != max(min(last + 1, self.count) - first, 0):
             raise Restart
-        shown, following = stored[: wanted.count], stored[wanted.count :]
+        shown, following = stored[: wanted.limit], stored[wanted.limit :]
         return SentencePage(
             **asdict(self.head),
-            first=wanted.first,
+            first=wanted.offset,
             last=shown[-1].sid if shown else -1,
             more=bool(following),
             sentences=tuple(self._sentences(shown)) if shown else (),
@@ -282,7 +282,7 @@ def resolve(
     passage: str | None,
     position: int = NOTHING_READ,
 ) -> int:
-    """Return the last sentence read, given in exactly one of three ways; see `Reader.set`.
+    """Return the last sentence read, given in exactly one of three ways; see `Reader.set_position`.
 
     `position` is the last sentence read until now.
     """

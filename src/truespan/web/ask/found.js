@@ -73,7 +73,7 @@ function ofPassage(one) {
 
 /** Convert the result of a search. */
 export function ofSearch(result) {
-  const passages = result.results.map(ofPassage);
+  const passages = result.passages.map(ofPassage);
   return {
     passages,
     figures: [],

@@ -39,8 +39,8 @@ function within() {
 }
 
 const FALLBACK = {
-  left: () => ({ as: may("read") ? "owner" : "reader", mode: may("read") ? "" : "meaning" }),
-  right: () => ({ as: may("follow") ? "reader" : "owner", mode: may("follow") && may("read") ? "" : "words" }),
+  left: () => ({ as: may("read") ? "owner" : "reader", mode: may("read") ? "" : "vector" }),
+  right: () => ({ as: may("follow") ? "reader" : "owner", mode: may("follow") && may("read") ? "" : "keyword" }),
 };
 
 function readSides() {
@@ -84,7 +84,7 @@ function presets() {
   return [
     may("read") && may("follow") && preset("readers", t.presetReader, { as: "owner" }, { as: "reader" }),
     other !== undefined && preset("generations", t.presetGenerations, { ...owner, generation: used }, { ...owner, generation: other }),
-    preset("modes", t.presetModes, { ...owner, mode: "meaning" }, { ...owner, mode: "words" }),
+    preset("modes", t.presetModes, { ...owner, mode: "vector" }, { ...owner, mode: "keyword" }),
   ];
 }
 

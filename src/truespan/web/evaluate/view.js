@@ -11,7 +11,7 @@ import { texts } from "../common/texts.js";
 
 const t = texts.evaluate;
 /** The simplest first: each is compared with those before it. */
-const MODES = ["meaning", "words", "auto"];
+const MODES = ["vector", "keyword", "hybrid"];
 let generations = [];
 let running = null;
 let last = null;

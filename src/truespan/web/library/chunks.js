@@ -60,9 +60,9 @@ export class Chunks {
 
   async next() {
     const mine = this.turn;
-    const page = await get(`${this.where}?first=${this.at}&count=${PAGE}`);
+    const page = await get(`${this.where}?offset=${this.at}&limit=${PAGE}`);
     if (mine !== this.turn) return page;
-    this.at = page.first + page.chunks.length;
+    this.at = page.offset + page.chunks.length;
     this.jump.max = page.total;
     this.total.textContent = own.ofChunks(page.total);
     for (const one of page.chunks) this.known.set(one.index, one);

@@ -99,7 +99,7 @@ export async function load() {
   if (document.activeElement !== box) box.value = asked.find;
   order.value = [...order.options].some((one) => one.value === asked.sort) ? asked.sort : "";
   const filters = argumentsOf(asked.filters);
-  const query = new URLSearchParams({ ...filters, first: (asked.at - 1) * PAGE, count: PAGE });
+  const query = new URLSearchParams({ ...filters, offset: (asked.at - 1) * PAGE, limit: PAGE });
   if (asked.find.trim()) query.set("search", asked.find.trim());
   if (asked.status) query.set("status", asked.status);
   if (asked.sort) {
@@ -139,11 +139,11 @@ function render(asked, counted) {
   tools.hidden = !page.documents.length && !filtered;
   none.hidden = page.documents.length > 0;
   fill(none, make("p", {}, filtered ? own.nothingFound : own.noDocuments), filtered && button(own.clearFilters, () => ((box.value = ""), change({ find: null, status: null, filter: null, page: null })), { class: "small quiet" }));
-  const first = page.first + 1;
-  range.textContent = page.documents.length ? own.range(first, page.first + page.documents.length, page.total) : "";
+  const first = page.offset + 1;
+  range.textContent = page.documents.length ? own.range(first, page.offset + page.documents.length, page.total) : "";
   before.hidden = after.hidden = page.total <= PAGE;
-  before.disabled = page.first === 0;
-  after.disabled = page.first + page.documents.length >= page.total;
+  before.disabled = page.offset === 0;
+  after.disabled = page.offset + page.documents.length >= page.total;
   renderFacets(asked, counted);
   renderChosen(asked);
 }

@@ -65,8 +65,8 @@ export function unmarked(text) {
 export async function citedBy(passage, signal) {
   const count = passage.last - passage.first + 1;
   const where = boundReader() === null
-    ? `${worldPath()}/documents/${passage.document}/sentences?first=${passage.first}&count=${count}`
-    : `${readerPath()}/sentences?book=${passage.document}&first=${passage.first}&count=${count}`;
+    ? `${worldPath()}/documents/${passage.document}/sentences?offset=${passage.first}&limit=${count}`
+    : `${readerPath()}/sentences?book=${passage.document}&offset=${passage.first}&limit=${count}`;
   const page = await get(where, signal);
   const wanted = new Set(marked(passage.text));
   return page.figures.filter((note) => wanted.has(note.figure_id));

@@ -30,7 +30,7 @@ let jump = 0;
 const text = byId("text");
 
 function address(first, count) {
-  const bounds = `first=${first}&count=${count}`;
+  const bounds = `offset=${first}&limit=${count}`;
   return boundReader() === null
     ? `${worldPath()}/documents/${state.document.number}/sentences?${bounds}`
     : `${readerPath()}/sentences?book=${state.document.number}&${bounds}`;

@@ -91,7 +91,7 @@ async function settle() {
 async function boundary(own) {
   const sid = shown();
   if (sid < 0) return;
-  const page = await get(`${worldPath()}/documents/${state.document.number}/sentences?first=${sid}&count=1`);
+  const page = await get(`${worldPath()}/documents/${state.document.number}/sentences?offset=${sid}&limit=1`);
   if (own !== turn || sid !== state.position) return;
   state.boundary = page.sentences[0]?.text || "";
   emit("boundary");

@@ -114,4 +114,9 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
 @cache
 def common_words() -> frozenset[str]:
     """Return frequent English words in lower case."""
-    return frozenset(files("truespan.parsing.formats.pdf").joinpath("english_words.txt").read_text("utf-8").split())
+    return frozenset(
+        files("truespan.parsing.formats.pdf")
+        .joinpath("english_words.txt")
+        .read_text("utf-8")
+        .split()
+    )

@@ -1,0 +1,107 @@
+"""Operations of a library for the processes that serve it, and for restoring and moving it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from truespan.engine.components import Components
+from truespan.engine.idempotency import IdempotencyStore
+from truespan.errors import NotAllowed
+from truespan.types.job import Job
+from truespan.types.scope import OWNER, Authority, Scope
+from truespan.types.telemetry import CounterName, Request
+from truespan.types.token import Principal, ReplayKey
+
+if TYPE_CHECKING:
+    from truespan.engine.world import World
+
+
+class LibraryServer:
+    """Operations of a library that servers need and users of the library do not."""
+
+    def __init__(
+        self,
+        components: Components,
+        authority: Authority,
+        idempotency: IdempotencyStore,
+        open_world: Callable[[str], World],
+    ) -> None:
+        self._components = components
+        self._authority = authority
+        self._idempotency = idempotency
+        self._open_world = open_world
+
+    def admit(self, secret: str) -> Principal:
+        """Return the id and the authority of a token.
+
+        Raises:
+            Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+        """
+        from truespan.engine.tokens import authenticate_token
+
+        return authenticate_token(self._components, self._authority, secret)
+
+    def refer_to(self, reference: str) -> World:
+        """Return the world with this id or name without looking it up; each of its methods does."""
+        return self._open_world(reference)
+
+    def count_request(self, token: str, per_minute: int) -> float:
+        """Count a request of a token for all processes; return 0 or the seconds to wait."""
+        return self._components.store.count_request(token, per_minute)
+
+    def run_idempotent(
+        self, key: ReplayKey, fingerprint: bytes, work: Callable[[], bytes]
+    ) -> bytes:
+        """Run `work` and return its reply; if the key was used before, return the stored reply.
+
+        Raises:
+            KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
+        """
+        return self._idempotency.run(key, fingerprint, work)
+
+    def count_bug(self) -> None:
+        """Count an unexpected exception that reached an interface."""
+        with self._components.observer.request(Request.DOOR) as trace:
+            trace.count(CounterName.BUGS)
+
+    def check_ready(self) -> None:
+        """Return once store and index have answered.
+
+        Raises:
+            IndexUnavailable, StoreBusy, StoreDamaged: One of them did not answer.
+        """
+        self._components.store.worlds(OWNER.narrow(worlds=(), verbs=()))
+        self._components.index.collections()
+
+    def resume_waiting(self) -> list[Job]:
+        """Resume background jobs whose process is gone, and return them; for a server that starts.
+
+        If several processes do this at once, each job is resumed once. Jobs that were cancelled,
+        and jobs whose process crashed too often, are left alone.
+        """
+        from truespan.engine.worker import resume_waiting
+
+        if self._authority != OWNER:
+            raise NotAllowed("resume jobs")
+        return resume_waiting(self._components, self.scopes())
+
+    def refill(self) -> int:
+        """Write a point for every stored vector that has none; return the number of points."""
+        from truespan.maintenance.repair import refill
+
+        store, index = self._components.store, self._components.index
+        return sum(refill(store, index, scope) for scope in self.scopes())
+
+    def pending(self) -> int:
+        """Return the number of chunks without a vector, in all worlds and generations."""
+        store = self._components.store
+        return sum(record.pending for scope in self.scopes() for record in store.generations(scope))
+
+    def scopes(self) -> list[Scope]:
+        """Return the scope of every world that has a generation."""
+        return [
+            Scope(self._authority, world.id, world.generation)
+            for world in self._components.store.worlds(self._authority)
+            if world.generation is not None
+        ]

@@ -1,0 +1,637 @@
+"""Methods of a world that add documents: files, pages, uploads and texts, at once or as jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+from msgspec.structs import replace
+
+from truespan.engine.access import WorldAccess
+from truespan.engine.arguments import list_arguments
+from truespan.errors import InvalidArgument, NotAllowed, PromotionRefused
+from truespan.types.job import Job
+from truespan.types.request import require_domain_key
+from truespan.types.scope import Scope, Verb
+from truespan.types.source import (
+    UPLOAD,
+    DocumentArguments,
+    DocumentOptions,
+    IngestArguments,
+    IngestOptions,
+    Upload,
+    check_uploads,
+    is_page,
+)
+
+if TYPE_CHECKING:
+    from truespan.engine.generations import Generations
+    from truespan.engine.ingestion import IngestJobs, OnPrune
+    from truespan.engine.watching import OnError, Watch
+    from truespan.ingest.plan import DryRun
+    from truespan.ingest.report import IngestReport, Progress
+    from truespan.ingest.requests import IngestRequest
+
+    OnProgress = Callable[[Progress], None]
+    Paths = str | PurePath | Sequence[str | PurePath]
+
+TEXT_ENDING = ".txt"
+_TEXT_ENDINGS = (TEXT_ENDING, ".md")
+
+
+class WorldIngestion:
+    """The part of `World` that adds documents."""
+
+    access: WorldAccess
+
+    @overload
+    def ingest(
+        self,
+        paths: Paths = (),
+        *,
+        background: Literal[True],
+        manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> Job: ...
+
+    @overload
+    def ingest(
+        self,
+        paths: Paths = (),
+        *,
+        manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
+        background: Literal[False] = False,
+        domain_key: str | None = None,
+        update_alias: bool = False,
+        golden: str | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> IngestReport: ...
+
+    @list_arguments
+    def ingest(
+        self,
+        paths: Paths = (),
+        *,
+        manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
+        background: bool = False,
+        domain_key: str | None = None,
+        update_alias: bool = False,
+        golden: str | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> IngestReport | Job:
+        """Ingest files, folders and web pages, or those of a manifest or a sitemap.
+
+        Unchanged documents cost nothing. Documents belong to the world and are found as soon as
+        they are ingested, also if the alias is not moved.
+
+        Args:
+            paths: Files, folders and URLs of web pages.
+            manifest: A JSON Lines file that lists files with their labels.
+            sitemap: URL of a sitemap whose pages are ingested.
+            background: Whether to queue the ingestion and return its job at once. A job moves no
+                alias.
+            domain_key: Domain whose alias `update_alias` moves; None for the default of the world.
+            update_alias: Whether to build a new generation of all documents afterwards and move
+                the alias to it, if no document failed.
+            golden: File of golden queries; the alias moves only if the new generation scores no
+                worse.
+            on_progress: Called with the progress after each step.
+            on_prune: Called with the documents that `prune` is about to delete.
+
+        Returns:
+            A report, whose `job` is the id of the run; or the queued job.
+
+        Raises:
+            SourceMissing: A path does not exist. Nothing was ingested.
+            ManifestInvalid: The manifest has invalid lines; the error lists all of them.
+            DomainNotFound: The domain does not exist, and `update_alias` is not given.
+            PromotionRefused: The documents are ingested, and the alias was not moved; the new
+                generation was removed. `report` of the error is that of the ingestion.
+            ProfileMismatch: The configured embedder is not the one the world was built with.
+            Overloaded: Too many jobs are queued.
+            Interrupted: Stopped by Ctrl-C; the same call continues.
+        """
+        checked = IngestOptions.from_arguments(**options)
+        if background:
+            if domain_key or update_alias or golden or on_progress or on_prune:
+                raise InvalidArgument(
+                    "A background job moves no alias and reports to no callback.",
+                    advice="Leave background out, or read 'world.jobs'.",
+                )
+            jobs = self._ingest_jobs(self.access.writable_scope())
+            return self._queue(jobs, jobs.request(paths, manifest, checked, sitemap))
+        require_domain_key(domain_key)
+        target = self._access_for(domain_key, update_alias=update_alias)
+        if golden is not None and not update_alias:
+            raise InvalidArgument("Golden queries need update_alias.")
+        own = self.access.target
+        domain = domain_key or (own if isinstance(own, str) else None)
+        queries = before = None
+        if golden is not None:
+            from truespan.engine.evaluation import WorldEvaluation
+
+            # Refuses an invalid file before anything is ingested or built.
+            queries = WorldEvaluation(self.access).queries(golden)
+            before = self._generations.measure(queries, domain)
+        jobs = self._ingest_jobs(target.writable_scope())
+        request = jobs.request(paths, manifest, checked, sitemap)
+        report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
+        # Finish erasures that a deletion could not do at once.
+        self.access.components.remover().finish_erasures(urgent=True)
+        if update_alias and report.failures:
+            report.warnings.append("The alias was not moved, because documents failed.")
+        elif update_alias:
+            try:
+                promotion = self._generations.rotate(
+                    domain=domain, golden=queries, before=before, on_progress=on_progress
+                )
+            except PromotionRefused as refusal:
+                raise _explain_refusal(refusal, domain, report) from None
+            report.generation = promotion.generation
+        return report
+
+    @overload
+    def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        background: Literal[True],
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+        kind: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        tags: Sequence[str] | None = None,
+        chunking: str | None = None,
+    ) -> Job: ...
+
+    @overload
+    def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+        kind: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        tags: Sequence[str] | None = None,
+        chunking: str | None = None,
+        background: Literal[False] = False,
+    ) -> IngestReport: ...
+
+    def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+        kind: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        tags: Sequence[str] | None = None,
+        chunking: str | None = None,
+        background: bool = False,
+    ) -> IngestReport | Job:
+        """Add texts that are in memory; each becomes a document.
+
+        Args:
+            texts: Plain texts, or Markdown for ids that end with `.md`.
+            ids: A name for each text; the ending `.txt` is added to a name without one. A text
+                with the id of an earlier one is a new revision of that document. Without ids, a
+                text is named by its hash, so that adding it twice changes nothing.
+            metadata: Metadata of each text, to filter by and to show.
+            kind: 'book' or 'document', for all texts.
+            language: Language of all texts; by default detected.
+            version: Version label of all texts; by default '1.0'.
+            tags: Tags of all texts.
+            chunking: Name of a chunking profile.
+            background: Whether to queue the ingestion and return its job at once.
+
+        Returns:
+            A report that names the ingested documents, or the queued job.
+
+        Raises:
+            InvalidArgument: A text is no string, an id is no file name or occurs twice, or there
+                are not as many ids or metadata as texts.
+            StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
+        """
+        declared = DocumentOptions.from_arguments(
+            kind=kind, language=language, version=version, tags=tags, chunking=chunking
+        )
+        return self._ingest_uploads(_as_uploads(texts, ids, metadata), declared, background)
+
+    def add_text(
+        self,
+        text: str,
+        *,
+        id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        kind: str | None = None,
+        title: str | None = None,
+        language: str | None = None,
+        version: str | None = None,
+        tags: Sequence[str] | None = None,
+        source_url: str | None = None,
+        chunking: str | None = None,
+    ) -> IngestReport:
+        """Add one text that is in memory; see `add_texts`.
+
+        Args:
+            text: A plain text, or Markdown for an id that ends with `.md`.
+            id: Name of the text; None for its hash.
+            metadata: Metadata to filter by and to show.
+            kind: 'book' or 'document'.
+            title: Title; by default that of the text, or its name.
+            language: Language; by default detected.
+            version: Version label; by default '1.0'.
+            tags: Tags to filter by.
+            source_url: URL of the text, shown in citations.
+            chunking: Name of a chunking profile.
+
+        Returns:
+            A report that names the ingested document.
+
+        Raises:
+            InvalidArgument, StorageFull, ProfileMismatch: As `add_texts`.
+        """
+        declared = DocumentOptions.from_arguments(
+            kind=kind,
+            title=title,
+            language=language,
+            version=version,
+            tags=tags,
+            source_url=source_url,
+            chunking=chunking,
+        )
+        ids = None if id is None else [id]
+        labels = None if metadata is None else [metadata]
+        return self._ingest_now(_as_uploads([text], ids, labels), declared)
+
+    @overload
+    def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: Literal[True],
+        **options: Unpack[DocumentArguments],
+    ) -> Job: ...
+
+    @overload
+    def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: Literal[False] = False,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport: ...
+
+    @list_arguments
+    def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: bool = False,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport | Job:
+        """Store uploaded files and ingest them.
+
+        A file with the name of an earlier upload is a new revision of that document. The files
+        are deleted once the job is done or cancelled; a failed job keeps them to be resumed.
+
+        Args:
+            uploads: Files with their names.
+            background: Whether to queue the ingestion and return its job at once.
+
+        Returns:
+            A report, or the queued job.
+
+        Raises:
+            InvalidArgument: A name is invalid, or a declared value is.
+            SourceTooLarge: A file is larger than a document may be.
+            StorageFull: The disk is full.
+            ProfileMismatch: The configured embedder is not the one the world was built with.
+            Overloaded: Too many jobs are queued.
+        """
+        return self._ingest_uploads(uploads, DocumentOptions.from_arguments(**options), background)
+
+    @overload
+    def ingest_sample(self, *, background: Literal[True]) -> Job: ...
+
+    @overload
+    def ingest_sample(self, *, background: Literal[False] = False) -> IngestReport: ...
+
+    def ingest_sample(self, *, background: bool = False) -> IngestReport | Job:
+        """Ingest the sample book of the package.
+
+        Args:
+            background: Whether to queue the ingestion and return its job at once.
+
+        Returns:
+            A report, or the queued job.
+
+        Raises:
+            StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
+        """
+        from truespan.ingest.sample import sample_book
+
+        options = DocumentOptions.from_arguments(kind="book")
+        return self._ingest_uploads([sample_book()], options, background)
+
+    @overload
+    def ingest_pages(
+        self,
+        urls: Sequence[str] = (),
+        *,
+        background: Literal[True],
+        sitemap: str | None = None,
+        prune: bool = False,
+        **options: Unpack[DocumentArguments],
+    ) -> Job: ...
+
+    @overload
+    def ingest_pages(
+        self,
+        urls: Sequence[str] = (),
+        *,
+        sitemap: str | None = None,
+        prune: bool = False,
+        background: Literal[False] = False,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport: ...
+
+    @list_arguments
+    def ingest_pages(
+        self,
+        urls: Sequence[str] = (),
+        *,
+        sitemap: str | None = None,
+        prune: bool = False,
+        background: bool = False,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport | Job:
+        """Ingest web pages, or those of a sitemap. Unlike `ingest`, never reads a file.
+
+        Args:
+            urls: URLs of pages on allowed hosts.
+            sitemap: URL of a sitemap whose pages are ingested.
+            prune: Whether to delete pages of the sitemap's site that it no longer lists.
+            background: Whether to queue the ingestion and return its job at once.
+
+        Returns:
+            A report, or the queued job.
+
+        Raises:
+            InvalidArgument: An address is no URL, or its host is not allowed.
+            ProfileMismatch, Overloaded: As `ingest`.
+        """
+        if not all(isinstance(url, str) and is_page(url) for url in urls):
+            raise InvalidArgument("The address of a page must begin with http:// or https://.")
+        if background:
+            return self.ingest(urls, sitemap=sitemap, prune=prune, background=True, **options)
+        return self.ingest(urls, sitemap=sitemap, prune=prune, **options)
+
+    @overload
+    def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
+
+    @overload
+    def reingest(
+        self, reference: str | int, *, background: Literal[False] = False
+    ) -> IngestReport: ...
+
+    def reingest(self, reference: str | int, *, background: bool = False) -> IngestReport | Job:
+        """Read the file or page of a document again; its labels stay.
+
+        The file must still be where it was ingested from, and must not be a link.
+
+        Args:
+            reference: The document, by number, id, URL or path.
+            background: Whether to queue the ingestion and return its job at once.
+
+        Returns:
+            A report, or the queued job.
+
+        Raises:
+            NotAllowed: The caller may not administer the world: a file of this machine is read.
+            InvalidArgument: The document was uploaded, or named by a manifest.
+            SourceMissing, SourceOutside: The file is gone, or has become a link to elsewhere.
+            DocumentNotFound, DocumentAmbiguous: No document has this name, or several have it.
+            Overloaded: Too many jobs are queued.
+        """
+        from truespan.engine.documents import Documents
+        from truespan.ingest.requests import IngestRequest
+
+        access = self.access
+        document = Documents(access).get(reference)
+        access.require_writable()
+        page = is_page(document.path)
+        if not page and not access.authority.may(Verb.ADMINISTER, access.record().id):
+            raise NotAllowed("read files of the server")
+        if document.path.startswith(UPLOAD):
+            raise InvalidArgument(
+                f"{document.name} was uploaded, and uploaded files are not kept.",
+                advice="Upload it again: the same name makes a new revision.",
+            )
+        if document.origin and not is_page(document.origin):
+            raise InvalidArgument(
+                f"{document.name} is named by a manifest, which describes it.",
+                advice="Ingest the manifest again.",
+            )
+        jobs = self._ingest_jobs(access.writable_scope())
+        options = IngestOptions(DocumentOptions())
+        if not page:
+            folder = access.components.sources.folder_of(document.path)
+            options = replace(options, within=(folder,))
+        request = IngestRequest((document.path,), options=options)
+        return self._queue(jobs, request) if background else jobs.run(request)
+
+    @list_arguments
+    def plan_ingest(
+        self,
+        paths: Paths = (),
+        *,
+        manifest: str | PurePath | None = None,
+        sitemap: str | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> DryRun:
+        """Return what `ingest` would do and cost; at most the provider is asked for its model.
+
+        Args:
+            paths: Files, folders and URLs of web pages.
+            manifest: A JSON Lines file that lists files with their labels.
+            sitemap: URL of a sitemap whose pages are ingested.
+
+        Returns:
+            The files that would be ingested, with the number of chunks and tokens.
+
+        Raises:
+            SourceMissing, ManifestInvalid, ProfileMismatch: As `ingest`.
+        """
+        checked = IngestOptions.from_arguments(**options)
+        jobs = self._ingest_jobs(self.access.planned_scope())
+        return jobs.plan(jobs.request(paths, manifest, checked, sitemap))
+
+    @list_arguments
+    def watch(
+        self,
+        folders: Paths,
+        *,
+        settle_seconds: float = 1.0,
+        on_error: OnError | None = None,
+        on_progress: OnProgress | None = None,
+        on_prune: OnPrune | None = None,
+        **options: Unpack[IngestArguments],
+    ) -> Watch:
+        """Ingest folders with `prune`, then keep their documents in step.
+
+        Iterate over the result: each step gives the report of a job, first of everything that is
+        not ingested yet, then of what changed, moved or vanished since. `Watch.stop` ends it.
+
+        Args:
+            folders: Folders to watch.
+            settle_seconds: Time without changes to a file after which it is ingested.
+            on_error: Called with each error and the seconds until the next attempt; errors do not
+                end the iteration.
+            on_progress: Called with the progress after each step.
+            on_prune: Called with the documents that are about to be deleted.
+
+        Returns:
+            An iterator of reports.
+
+        Raises:
+            SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.
+            InvalidArgument: A path is not a folder.
+        """
+        from truespan.engine.watching import Watch
+        from truespan.ingest.requests import find_sources
+
+        components, access = self.access.components, self.access
+        jobs = self._ingest_jobs(access.writable_scope())
+        checked = replace(IngestOptions.from_arguments(**options), prune=True)
+        request = jobs.request(folders, None, checked)
+        roots = find_sources(jobs.deps, jobs.scope, request, open_files=False).roots
+        if len(roots) < len(request.paths) or any(root.pattern for root in roots):
+            raise InvalidArgument("Only folders can be watched.", advice="Name the file's folder.")
+        if components.watch_folders is None:
+            raise NotAllowed("watch folders")
+        return Watch(
+            lambda: self._ingest_jobs(access.writable_scope()),
+            request,
+            components.watch_folders([root.folder for root in roots]),
+            components.clock,
+            finish=lambda: components.remover().finish_erasures(urgent=True),
+            settle_seconds=settle_seconds,
+            on_error=on_error,
+            on_progress=on_progress,
+            on_prune=on_prune,
+        )
+
+    def _ingest_uploads(
+        self, uploads: Sequence[Upload], declared: DocumentOptions, background: bool
+    ) -> IngestReport | Job:
+        if background:
+            # Refuse before files are stored.
+            self.access.components.queue.require_room()
+            with self._receive(uploads, declared) as (jobs, request):
+                job = jobs.queue(request)
+            return self._submit(job)
+        return self._ingest_now(uploads, declared)
+
+    def _ingest_now(self, uploads: Sequence[Upload], declared: DocumentOptions) -> IngestReport:
+        with self._receive(uploads, declared) as (jobs, request):
+            return jobs.run(request)
+
+    @contextmanager
+    def _receive(
+        self, uploads: Sequence[Upload], declared: DocumentOptions
+    ) -> Iterator[tuple[IngestJobs, IngestRequest]]:
+        """Store uploads and yield the request to ingest them; the files go if the block fails."""
+        from truespan.ingest.requests import IngestRequest
+
+        components, checked = self.access.components, check_uploads(uploads)
+        jobs = self._ingest_jobs(self.access.writable_scope())
+        components.preparation.check(declared)
+        if components.uploads is None:
+            raise NotAllowed("upload")
+        with components.uploads.receive(jobs.scope.world, checked) as batch:
+            yield jobs, IngestRequest(uploads=batch, options=IngestOptions(declared))
+
+    @property
+    def _generations(self) -> Generations:
+        from truespan.engine.generations import Generations
+
+        return Generations(self.access)
+
+    def _ingest_jobs(self, scope: Scope) -> IngestJobs:
+        from truespan.engine.ingestion import IngestJobs
+
+        return IngestJobs(self.access.components, scope)
+
+    def _queue(self, jobs: IngestJobs, request: IngestRequest) -> Job:
+        return self._submit(jobs.queue(request))
+
+    def _submit(self, job: Job) -> Job:
+        from truespan.engine.jobs import submit_job
+
+        submit_job(self.access.components, self.access.record().id, job)
+        return job
+
+    def _access_for(self, domain: str | None, *, update_alias: bool) -> WorldAccess:
+        """Return the access to a domain of this world; a new domain starts from this target."""
+        if domain is None:
+            return self.access
+        known = self.access.components.store.find_domain(self.access.authority, domain)
+        if known is not None and known.id != self.access.world:
+            raise InvalidArgument(f"The domain {domain!r} names no generation of this world.")
+        if known is None and update_alias:
+            return self.access
+        access = replace(self.access, target=domain)
+        access.record()
+        return access
+
+
+def _as_uploads(
+    texts: Sequence[str],
+    ids: Sequence[str] | None,
+    metadata: Sequence[Mapping[str, Any]] | None,
+) -> list[Upload]:
+    """Return texts as files, each with its metadata; raises InvalidArgument."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise InvalidArgument("texts must be a list of strings.")
+    for name, values in (("ids", ids), ("metadata", metadata)):
+        if values is not None and len(values) != len(texts):
+            raise InvalidArgument(
+                f"There are {len(texts)} texts and {len(values)} {name}; give one for each text."
+            )
+    names = [sha256(text.encode()).hexdigest()[:16] for text in texts] if ids is None else ids
+    return [
+        Upload(
+            name if str(name).lower().endswith(_TEXT_ENDINGS) else f"{name}{TEXT_ENDING}",
+            text.encode(),
+            None if metadata is None else metadata[place],
+        )
+        for place, (name, text) in enumerate(zip(names, texts, strict=True))
+    ]
+
+
+def _explain_refusal(
+    refusal: PromotionRefused, domain: str | None, report: IngestReport
+) -> PromotionRefused:
+    alias = f"The domain {domain!r}" if domain else "The world's default"
+    return PromotionRefused(
+        f"{refusal.message} {alias} was not moved, and the new generation was removed. The "
+        "documents of this run are ingested: the generations in use have them, and searches find "
+        "them.",
+        advice=f"{refusal.advice} 'truespan delete' takes documents out again.".strip(),
+        report=report,
+    )

@@ -1,0 +1,369 @@
+"""Methods of a world that query it: search, retrieval, answers, facets and the usage log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Unpack
+
+from msgspec.structs import replace
+
+from truespan.engine.access import WorldAccess
+from truespan.engine.arguments import list_arguments
+from truespan.errors import InvalidArgument, NotAllowed
+from truespan.observer import RequestTrace
+from truespan.retrieval.search import Rules, find_candidates, search
+from truespan.retrieval.snapshot import require_world
+from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
+from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.document import DEFAULT_FACET_VALUES, Facets
+from truespan.types.ids import ChunkId
+from truespan.types.request import (
+    DEFAULT_FILTERS,
+    DEFAULT_FLOOR,
+    DEFAULT_TOP_K,
+    NO_FILTERS,
+    RETRIEVAL_TOP_K,
+    FilterArguments,
+    Mode,
+    QueryArguments,
+    RetrievalRequest,
+    SearchRequest,
+    check_mode,
+    split_arguments,
+)
+from truespan.types.scope import Verb
+from truespan.types.scope import World as WorldRecord
+from truespan.types.telemetry import Request
+
+if TYPE_CHECKING:
+    from truespan.answers.decide import Replay
+    from truespan.engine.answering import Find
+
+USAGE_LIMIT = 50
+
+
+class WorldQueries:
+    """The part of `World` that reads its documents."""
+
+    access: WorldAccess
+
+    @list_arguments
+    def facets(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        limit: int = DEFAULT_FACET_VALUES,
+        **filters: Unpack[FilterArguments],
+    ) -> Facets:
+        """Count the documents by tag, language, version, kind and each key of their metadata.
+
+        Args:
+            keys: Labels and keys to count; None for all. `metadata.language` is a key of metadata
+                with the name of a label.
+            limit: Maximum number of values for each key.
+
+        Returns:
+            The number of documents, and the values of each key with their counts.
+
+        Raises:
+            InvalidArgument: An argument is wrong. Nothing was read.
+            NotAllowed: The caller may read only as a reader.
+        """
+        from truespan.retrieval.facets import check_facets, count_facets
+
+        chosen = NO_FILTERS.with_arguments(filters)
+        check_facets(keys, limit, chosen)
+        scope, store = self.access.readable_scope(), self.access.components.store
+        if scope is None:
+            return Facets(0, 0, ())
+
+        def count() -> Facets:
+            catalog = store.document_catalog(scope, self.access.record())
+            return count_facets(catalog, chosen, keys, limit)
+
+        return self.access.with_stable_snapshot(count)
+
+    @list_arguments
+    def search(
+        self,
+        query: str,
+        *,
+        top_k: int = DEFAULT_TOP_K,
+        floor: float = DEFAULT_FLOOR,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        highlight: bool = False,
+        **arguments: Unpack[QueryArguments],
+    ) -> SearchResult:
+        """Find the passages closest to a query, each verified against the store as it is read.
+
+        Args:
+            query: The text to search for.
+            top_k: Maximum number of passages.
+            floor: Minimum similarity, from 0.0 to 1.0.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+            highlight: Whether each passage says which of its sentences and words match.
+
+        Returns:
+            The passages, best first, and the number of candidates left after each stage.
+
+        Raises:
+            InvalidArgument: An argument is wrong. Nothing was read.
+            BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
+            ProfileMismatch: The configured embedder is not that of the world.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
+            IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
+        """
+        options, filters = split_arguments(arguments)
+        if highlight is not False:
+            options = replace(options, highlight=highlight)
+        chosen = NO_FILTERS.with_arguments(filters)
+        request = SearchRequest(
+            query=query,
+            top_k=top_k,
+            floor=floor,
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=options,
+            filters=chosen,
+        )
+        with self.access.components.observer.request(Request.SEARCH) as trace:
+            return search(self.access.pipeline(trace), request)
+
+    @list_arguments
+    def retrieve(
+        self,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        near_misses: bool = False,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        highlight: bool = False,
+        **arguments: Unpack[QueryArguments],
+    ) -> ContextBundle:
+        """Return context for a query, a selection or both, within the token budget.
+
+        In a world with the contract's defaults, `language` and `version` default to "en" and
+        "1.0" unless they are given, and the bundle says what that left out.
+
+        Args:
+            query: The text to search for; None to rank by `selected_text` alone.
+            selected_text: A passage to rank by; with a query, the passage to search in.
+            top_k: Maximum number of chunks.
+            near_misses: Whether to include what scored just below the floor.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+            highlight: Whether each passage says which of its sentences and words match.
+
+        Returns:
+            A bundle. If the provider, the index or the store fails, its status is `error`.
+
+        Raises:
+            InvalidArgument: An argument is wrong. Nothing was read.
+            BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
+        """
+        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
+        request = replace(request, passages=replace(request.passages, highlight=highlight))
+        from truespan.retrieval.retrieve import Retrieval
+
+        with self.access.components.observer.request(Request.RETRIEVE) as trace:
+            pipeline = self.access.pipeline(trace)
+            return Retrieval(pipeline, request, near_misses=near_misses).bundle()
+
+    @list_arguments
+    def why_not(
+        self,
+        chunk_id: str,
+        query: str | None = None,
+        *,
+        selected_text: str | None = None,
+        top_k: int = RETRIEVAL_TOP_K,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **arguments: Unpack[QueryArguments],
+    ) -> Reason:
+        """Explain why a chunk is not among what `retrieve` returns for the same arguments.
+
+        Args:
+            chunk_id: Id of the chunk.
+            query: As in `retrieve`.
+            selected_text: As in `retrieve`.
+            top_k: Maximum number of chunks.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            The reason, with the similarity of the chunk if it is known.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong: As `retrieve`.
+        """
+        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
+        from truespan.retrieval.retrieve import Retrieval
+
+        with self.access.components.observer.request(Request.WHY_NOT) as trace:
+            return Retrieval(self.access.pipeline(trace), request).why_not(ChunkId(chunk_id))
+
+    @list_arguments
+    def answer(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **arguments: Unpack[QueryArguments],
+    ) -> Answer:
+        """Answer a question from the documents that the filters leave, or say that they do not.
+
+        Args:
+            query: The question.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            The answer with its citations and the decision behind it.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed. That is
+                never reported as a lack of answers.
+        """
+        from truespan.engine.answering import final_answer
+
+        return final_answer(self.answer_stream(query, mode=mode, rerank=rerank, **arguments))
+
+    @list_arguments
+    def answer_stream(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **arguments: Unpack[QueryArguments],
+    ) -> Iterator[AnswerEvent]:
+        """Answer piece by piece.
+
+        Args:
+            query: The question.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+
+        Returns:
+            An iterator of events: `Started` once the mode is decided, `Piece`s, then `Finished`.
+            Closing it ends the request to the model, and nothing is logged.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
+            ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
+        """
+        from truespan.engine.answering import Answerer, plain_question
+
+        find = self._prepare(query, mode=mode, rerank=rerank, **arguments)
+        question, answerer = (
+            plain_question(query),
+            Answerer(self.access.components, self.access.authority),
+        )
+        rules = answerer.rules_for(query)
+        return answerer.events(
+            lambda trace: (question, find(trace, query, rules, None)), reading=False
+        )
+
+    def _prepare(
+        self,
+        query: str,
+        *,
+        mode: Mode | str | None = None,
+        rerank: bool | None = None,
+        **arguments: Unpack[QueryArguments],
+    ) -> Find:
+        """Check the arguments of a question; return what finds candidates for it."""
+        if not isinstance(query, str):
+            raise InvalidArgument("The query must be a string.")
+        options, filters = split_arguments(arguments)
+        request = RetrievalRequest(
+            query=query,
+            filters=NO_FILTERS.with_arguments(filters),
+            mode=check_mode(mode),
+            rerank=rerank,
+            passages=options,
+            by_default=frozenset(),
+        )
+
+        def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
+            pipeline = self.access.pipeline(trace)
+            return find_candidates(pipeline, replace(request, query=query), rules)
+
+        return find
+
+    def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:
+        """Return the latest answered requests of the world, the newest first.
+
+        Args:
+            limit: Maximum number of records.
+
+        Returns:
+            The records of the usage log.
+
+        Raises:
+            InvalidArgument: The limit is negative or no whole number.
+            NotAllowed: The caller may read only as a reader.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise InvalidArgument("The limit must be an integer of at least 0.")
+        world = self._require_usage_log()
+        return self.access.components.store.usage(self.access.authority, world.id, limit=limit)
+
+    def explain(self, record: str) -> Replay:
+        """Repeat the decision of an answered request from its record in the usage log.
+
+        Args:
+            record: Id of the record.
+
+        Returns:
+            The decision, step by step.
+
+        Raises:
+            RecordNotFound: The log does not have the record, or no longer.
+            NotAllowed: The caller may read only as a reader.
+        """
+        from truespan.answers.decide import replay_record
+
+        store, world = self.access.components.store, self._require_usage_log()
+        return replay_record(store.usage_record(self.access.authority, world.id, record))
+
+    def _require_usage_log(self) -> WorldRecord:
+        world = require_world(
+            self.access.components.store, self.access.authority, self.access.world
+        )
+        if not self.access.authority.may(Verb.READ, world.id):
+            raise NotAllowed("read the usage log")
+        return world
+
+
+def _retrieval_request(
+    query: str | None,
+    selected_text: str | None,
+    top_k: int,
+    mode: Mode | str | None,
+    rerank: bool | None,
+    arguments: QueryArguments,
+) -> RetrievalRequest:
+    options, filters = split_arguments(arguments)
+    return RetrievalRequest(
+        query=query,
+        selected_text=selected_text,
+        top_k=top_k,
+        filters=NO_FILTERS.with_arguments(filters),
+        mode=check_mode(mode),
+        rerank=rerank,
+        passages=options,
+        by_default=DEFAULT_FILTERS.difference(filters),
+    )

@@ -1,0 +1,48 @@
+"""`help` lists every argument of the public methods with its meaning."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+from truespan.engine.conversations import Conversation
+from truespan.engine.documents import Documents
+from truespan.engine.generations import Generations
+from truespan.engine.library import Library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
+from truespan.types.request import FILTER_NAMES, PassageArguments
+
+CLASSES = (Library, World, Reader, Documents, Generations, Conversation)
+
+
+def undescribed(kind: type, name: str) -> list[str]:
+    """Return the arguments of a method that its docstring does not describe."""
+    member: Any = inspect.getattr_static(kind, name)
+    if not callable(member):
+        return []
+    names = [each for each in inspect.signature(member).parameters if each != "self"]
+    described = re.findall(r"^    (\w+): \S", inspect.getdoc(member) or "", re.MULTILINE)
+    return [each for each in names if each not in described]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_help_describes_every_argument(kind: type) -> None:
+    public = [name for name in dir(kind) if not name.startswith("_")]
+
+    found = {name: missing for name in public if (missing := undescribed(kind, name))}
+
+    assert found == {}
+    methods = [name for name in public if callable(getattr(kind, name))]
+    assert [name for name in methods if not inspect.getdoc(getattr(kind, name))] == []
+
+
+def test_help_of_search_lists_filters_and_passage_options() -> None:
+    names = list(inspect.signature(World.search).parameters)
+
+    assert {*FILTER_NAMES, *PassageArguments.__annotations__} < set(names)
+    assert "Returns:" in (World.search.__doc__ or "")
+    assert "Raises:" in (World.search.__doc__ or "")
