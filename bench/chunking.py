@@ -1,9 +1,8 @@
 """How fast `window` chunking is, against LangChain's recursive splitter on the same text.
 
-Timed is the computation of starts and ends by the rule alone, as the peer does it, and of whole
-spans, which also have their reach and keep the model's input limit, of canonical text whose
-sentences and token map are given: the peer has neither. What sentence splitting and the copying of
-each chunk's text add is printed as well. Run it with `python -m bench.chunking`.
+Timed is the computation of spans of canonical text whose sentences and token map are given; the
+peer has neither. Spans also have their reach and keep the model's input limit. The time of sentence
+splitting and of copying each chunk's text is printed too. Run it with `python -m bench.chunking`.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any
 from bench.free import FreeCounter
 from bench.material import books
 from bench.measure import medians
-from bench.report import Figure, Options, Target, at_least, run, say
+from bench.report import Figure, Options, Target, run, say
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import chunk_spans, quick_windows
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.parsing import load
 from truespan.text.sentences import split_sentences
 from truespan.types.profile import WINDOW
@@ -37,7 +36,6 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     with_offsets, without = splitter(add_start_index=True), splitter(add_start_index=False)
     seconds = medians(
         {
-            "rule": lambda: [offsets_of(*text) for text in prepared],
             "ours": lambda: [spans_of(*text) for text in prepared],
             "texts": lambda: [chunk_texts(*text) for text in prepared],
             "sentences": lambda: [split_sentences(canonical) for canonical, _, _ in prepared],
@@ -54,8 +52,6 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     say(f"spans {speed['ours']:.0f} MB/s; with the text of each {speed['texts']:.0f} MB/s;")
     say(f"with that and sentence splitting {whole:.0f} MB/s")
     return [
-        figure("offsets", "with start index", speed["rule"], speed["with offsets"], at_least(7.0)),
-        figure("offsets", "without offsets", speed["rule"], speed["without"], at_least(3.5)),
         figure("spans", "with start index", speed["ours"], speed["with offsets"], None),
         figure("spans", "without offsets", speed["ours"], speed["without"], None),
     ]
@@ -67,21 +63,9 @@ def prepare(text: str, counter: FreeCounter) -> Prepared:
     return canonical, split_sentences(canonical), counter.measure(canonical.text)
 
 
-def offsets_of(
-    canonical: CanonicalText,
-    sentences: list[Sentence],
-    tokens: TokenMap,  # noqa: ARG001
-) -> tuple[list[int], list[int]]:
-    """Return where chunks begin and end by the rule alone, which is all that the peer knows of."""
-    found = quick_windows(canonical.text, sentences[-1].end, WINDOW.size, WINDOW.overlap)
-    if found is None:
-        raise SystemExit("this text needs the careful way; it cannot be measured here")
-    return found
-
-
 def spans_of(canonical: CanonicalText, sentences: list[Sentence], tokens: TokenMap) -> list[Span]:
     """Return the spans of a text: what the figure is about."""
-    return chunk_spans(canonical, sentences, tokens, WINDOW, INPUT_LIMIT)
+    return chunk_spans(MeasuredText(canonical, sentences, tokens), WINDOW, INPUT_LIMIT)
 
 
 def chunk_texts(

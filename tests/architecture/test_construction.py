@@ -80,7 +80,7 @@ def _known_classes(tree: ast.Module, module: str, classes: Classes) -> dict[str,
     """Return the classes that a module defines or imports, by the name that it uses."""
     known: dict[str, ast.ClassDef] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in classes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module in classes:
             origin = classes[node.module]
             known |= {a.asname or a.name: origin[a.name] for a in node.names if a.name in origin}
     return known | dict(classes[module])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import click
 from msgspec.structs import fields
 
 from tests.support.docs_reader import DOCS, prose_of, sections_of, table_rows
@@ -69,7 +70,9 @@ def test_every_setting_of_the_server_is_named() -> None:
 
 def test_options_that_the_page_names_are_options_of_the_command() -> None:
     commands = make_commands().commands  # type: ignore[attr-defined]
-    known = [commands["serve"], commands["token"].commands["create"]]
+    token = commands["token"]
+    assert isinstance(token, click.Group)
+    known = [commands["serve"], token.commands["create"]]
     options = {spelled for one in known for option in one.params for spelled in option.opts}
 
     assert set(re.findall(r"`(--[\w-]+)", prose_of(PAGE))) <= options

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.support.rows import each_row
 from truespan.ingest.canonical import assemble
-from truespan.ingest.chunking import chunk_spans
+from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.parsing import load
 from truespan.parsing.detect import Format, format_of, supported
 from truespan.parsing.formats.code.languages import LANGUAGES
@@ -262,7 +262,7 @@ def test_chunks_hold_whole_lines() -> None:
 
     for standard in (WINDOW, TOKENS, SENTENCES):
         profile = replace(standard, whole_rows=True)
-        spans = chunk_spans(canonical, sentences, tokens, profile, 500)
+        spans = chunk_spans(MeasuredText(canonical, sentences, tokens), profile, 500)
         assert len(spans) > 5
         for span in spans:
             text = canonical.text[span.start : span.end]

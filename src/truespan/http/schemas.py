@@ -148,30 +148,6 @@ class ChunkList(Struct, frozen=True, kw_only=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
 
 
-class TextsRequest(Arguments, frozen=True, kw_only=True):
-    """Texts to ingest; each becomes a document."""
-
-    texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
-    ids: (
-        Annotated[
-            list[Label],
-            Meta(
-                description="A name for each text; another text of the same name is a new "
-                "revision. Without names, texts are named by their hashes."
-            ),
-        ]
-        | None
-    ) = None
-    metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
-        None
-    )
-    kind: Literal["document", "book"] | None = None
-    language: Label | None = None
-    version: Label | None = None
-    tags: list[Label] | None = None
-    chunking: Label | None = None
-
-
 class DocumentDetail(Struct, frozen=True, kw_only=True):
     """A document with its outline, its derived metadata and its sanitiser counts."""
 

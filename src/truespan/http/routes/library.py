@@ -141,7 +141,7 @@ def list_documents(context: CallContext, query: requests.DocumentQuery) -> schem
     """List the documents of a world.
 
     Returns the documents ordered by number, with how much of each can be searched already. With
-    `count` it returns that many from `first` on; words to search for, a status and filters choose
+    `limit` it returns that many from `offset` on; words to search for, a status and filters choose
     documents. Lists and objects in the query string are JSON.
     """
     return schemas.document_list(context.world().documents, query)
