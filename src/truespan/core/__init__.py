@@ -1,4 +1,4 @@
-"""Small tools that know nothing of documents: cancellation, strict JSON, time, files on disk.
+"""General tools without knowledge of documents: cancellation, strict JSON, time, files.
 
 Owns: cancel tokens, JSON without repeated keys, checks of single values, grapheme boundaries,
 timestamps, the system clock, file locks, durable copies and free space.

@@ -1,8 +1,7 @@
-"""Cancellation of a request whose client has disconnected, or whose time is over.
+"""Cancellation of a request whose client has disconnected or whose time is over.
 
-The HTTP server knows that; a provider client, many calls below, waits for a model, or the store is
-asked for the next of many rows. They find each other through a context variable, so nothing in
-between takes part.
+The HTTP server cancels; a provider client or the store, many calls below, notices. A context
+variable connects them, so the code in between is not involved.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from truespan.errors import Interrupted
 
 
 class CancelToken:
-    """Says whether a request was cancelled, and calls back when it is. Threads may share it."""
+    """State of cancellation of a request, with callbacks. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +32,7 @@ class CancelToken:
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            # What cannot be ended now ends by itself later.
+            # Work that cannot be stopped now ends by itself.
             with suppress(Exception):
                 callback()
 
@@ -65,7 +64,7 @@ _CURRENT: ContextVar[CancelToken | None] = ContextVar("truespan_cancel_token", d
 
 @contextmanager
 def use_cancel_token(token: CancelToken) -> Iterator[None]:
-    """Make `token` the current one of this thread within the block."""
+    """Make `token` the current token of this thread within the block."""
     previous = _CURRENT.set(token)
     try:
         yield
@@ -81,5 +80,5 @@ def check_cancelled() -> None:
 
 
 def current_cancel_token() -> CancelToken:
-    """Return the current token; one that is never cancelled if none was set."""
+    """Return the current token; without one, a token that is never cancelled."""
     return _CURRENT.get() or CancelToken()

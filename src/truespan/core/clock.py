@@ -1,4 +1,4 @@
-"""The machine: its time, which processes are alive on it, and the end of this one."""
+"""The machine: its clock, its processes, and the exit of this process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from truespan.errors import resource_error
 
 
 def end_process(code: int) -> NoReturn:
-    """End the process with an exit code, also while threads run that cannot be interrupted.
+    """Exit the process with a code, even while threads run that cannot be interrupted.
 
-    A thread whose native code returns while the interpreter is finalised aborts the process, with
-    an exit code of its own: a step of a job that embeds texts, say. So nothing is finalised then.
+    A thread that returns from native code during finalization, such as from an inference call,
+    aborts the process with another exit code. So finalization is skipped if threads run.
     """
     if threading.active_count() == 1:
         sys.exit(code)
@@ -46,7 +46,7 @@ class SystemClock:
 
 
 _START_FIELD = 19
-"""Where the start time stands among the fields after the name of the program."""
+"""Index of the start time among the fields after the program name in `/proc/<pid>/stat`."""
 
 
 class SystemProcesses:
@@ -56,14 +56,14 @@ class SystemProcesses:
         return _own_name(os.getpid())
 
     def is_alive(self, name: str) -> bool:
-        """Say whether a process is alive; one on another machine is taken to be."""
+        """Return whether a process is alive; a process on another machine counts as alive."""
         machine, _, rest = name.rpartition("/")
         digits, _, _ = rest.partition(":")
         if machine != socket.gethostname() or not digits.isdigit():
             return True
         number = int(digits)
         if os.name == "nt":
-            # A signal would end the process there, so only this one is known to exist.
+            # On Windows a signal would end the process, so only the current one can be checked.
             return number == os.getpid() and _name(number) == name
         with suppress(PermissionError):
             try:
@@ -86,7 +86,7 @@ def _name(number: int) -> str:
         started = fields.rpartition(")")[2].split()[_START_FIELD]
     except (OSError, IndexError) as error:
         if known := resource_error(error):
-            # Else this process would take a living one for dead, and its work from it.
+            # Otherwise a living process would count as dead and lose its work.
             raise known from None
         started = "-"
     return f"{socket.gethostname()}/{number}:{started}"

@@ -34,8 +34,10 @@ def require_space(path: Path, reserve: int) -> None:
 
 
 def require_descriptor() -> None:
-    """Check that another file can be opened, for engines that do not say why they cannot. Raises
-    `TooManyOpenFiles`: no file descriptor is free."""
+    """Raise TooManyOpenFiles if no file descriptor is free.
+
+    For engines that do not report the reason why they cannot open a file.
+    """
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -70,8 +72,10 @@ def create_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 
 def create_once(path: Path, content: bytes) -> None:
-    """Create a file with this content, for its owner alone, unless it exists. Of several processes
-    that do so at once, one succeeds, and none sees the file without its content."""
+    """Create a file for the owner only, unless it exists.
+
+    If several processes do so at once, one succeeds, and none sees a file without its content.
+    """
     draft = path.with_name(f"{path.name}.{uuid4().hex[:16]}")
     try:
         with create_file(draft) as file:
@@ -83,25 +87,25 @@ def create_once(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file aside and let it replace another: readers find the old or the new content."""
-    aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
-    with create_file(aside, mode) as file:
+    """Replace a file atomically: readers see the old or the new content."""
+    draft = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
+    with create_file(draft, mode) as file:
         file.write(content)
-    os.replace(aside, path)
+    os.replace(draft, path)
 
 
 def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
-    """Copy every file below a folder that the other folder does not have; return how many.
+    """Copy all files below a folder that the target lacks; return the number of copied files.
 
     Raises:
         MigrationRefused: a file of the same name exists with other content.
-        StorageFull: there is no room.
+        StorageFull: the disk is full.
     """
     if not source.is_dir() or source.resolve() == target.resolve():
         return 0
     copied = 0
     for parent, names, files in os.walk(source):
-        # A folder that was being made when its process ended belongs to no document.
+        # An unfinished folder of a process that ended belongs to no document.
         names[:] = sorted(name for name in names if not name.startswith(_UNFINISHED_FOLDER))
         for name in sorted(files):
             if not name.endswith(_PARTIAL_COPY):
@@ -111,8 +115,10 @@ def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
 
 
 def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
-    """Copy one file unless the target exists with the same content; return whether it was copied.
-    The copy is read back before it gets its name. Raises as `copy_tree` does."""
+    """Copy a file unless the target has the same content; return whether it was copied.
+
+    The copy is read back before it is renamed. Raises the same errors as `copy_tree`.
+    """
     if not source.is_file() or source.is_symlink():
         return False
     if target.exists():
@@ -135,7 +141,7 @@ def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
 
 
 def hash_file(path: Path) -> tuple[str, int]:
-    """Return the SHA-256 of a file, in hexadecimal, and its size; it is read in blocks."""
+    """Return the SHA-256 of a file in hexadecimal, and its size."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest(), file.tell()
 
@@ -155,7 +161,7 @@ _PAUSE = 0.01
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows forbids reading a locked byte, so it lies after any content.
+    # Windows forbids reading a locked byte, so the byte is after any content.
     _LOCKED_BYTE = 2**30
 
     def _lock(file: int) -> bool:
@@ -178,7 +184,7 @@ else:
 
 
 class FileLock:
-    """A lock on one file. As a context manager it waits; `acquire` does not."""
+    """A lock on a file. The context manager waits; `acquire` does not."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -188,7 +194,7 @@ class FileLock:
         """Acquire the lock if it is free; True if this object holds it now."""
         if self._file is not None:
             return True
-        # Python's descriptors are not inherited, so a child process does not keep the lock.
+        # Descriptors are not inherited, so a child process does not keep the lock.
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if _lock(file):

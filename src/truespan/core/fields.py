@@ -1,4 +1,4 @@
-"""Checks of single values that callers write: their type, and labels of one line."""
+"""Validation of single values: types, and labels of one line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _TYPES = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 
 class FieldError(Exception):
-    """Why a value cannot be used, in words that follow the name of its field."""
+    """An invalid value; the message continues a sentence that begins with the field name."""
 
 
 def check_fields(
     values: Mapping[str, Any], checks: Mapping[str, Callable[[Any], Any]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the checked values, and a message for each value that cannot be used."""
+    """Return the checked values, and a message for each invalid value."""
     checked: dict[str, Any] = {}
     faults: list[str] = []
     for name, value in values.items():
@@ -29,14 +29,14 @@ def check_fields(
 
 
 def check_type(kind: type, value: Any) -> Any:
-    """Return a value of the given type; a boolean is not an integer here."""
+    """Return a value if it has a type; a boolean does not count as an integer."""
     if not isinstance(value, kind) or isinstance(value, bool):
         raise FieldError(f"must be {_TYPES[kind]}")
     return value
 
 
 def check_label(limit: int, value: Any) -> str:
-    """Return text of one line that is not blank and not too long."""
+    """Return a text of one line if it is neither blank nor longer than `limit`."""
     text: str = check_type(str, value)
     if not text.strip():
         raise FieldError("is blank")

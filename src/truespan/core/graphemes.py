@@ -1,8 +1,7 @@
-"""Where a text may be cut without splitting what a reader sees as one character.
+"""Boundaries of grapheme clusters, where a text may be cut.
 
-An accent with its letter, an emoji with its skin colour, a family of emoji, a flag, a Korean
-syllable in parts: each is several code points. This is the part of the rules of Unicode (UAX 29)
-that a cut needs, without a table of its own.
+A letter with an accent, an emoji with a skin colour, a flag or a decomposed Korean syllable is
+several code points. This is the part of Unicode's rules (UAX 29) that cutting needs.
 """
 
 from __future__ import annotations
@@ -10,20 +9,20 @@ from __future__ import annotations
 import unicodedata
 
 LONGEST = 64
-"""Code points that are looked back. Longer clusters are made up, and are cut like any text."""
+"""Maximum number of code points searched backwards. Longer clusters are cut like any text."""
 
 MAX_FLAGS = 2000
-"""Letters of flags in a row that are looked back, to see which of them belong together."""
+"""Maximum number of flag letters searched backwards, to find which of them form pairs."""
 
 _JOINER = "\u200d"
 _VIRAMA = 9
-"""The combining class of marks that join a letter to the next one."""
+"""Combining class of marks that join a letter to the next one."""
 
 
 def cut_before(text: str, offset: int, least: int = 0) -> int:
-    """Return the last place at or before `offset` where a text may be cut.
+    """Return the last cluster boundary at or before `offset`.
 
-    It is `offset` itself if there is none after `least`.
+    Returns `offset` if there is no boundary after `least`.
     """
     place = min(offset, len(text))
     last = max(least, place - LONGEST)
@@ -35,12 +34,12 @@ def cut_before(text: str, offset: int, least: int = 0) -> int:
 
 
 def shorten(text: str, most: int, end: str = "") -> str:
-    """Return a text of at most `most` code points; a longer one is cut and gets `end`."""
+    """Return a text of at most `most` code points; a longer text is cut and ends with `end`."""
     return text if len(text) <= most else text[: cut_before(text, most - len(end))] + end
 
 
 def _joins(text: str, place: int) -> bool:
-    """Return whether the code points before and after a place belong together."""
+    """Return whether the code points around an offset are in one cluster."""
     if place <= 0 or place >= len(text):
         return False
     before, after = text[place - 1], text[place]
@@ -51,7 +50,7 @@ def _joins(text: str, place: int) -> bool:
     if unicodedata.combining(before) == _VIRAMA and unicodedata.category(after) == "Lo":
         return True
     if _is_flag_letter(before) and _is_flag_letter(after):
-        # Two of them make a flag: what counts is how many come before.
+        # Two flag letters form a flag, so the number of letters before the offset decides.
         first = place
         while first > max(place - MAX_FLAGS, 0) and _is_flag_letter(text[first - 1]):
             first -= 1
@@ -65,7 +64,7 @@ def _extends(char: str) -> bool:
         or char in ("\u200c", _JOINER)
         or "\U0001f3fb" <= char <= "\U0001f3ff"
         or "\U000e0020" <= char <= "\U000e007f"
-        # Vowels and final consonants of Korean syllables that are spelled in parts.
+        # Vowels and final consonants of decomposed Korean syllables.
         or "\u1160" <= char <= "\u11ff"
         or "\ud7b0" <= char <= "\ud7fb"
     )

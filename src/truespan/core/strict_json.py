@@ -1,8 +1,9 @@
-"""JSON and numbers that mean the same to every reader.
+"""JSON and numbers that every parser reads in the same way.
 
-Python's parser keeps the last of two equal keys, others the first: a check and the use of a value
-could then see different ones. So an object with two equal keys is refused, and so are numbers that
-are not JSON (`NaN`), do not fit 64 bits, or are spelled in a way that only Python reads (`1_000`).
+Python's parser keeps the last of two equal keys, others the first, so a check and the use of a
+value could see different values. An object with two equal keys is therefore refused, and so are
+numbers that are not JSON (`NaN`), exceed 64 bits, or have a form that only Python accepts
+(`1_000`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 MAX_DEPTH = 32
-"""How deep objects and lists may be nested; other readers have lower limits."""
+"""Maximum nesting depth of objects and lists."""
 MAX_INTEGER = 1 << 63
 _MAX_SHOWN_LENGTH = 80
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
@@ -22,7 +23,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-
 
 
 class JsonError(ValueError):
-    """A text that is not strict JSON. The message says why, in words for a sentence."""
+    """A text that is not strict JSON; the message is part of a sentence."""
 
 
 class DuplicateKey(JsonError):
@@ -39,7 +40,7 @@ def parse_json(text: str | bytes) -> Any:
         raise JsonError(_TOO_DEEP) from None
     _check_depth(value)
     try:
-        # A string may still contain half of a surrogate pair, which is not a character.
+        # A string may still contain a lone surrogate.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise JsonError("a string contains half a character (a lone surrogate)") from None
@@ -55,9 +56,9 @@ def parse_json_object(text: str | bytes) -> dict[str, Any]:
 
 
 def require_unique_keys(text: str | bytes) -> None:
-    """Refuse a JSON text in which an object has two equal keys; raises JsonError.
+    """Raise JsonError if an object in a JSON text has two equal keys.
 
-    For texts that another parser reads: it would use one of them and say nothing.
+    For texts that are parsed by another parser, which would silently use one of them.
     """
     try:
         _UNIQUE.decode(_decode(text))
@@ -119,7 +120,7 @@ def _parse_float(digits: str) -> float:
 
 
 def _parse_int(digits: str) -> int:
-    # Counted first: converting very many digits is slow, and Python refuses it.
+    # Check the length first: converting many digits is slow, and Python refuses it.
     if len(digits) > 20 or not -MAX_INTEGER <= (number := int(digits)) < MAX_INTEGER:
         raise JsonError("a number is too large")
     return number
@@ -147,6 +148,6 @@ _STRICT = json.JSONDecoder(
     parse_float=_parse_float,
     parse_int=_parse_int,
 )
-# Numbers stay text here: the parser whose work this is decides about them.
+# Numbers stay text, because the other parser decides about them.
 # Shared by threads: as above.
 _UNIQUE = json.JSONDecoder(object_pairs_hook=_unique, parse_float=str, parse_int=str)

@@ -1,4 +1,4 @@
-"""Times: seconds since 1970 inside, ISO 8601 in UTC wherever they are shown as data."""
+"""Times: seconds since 1970 internally, ISO 8601 in UTC in output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 def format_time(seconds: float) -> str:
-    """Return a time since 1970 as ISO 8601, such as 2026-01-31T09:30:00.250Z."""
+    """Return seconds since 1970 as ISO 8601, such as 2026-01-31T09:30:00.250Z."""
     shown = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return shown.removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> float:
-    """Return the seconds since 1970 of a time in ISO 8601; one without an offset is UTC.
+    """Return the seconds since 1970 of an ISO 8601 time; a time without an offset is UTC.
 
     Raises:
         ValueError: the text is not a time.

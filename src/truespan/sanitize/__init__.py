@@ -1,7 +1,7 @@
-"""Sanitising: finds values that identify people or give access, and replaces them if wanted.
+"""Sanitizing: finds values that identify people or give access, and optionally replaces them.
 
-Owns: which values are found, what replaces them, and the record of how many there were.
-Does not own: reading profile files and keys, cleaning, where audit records are kept.
+Owns: the rules that find values, the replacements, and the audit counts.
+Does not own: reading profile files and keys, cleaning, storing audit records.
 Must hold: off changes nothing and records nothing; shadow changes nothing; sanitising twice gives
 the result of sanitising once; no record reveals anything about a value; the same text under the
 same settings always gives the same result; the time is linear in the length of the text.
@@ -9,7 +9,7 @@ same settings always gives the same result; the time is linear in the length of 
 A `Sanitizer` handles a text, `sanitizer.sanitize_document` a loaded document. The rules are
 imported on first use.
 
-Names of people and postal addresses are not found: no pattern separates them from other words.
+Names of people and postal addresses are not found: no pattern distinguishes them from other words.
 """
 
 from __future__ import annotations

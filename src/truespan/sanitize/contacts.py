@@ -60,7 +60,7 @@ def scan_emails(view: str) -> Iterator[Finding]:
 
 
 def _local_start(view: str, at: int) -> int:
-    """Return where the part before the sign begins; `at` if it is empty."""
+    """Return the start of the local part before the at sign; `at` if it is empty."""
     if view[at - 1 : at] == '"':
         opening = view.rfind('"', max(at - _LOCAL_WIDTH, 0), at - 1)
         between = view[opening:at] if opening >= 0 else "\n"
@@ -77,7 +77,7 @@ def _local_start(view: str, at: int) -> int:
 
 
 def _domain_end(view: str, start: int) -> int:
-    """Return where the longest domain that begins at `start` ends; 0 without a domain."""
+    """Return the end of the longest domain that begins at `start`; 0 if there is none."""
     found = _DOMAIN.match(view, start) or _WIDE_DOMAIN.match(view, start)
     labels = found[0].split(".") if found else []
     while len(labels) > 1:
@@ -92,7 +92,7 @@ def _domain_end(view: str, start: int) -> int:
     return 0
 
 
-# Patterns that begin with a certain character run fast over prose: the lookbehind comes after it.
+# Patterns that begin with a fixed character are fast on prose, so the lookbehind comes after it.
 _V4 = re.compile(
     r"[0-9](?<![0-9A-Za-z_.][0-9])[0-9]{0,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}"
     r"(?![0-9A-Za-z_]|[.-][0-9])"
@@ -124,7 +124,7 @@ def scan_addresses(view: str) -> Iterator[Finding]:
         if _is_v4(view, found.start(), found.end()):
             yield Finding(found.start(), found.end(), IP_ADDRESS, "ip_address.v4")
     for colons in _COLONS.finditer(view):
-        # Only the first colons of an address are checked; what ends before them is not part of it.
+        # Only the first colons of an address are checked.
         first = max(colons.start() - _FIRST_GROUP, 0)
         found = _V6.search(view, first, colons.end() + _WIDEST)
         if found and found.start() <= colons.start() and _is_v6(value := found[0].rstrip(".")):
@@ -140,11 +140,11 @@ def _is_v4(view: str, start: int, end: int) -> bool:
         return False
     if _OTHER_NUMBER.search(text_before(view, start, _BEFORE)):
         return False
-    # The version of a package, as in `zlib-1.2.3.4`.
+    # A package version, as in `zlib-1.2.3.4`.
     follows_name = start > 1 and view[start - 1] in "-_" and view[start - 2].isalpha()
     if follows_name and address.packed[0] < 10:
         return False
-    # The number of a section: small numbers before a capital on a line, as in `1.2.3.4 Scope`.
+    # A section number: small numbers before a capital letter, as in `1.2.3.4 Scope`.
     lead = f"\n{view[:start]}" if start < _LEAD else view[start - _LEAD : start]
     heading = _HEADING.match(view, end) if lead.rstrip(" \t#*").endswith("\n") else None
     small = all(number in _PLAIN_NUMBER for number in address.packed)
@@ -192,7 +192,7 @@ _FEWEST, _MOST = 7, 15
 
 
 def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
-    """Yield phone numbers; those of `regions` also in their national form."""
+    """Yield phone numbers; numbers of `regions` also in national form."""
     for run in _RUN.finditer(view):
         if found := _find_number(view, run.start(), run[0], regions):
             end, rule = found
@@ -201,10 +201,10 @@ def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def _find_number(view: str, start: int, run: str, regions: Sequence[str]) -> tuple[int, str] | None:
-    """Return where the number at the beginning of a run ends, and the rule that found it.
+    """Return the end of the number at the start of a run, and the rule that found it.
 
-    A run may hold more than the number, such as an amount after it. So its last groups are dropped
-    in turn.
+    A run may contain more than the number, such as an amount after it, so its last groups are
+    dropped one by one.
     """
     if _DATE.match(run) or _DECIMAL.search(run):
         return None
@@ -239,8 +239,8 @@ def _rule_for(value: str, regions: Sequence[str]) -> str:
         return "phone.north_american"
     for region in regions:
         metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
-        # The library also accepts numbers without their leading zero. In regions that dial it, most
-        # numbers without it are not phone numbers.
+        # The library accepts numbers without the leading zero. In regions that dial a zero, most
+        # numbers without one are not phone numbers.
         as_dialled = metadata and (metadata.national_prefix != "0" or plain.startswith("0"))
         if as_dialled and is_valid(value, region):
             return "phone.national"

@@ -1,7 +1,7 @@
 """Findings, edits, audit records and markers, and the view of a text that the rules search.
 
-In a view look-alike characters are plain and found values are hidden. It is as long as the text, so
-that offsets are the same in both.
+A view has plain characters instead of look-alikes, and hides found values. It has the same length
+as the text, so offsets are equal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LABELS = (EMAIL, PHONE, CREDIT_CARD, IBAN, NATIONAL_ID, IP_ADDRESS, API_KEY, PAS
 
 
 class Mode(StrEnum):
-    """Whether values are searched for, and whether they are replaced."""
+    """Mode of the sanitizer: off, report only, or replace."""
 
     OFF = "off"
     SHADOW = "shadow"
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 
 class Style(StrEnum):
-    """What replaces a value."""
+    """Form of a replacement."""
 
     REDACT = "redact"
     """The label alone: `[EMAIL]`."""
@@ -62,7 +62,7 @@ class Edit(NamedTuple):
 
 
 class AuditEntry(Struct, frozen=True):
-    """How often one rule found something."""
+    """Number of findings of one rule."""
 
     label: str
     rule: str
@@ -119,7 +119,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Map ascending offsets to those after edits; from within an edit to where it begins."""
+    """Map ascending offsets to offsets after edits; an offset within an edit maps to its start."""
     found: list[int] = []
     at = shift = 0
     for offset in offsets:
@@ -133,8 +133,8 @@ def move_offsets(offsets: Sequence[int], edits: Sequence[Edit]) -> list[int]:
 
 
 _PSEUDONYM_DIGITS = 10
-"""Hexadecimal digits of a pseudonym. Among a million values, two share one by chance in half of all
-libraries, which reveals nothing about either."""
+"""Number of hexadecimal digits of a pseudonym. Among a million values, the probability that two
+share a pseudonym is one half; a collision reveals nothing about either value."""
 
 HIDDEN = "\ufdd0"
 """Replaces hidden values. Clean text never holds it, because it is not a character."""
@@ -225,7 +225,7 @@ def compact(value: str) -> str:
 
 
 def _normalize(label: str, value: str) -> str:
-    """Return what all spellings of a value have in common."""
+    """Return the normal form that all spellings of a value share."""
     if label == EMAIL:
         signs = {"at": "@", "dot": "."}
         value = re.sub(r" ?[\[({] ?(at|dot) ?[\])}] ?", lambda w: signs[w[1]], value.casefold())
@@ -235,7 +235,7 @@ def _normalize(label: str, value: str) -> str:
         international = value.lstrip("(").startswith(("+", "00"))
         return f"+{digits.removeprefix('00')}" if international else digits
     if label == IP_ADDRESS:
-        # A finding that was widened holds more than the address.
+        # A widened finding contains more than the address.
         with contextlib.suppress(ValueError):
             return str(ipaddress.ip_address(value))
     return compact(value) if label in (CREDIT_CARD, IBAN, NATIONAL_ID) else value

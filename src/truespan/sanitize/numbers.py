@@ -37,7 +37,7 @@ def by_stdnum(name: str) -> Check:
         try:
             return bool(import_module(f"stdnum.{name}").is_valid(value))
         except (LookupError, ValueError, TypeError, ArithmeticError):
-            # A few modules raise other errors for invalid numbers.
+            # Some modules raise other errors for invalid numbers.
             return False
 
     return check
@@ -75,7 +75,7 @@ def iban(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Return whether a string looks random: a key, not a name in code."""
+    """Return whether a string looks random, like a key and unlike a name in code."""
     parts = [part for part in re.split("[-_.]", value) if len(part) >= 4]
     if not any(re.search("[0-9]", part) and re.search("[A-Za-z]", part) for part in parts):
         return False
@@ -97,7 +97,7 @@ NAMED: dict[str, Check] = {
 """The validators that a profile can name. They get a value without spaces and dashes."""
 
 
-# National numbers that python-stdnum checks with the help of the clock
+# National numbers that python-stdnum validates with the current date
 
 
 def _is_day(month: str, day: str) -> bool:
@@ -220,7 +220,7 @@ INTRODUCED = (
     _national("tr.tckimlik", _ELEVEN, "kimlik|tckn|t.c. no|tc no"),
     _national("us.ssn", "999-99-9999|999 99 9999|999999999", "ssn|social security|soc. sec"),
 )
-"""Numbers that are found only after one of their words. `us.ssn` has no check digit."""
+"""Numbers that are found only after one of their keywords. `us.ssn` has no check digit."""
 
 _CARD = NumberKind(
     "credit_card",
@@ -268,7 +268,7 @@ def _kinds_by_shape() -> dict[str, list[NumberKind]]:
 def scan_numbers(view: str) -> Iterator[Finding]:
     """Yield the cards and identity numbers of a text, which may overlap."""
     for found in _START.finditer(view):
-        # Letters can precede the first digit.
+        # Letters may precede the first digit.
         start = found.start()
         while start and found.start() - start <= _LEADING and view[start - 1] in ascii_letters:
             start -= 1
@@ -297,7 +297,7 @@ def _read_numbers(view: str, start: int) -> Iterator[Finding]:
                 break
         gap = view[group.end() : group.end() + 1]
         lines += gap == "\n"
-        # A number may continue on the next line. Numbers on several lines are a column.
+        # A number may continue on the next line, but numbers on several lines are a column.
         if gap not in _GAPS or lines > 1:
             return
         shape += _GAPS[gap]
@@ -306,7 +306,7 @@ def _read_numbers(view: str, start: int) -> Iterator[Finding]:
 
 def _is_valid(view: str, start: int, end: int, kind: NumberKind) -> bool:
     """Return whether a value with the right shape is valid; cheap checks come first."""
-    # These characters join a number to a digit next to it, which makes both part of another.
+    # These characters join a number to an adjacent digit, so that both are part of another number.
     edges = (".",) if kind is _CARD else (".", "-", "/")
     for beside in (view[max(start - 2, 0) : start][::-1], view[end : end + 2]):
         if beside[:1] == "_" or (beside[:1] in edges and beside[1:] in _DIGITS):
@@ -314,15 +314,15 @@ def _is_valid(view: str, start: int, end: int, kind: NumberKind) -> bool:
     context = text_before(view, start, CONTEXT)
     if kind.words:
         text = to_lower(context)
-        # A word does not count as the end of a longer word.
+        # A keyword must not be the end of a longer word.
         if not any(w in text and re.search(rf"(?<!\w){re.escape(w)}", text) for w in kind.words):
             return False
     value = view[start:end] if kind.whole else compact(view[start:end])
-    # A single repeated digit passes many checks but is always made up.
+    # A single repeated digit passes many checks but is never a real number.
     return len(set(value)) > 1 and kind.check(value) and not _OTHER_NUMBER.search(context)
 
 
-# Patterns that begin with a digit run fast over prose, so the lookbehind comes after it.
+# Patterns that begin with a digit are fast on prose, so the lookbehind comes after it.
 _IBAN_START = re.compile("[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?=[ -]?[0-9A-Za-z])")
 
 

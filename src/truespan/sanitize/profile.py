@@ -38,7 +38,7 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidConfiguration(f"{where}: the pattern cannot be read: {error}.") from None
-    # The parser of the engine itself: another one might parse some patterns differently.
+    # The parser of the `re` module: another parser might read some patterns differently.
     tree: Any = import_module("re._parser").parse(pattern)
     ways = _ways_of(tree, where)
     if ways > MAX_WAYS:
@@ -57,7 +57,7 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
 
 
 def _ways_of(items: Any, where: str) -> int:
-    """Return the largest number of ways in which a sequence can match at one position."""
+    """Return the maximum number of ways in which a sequence can match at one position."""
     ways = 1
     for kind, content in items:
         match str(kind):
@@ -109,7 +109,7 @@ class ProfileRule(Struct, frozen=True):
     context: tuple[str, ...] = ()
 
     def scan(self, view: str) -> Iterator[Finding]:
-        """Yield what the pattern finds in each part of a text that is not hidden."""
+        """Yield the matches of the pattern in the visible parts of a text."""
         for stretch in _SEEN.finditer(view):
             for found in self.pattern.finditer(view, stretch.start(), stretch.end()):
                 part = (found[1] if self.pattern.groups else found[0]) or ""

@@ -1,8 +1,8 @@
 """The sanitizer of texts, and of loaded documents with their labels, properties and figures.
 
-Hiding a finding can expose another: a number next to a key is found only after the key is gone. So
-the rules run again on a text in which all findings are hidden, until nothing more is found. They
-then see what they will see in the sanitised text, so sanitising it again changes nothing.
+Hiding a finding can expose another: a number next to a key is found only after the key is hidden.
+So the rules run again on a text with all findings hidden, until they find nothing more. Sanitizing
+the result again therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Sanitizer:
         from importlib.metadata import version
 
         keyed = self.style is Style.PSEUDONYM
-        # These libraries decide what a valid number is.
+        # These libraries define valid numbers.
         libraries = ["python-stdnum", *(["phonenumbers"] if self.phones else [])]
         steps = {
             "rules": RULES_VERSION,
@@ -146,7 +146,7 @@ def find(text: str, profile: Profile, *, phones: bool) -> list[Finding]:
 
 
 def _scan(view: str, profile: Profile, phones: bool) -> Iterator[Finding]:
-    # Imported here: the rules take time to load, and most libraries have this off.
+    # Imported on first use: the rules take time to load, and most libraries do not use them.
     from truespan.sanitize.contacts import scan_addresses, scan_emails, scan_phones
     from truespan.sanitize.numbers import scan_ibans, scan_numbers
     from truespan.sanitize.secrets import scan_api_keys, scan_passwords
@@ -167,9 +167,8 @@ def _resolve_overlaps(
 ) -> list[Finding]:
     """Choose findings that do not overlap.
 
-    Allowed values come first, so that nothing covers them. Then secrets: they are known from their
-    context, and a password can look like an address. Then longer before shorter findings, and
-    earlier before later ones.
+    The order of priority: allowed values; secrets, since a password can look like an address;
+    longer findings; earlier findings.
     """
 
     def rank(finding: Finding) -> tuple[bool, bool, int, Finding]:
@@ -199,10 +198,10 @@ def _widen(view: str, findings: Iterable[Finding]) -> list[Finding]:
 
 
 def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, AuditCounts]:
-    """Sanitise a document and return it with its audit record.
+    """Sanitize a document and return it with its audit record.
 
-    Each block and each label is searched by itself, so values that span blocks are not found. A
-    label that several blocks share is counted once.
+    Each block and each label is searched separately, so values that span blocks are not found. A
+    label of several blocks is counted once.
     """
     if sanitizer.mode is Mode.OFF:
         return loaded, AuditCounts()
@@ -226,7 +225,7 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
         done = sanitizer.apply(text)
         records.append(done.counts)
         old = sorted({placed.offset for placed in (*block.figures, *block.pages)})
-        # Without findings a block stays as it is; it is cleaned later when it is assembled.
+        # A block without findings is unchanged; it is cleaned when the text is assembled.
         new = move_offsets(_map_to_clean(block.text, text, old), done.edits) if done.edits else old
         offsets = dict(zip(old, new, strict=True))
         return replace(
@@ -235,12 +234,12 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
             chapter=label(block.chapter),
             section=label(block.section),
             figures=tuple(place(placed, offsets) for placed in block.figures),
-            # What was replaced may have gone on in the next row.
+            # The replaced value may have continued in the next row.
             header_rows=block.header_rows if done.text.count("\n") == text.count("\n") else 0,
             pages=tuple(page._replace(offset=offsets[page.offset]) for page in block.pages),
         )
 
-    # Every property: sources write any text where a date or a code belongs.
+    # All properties: sources may have any text in place of a date or a code.
     properties: dict[str, Any] = {
         name: tuple(map(label, value)) if isinstance(value, tuple) else label(value)
         for name, value in asdict(loaded.properties).items()
@@ -258,8 +257,8 @@ def sanitize_document(loaded: Loaded, sanitizer: Sanitizer) -> tuple[Loaded, Aud
 def _map_to_clean(text: str, clean_text: str, offsets: Sequence[int]) -> Sequence[int]:
     """Map ascending offsets of a text to offsets in the clean text.
 
-    The parts between them are cleaned separately. That differs from the whole only where an offset
-    divides characters that are cleaned together, such as those of a line break.
+    The parts between offsets are cleaned separately. The result differs only if an offset divides
+    characters that are cleaned together, such as those of a line break.
     """
     if text == clean_text:
         return offsets

@@ -1,8 +1,8 @@
 """API keys, tokens, private keys and passwords.
 
-Known prefixes are searched for as plain strings, which is fast; a pattern runs only on a text that
-contains its prefix. Each pattern matches a whole run of key characters and cannot begin inside one,
-so that no character is read from more than one start.
+Known prefixes are searched as plain strings, which is fast; a pattern runs only on a text that
+contains its prefix. Each pattern matches a whole run of key characters and cannot begin inside a
+run, so the time is linear.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _MAX_PEM_LINES = 400
 
 
 def _private_keys(view: str) -> Iterator[Finding]:
-    """Yield private keys. A key that ends in another block extends to the end of this one."""
+    """Yield private keys. A key that ends in another block extends to the end of this block."""
     done = 0
     for begin in _PEM_BEGIN.finditer(view):
         if begin.start() < done:
@@ -145,7 +145,7 @@ def _private_keys(view: str) -> Iterator[Finding]:
 
 
 def _first_key_line(view: str, first: int, end: int) -> int:
-    """Return where the lines of a key begin that end at `end`; `end` if there are none."""
+    """Return the start of the lines of a key that end at `end`; `end` if there are none."""
     start = end
     for _ in range(_MAX_PEM_LINES):
         before = max(view.rfind("\n", first, max(start - 1, first)) + 1, first)
