@@ -486,24 +486,6 @@ def test_footnotes_stay_in_their_place_even_if_they_are_shown_on_request():
     ]
 
 
-def test_a_switch_shows_one_of_its_cases():
-    maths = (
-        '<epub:case required-namespace="http://www.w3.org/1998/Math/MathML"><p>M</p></epub:case>'
-    )
-    other = '<epub:case required-namespace="http://www.xml-cml.org/schema"><p>C</p></epub:case>'
-    default = "<epub:default><p>D</p></epub:default>"
-    for cases, shown in (
-        (maths + default, ["M"]),
-        (other + default, ["D"]),
-        (other + maths + default, ["M"]),
-        (maths + maths + default, ["M"]),
-        (f"<epub:default><epub:switch>{other}{default}</epub:switch></epub:default>", ["D"]),
-    ):
-        body = f"<p>A</p><epub:switch>{cases}</epub:switch><p>B</p>"
-        assert texts(Book({"a.xhtml": page(body)})) == ["A", *shown, "B"], cases
-    assert texts(Book({"a.xhtml": page(f"<p>open{maths}{default}")}))[1:] == ["M", "D"]
-
-
 def test_properties_come_from_the_package():
     metadata = (
         "<dc:title> The\n book </dc:title><dc:title>Other</dc:title><dc:creator>B</dc:creator>"

@@ -1,11 +1,9 @@
 """Parsers: from the bytes of a source to blocks, one module or package for each format.
 
-Owns: which format a source has, how its bytes become text, its blocks and their chapters, where
-the sentences of a text end.
-Does not own: reading files, offsets in canonical text. Only `child_parser` limits time and memory.
-Must hold: nothing a person would read is lost; the label of a place depends only on what precedes
-it, so that no label reveals what follows (a title of the whole document is the exception); nothing
-is written, and nothing is fetched.
+Owns: format detection, decoding, blocks with their chapters and sections, members of files.
+Does not own: reading files, offsets in canonical text. Only `sandbox` limits time and memory.
+Must hold: no readable text is lost; a label depends only on the text before it, so that no label
+reveals later text (except the title of the document); nothing is written, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -43,22 +41,22 @@ __all__ = [
     "traits_of",
 ]
 
-LOADER_VERSION = 8
-"""Increased whenever a source would give other blocks, or chunks with another reach."""
+LOADER_VERSION = 9
+"""Version of the parsers. Increase it if a source gives other blocks or another reach."""
 
 
 def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
     """Parse the source `name` with the content `data`.
 
     Raises:
-        SourceRefused: the source cannot become a document; its kind says why.
+        SourceRefused: the source cannot become a document; the subclass is the reason.
     """
     shown = PurePath(name).name
     found = format_of(name, data)
     if found is None:
         raise explain_refusal(shown, data)
     loaded = _load(found, shown, data, options)
-    # Whether the words of pictures are enough depends on settings that are not known here.
+    # Alternative texts count, since the settings may make chunks of figures.
     if not any(
         clean(block.text).strip() or any(placed.figure.alt for placed in block.figures)
         for block in loaded.blocks
@@ -75,31 +73,31 @@ def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Load
 
 
 def _one_line(text: str) -> str | None:
-    """Return what a source says of itself as a line that a terminal shows as it is, if any."""
+    """Return a property as one printable line; None if nothing is left."""
     if text.isprintable():
         return text
     return clean(text).replace("\n", " ").replace("\t", " ") or None
 
 
 class Traits(NamedTuple):
-    """What matters of the format of a source before it is parsed."""
+    """Properties of the format of a source, known before it is parsed."""
 
     kind: DocumentKind
-    """The kind of the document by default: an EPUB is a book, read from front to back."""
+    """Default kind of the document; an EPUB is a book."""
     pictures: bool
-    """Whether pictures are looked for."""
+    """Whether the parser finds pictures."""
     sheets: bool
-    """Whether it has sheets, some of which may be hidden."""
+    """Whether the source is a workbook, which may have hidden sheets."""
     scans: bool
-    """Whether text may be recognised in its pictures."""
+    """Whether the text may need OCR."""
     heads: bool
-    """Whether running heads and page numbers are part of its text."""
+    """Whether the text may contain running heads and page numbers."""
     plain: bool
-    """Whether it is plain text, which may be a novel."""
+    """Whether the source is plain text, which may be a novel."""
 
 
 def traits_of(name: str, data: bytes) -> Traits:
-    """Return what matters of the format of a source before it is parsed."""
+    """Return the properties of the format of a source."""
     return _traits_of_format(format_of(name, data))
 
 
@@ -118,15 +116,15 @@ def _traits_of_format(found: Format | None) -> Traits:
 
 
 def can_recognise() -> bool:
-    """Return whether the extra `ocr` is installed. Nothing of it is imported."""
+    """Return whether the extra `ocr` is installed, without importing it."""
     return find_spec("rapidocr") is not None and find_spec("PIL") is not None
 
 
 def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Loaded:
-    # Imported here, because most runs of the program parse nothing.
+    # Imported on first use, because most runs of the program parse nothing.
     match found:
         case Format.ZIP:
-            # Its members are documents; it comes here if it has none.
+            # The members are the documents; an archive without any is parsed itself.
             from truespan.parsing.archive import Archive
 
             Archive(shown, data, lenient=True)
@@ -171,7 +169,7 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
 
             return load_message(shown, data)
         case Format.MAILBOX:
-            # Its messages are documents; it comes here if it has none.
+            # The messages are the documents; a mailbox without any is parsed itself.
             raise SourceEmpty(shown, advice="There is no message in it.")
         case Format.NOTEBOOK:
             from truespan.parsing.formats.notebook import load_notebook
@@ -198,8 +196,8 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
         from truespan.parsing.formats.code import load_code
 
         return load_code(shown, text)
-    # These parsers get clean text, so that all line ends are the same. Their result is cleaned
-    # again when it is assembled: an entity can stand for an invisible character.
+    # These parsers get clean text with uniform line ends. The result is cleaned again when it is
+    # assembled, because an entity may encode an invisible character.
     if found is Format.MARKDOWN:
         from truespan.parsing.formats.markdown import load_markdown
 

@@ -1,8 +1,7 @@
-"""Untrusted ZIP archives: nothing they say is believed, and nothing is written.
+"""Untrusted ZIP archives: declared values are not trusted, and nothing is written.
 
-The directory is read by the standard library; members are unpacked here, under limits. A size that
-an archive declares counts only if it is too large. A nested archive is a member like any other: its
-bytes are returned, and it is never opened.
+The standard library reads the directory; this module unpacks members within limits. A declared size
+matters only if it is too large. A nested archive is returned as bytes and never opened.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ MAX_MEMBERS = 10_000
 MAX_MEMBER_SIZE = 256 << 20
 MAX_TOTAL_SIZE = 512 << 20
 HIGHEST_RATIO = 200
-"""How many bytes may come out for each byte that went in."""
+"""Maximum number of unpacked bytes for each packed byte."""
 FREE_SIZE = 8 << 20
-"""How much a member may unpack to at any ratio: short repetitive texts are harmless."""
+"""Unpacked size up to which any ratio is allowed: short repetitive texts are harmless."""
 
 _RECORD = b"PK\x01\x02"
 _MAX_RECORDS = 20 * MAX_MEMBERS
-"""Marks of directory entries may occur anywhere, as in an archive stored in this one."""
+"""Maximum number of entry signatures, which may also occur in nested archives."""
 _LOCAL_MARK = b"PK\x03\x04"
 _LOCAL = struct.Struct("<4s2xH18xHH")
 _ENCRYPTED, _UTF_8 = 0x1, 0x800
@@ -44,22 +43,22 @@ _ZIP_FAULTS = (
 
 
 class Archive:
-    """The members of an archive, by their names as given.
+    """The members of an archive by their stored names.
 
-    With `lenient`, a member that must not be used does not refuse the others, names are not
-    checked, and of those that repeat the last is read.
+    With `lenient`, an unusable member does not refuse the whole archive, names are not checked, and
+    the last of several members with one name is used.
 
     Raises:
-        SourceBroken: it is not an archive, or its parts contradict each other.
+        SourceBroken: the data are not an archive, or its parts contradict each other.
         SourceEncrypted: a member needs a password.
-        SourceTooLarge: it has more members, or says it has more bytes, than a document may have.
+        SourceTooLarge: the number of members or the declared size exceeds the limits.
         SourceUnsafe: names repeat or point outside, or members share bytes.
     """
 
     def __init__(self, name: str, data: bytes, *, lenient: bool = False) -> None:
         self._name, self._bytes = name, memoryview(data)
         self._left = MAX_TOTAL_SIZE
-        # Counted first, because the standard library would build an object for each of millions.
+        # Checked first, because the standard library builds an object for each entry.
         if data.count(_RECORD) > _MAX_RECORDS:
             raise SourceTooLarge(name)
         try:
@@ -73,7 +72,7 @@ class Archive:
             if len({entry.orig_filename for entry in entries}) < len(entries):
                 raise SourceUnsafe(name)
             for entry in entries:
-                # The name as in the archive: the other one is cut at a NUL, so it would look safe.
+                # The stored name; `filename` is cut at a NUL and could look safe.
                 member = entry.orig_filename
                 if "\0" in member or "\\" in member or member.startswith("/"):
                     raise SourceUnsafe(name)
@@ -90,21 +89,21 @@ class Archive:
         self._counted: set[str] = set()
         self.names = frozenset(self._entries)
         self.listed = tuple(entry.orig_filename for entry in entries)
-        """The names of all entries in their order, of folders too."""
+        """Names of all entries in order, including folders."""
 
     def find(self, member: str) -> str | None:
-        """Return the name of a member that differs from this one in case at most, or None."""
+        """Return the stored name of a member, ignoring case; None if it does not exist."""
         return member if member in self._entries else self._folded.get(member.lower())
 
     def read(self, member: str) -> bytes | None:
-        """Return the bytes of a member; None when it is absent.
+        """Return the bytes of a member; None if it does not exist.
 
         Raises:
-            SourceBroken: they are not what the directory says.
-            SourceEncrypted: it needs a password.
-            SourceTooLarge: one member, or all that were read, are larger than a document may be.
-            SourceUnsafe: far more comes out than went in.
-            SourceUnsupported: it is packed in another way than documents are.
+            SourceBroken: the bytes do not match the directory.
+            SourceEncrypted: the member needs a password.
+            SourceTooLarge: the member, or all members read so far, exceed the limits.
+            SourceUnsafe: the compression ratio is too high.
+            SourceUnsupported: the compression method is not supported.
         """
         entry = self._entries.get(member)
         if entry is None:
@@ -119,7 +118,7 @@ class Archive:
                 raise SourceTooLarge(self._name)
             content = bytes(packed)
         elif entry.compress_type == zipfile.ZIP_DEFLATED:
-            # At most as much as there is room for, and as a harmless ratio gives.
+            # Limited by the remaining size and by the maximum ratio.
             fair = max(FREE_SIZE, HIGHEST_RATIO * len(packed))
             limit = min(room, fair)
             try:
@@ -148,10 +147,10 @@ def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
 def _find_starts(
     name: str, data: bytes, entries: Iterable[zipfile.ZipInfo], end: int
 ) -> dict[int, int]:
-    """Return where the bytes of each member begin, by the offset of its header.
+    """Return the start of the bytes of each member, by the offset of its header.
 
-    The header must agree with the directory. Members that share bytes are how a small archive
-    claims to hold petabytes.
+    The header must match the directory. Members must not share bytes: that is how a small archive
+    claims to contain petabytes.
     """
     starts: dict[int, int] = {}
     free_from = 0

@@ -1,4 +1,4 @@
-"""Blocks of a text document, with their chapters and sections, while it is read."""
+"""Writer of blocks with their chapters and sections, for the parsers of office formats."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from truespan.text.contents import ContentsFinder
 from truespan.types.text import Block, BlockKind, PageStart
 
 TITLE_LEVEL = 0
-"""The level of a title, above that of the highest heading."""
+"""Level of a title, above the level of the highest heading."""
 INDENT = "  "
 _LOWEST_LEVEL = 10
 _NOTES = "Notes: "
 _DEEPEST = 20
-"""Deeper levels of a list keep the margin of this one."""
+"""Maximum number of indented list levels."""
 
 
 class BlockWriter(Struct):
-    """Makes blocks of passages in reading order.
+    """Converts passages to blocks in reading order.
 
-    The chapter of a block depends only on what precedes it. A title before all headings is the
+    The chapter of a block depends only on the text before it. A title before all headings is the
     title of the document and its first chapter. After it, headings at the highest level so far
-    begin chapters and lower ones begin sections.
+    begin chapters, and lower ones begin sections.
     """
 
     blocks: list[Block] = field(default_factory=list)
     title: str | None = None
     in_note: bool = False
-    """Whether the passages belong to a note. Its headings begin no chapter."""
+    """Whether the passages belong to a note, whose headings begin no chapter."""
     _prefix: str = ""
-    """A word before the next text, such as that of the notes of a slide."""
+    """Prefix of the next text, such as "Notes: " on a slide."""
     _pages: tuple[PageStart, ...] = ()
     _chapter: str | None = None
     _section: str | None = None
@@ -48,10 +48,10 @@ class BlockWriter(Struct):
         in_contents: bool = False,
         is_contents: bool = False,
     ) -> None:
-        """Add a paragraph, a heading of `level`, or an item of a list with `marker`.
+        """Add a paragraph, a heading of `level`, or a list item with `marker`.
 
-        An item with the marker "" continues the one before. In a list of what lies ahead
-        (`in_contents`) there are no headings; `is_contents` says that its style is of such lists.
+        An item with the marker "" continues the previous item. A contents list (`in_contents`) has
+        no headings; `is_contents` is true if the style is one of contents lists.
         """
         if passage.blank:
             return
@@ -76,7 +76,7 @@ class BlockWriter(Struct):
             passage = passage.strip().indent(f"{margin}{marker} " if marker else rest, rest)
             kind = BlockKind.LIST
         elif self.in_note:
-            # Most notes begin with a space that separates them from their number.
+            # Most notes begin with a space after their number.
             passage = passage.strip()
         is_contents = False
         if kind is not BlockKind.HEADING:
@@ -86,12 +86,12 @@ class BlockWriter(Struct):
     def add_table(
         self, passage: Passage, header_rows: int = 0, *, in_contents: bool = False
     ) -> None:
-        """Add a table, whose rows are lines."""
+        """Add a table, one line for each row."""
         is_contents = self._is_contents(BlockKind.TABLE, passage.text, in_contents)
         self._add_block(BlockKind.TABLE, passage, is_contents, header_rows)
 
     def begin_slide(self, number: int, title: str, chapter: str | None = None) -> None:
-        """Begin a slide; its title, if any, is its first block and the section of all others."""
+        """Begin a slide; its title, if any, is the first block and the section of the others."""
         self._chapter, self._section = chapter, title or f"Slide {number}"
         self._pages = (PageStart(0, number, "slide"),)
         if title:
@@ -99,14 +99,14 @@ class BlockWriter(Struct):
             self._add_block(kind, Passage(title), self._is_contents(kind, title, False, level=1))
 
     def begin_notes(self) -> None:
-        """Begin the notes of a slide, which are not shown to an audience; see `end_notes`."""
+        """Begin the speaker notes of a slide; see `end_notes`."""
         self.in_note, self._prefix = True, _NOTES
 
     def end_notes(self) -> None:
         self.in_note, self._prefix = False, ""
 
     def _is_contents(self, kind: BlockKind, text: str, marked: bool, level: int = 0) -> bool:
-        """Return whether the next block is part of a list of what lies ahead."""
+        """Return whether the next block is part of a contents list."""
         if self.in_note or not text:
             return marked
         return self._contents.enter(text, kind, level=level, marked=marked)

@@ -1,4 +1,4 @@
-"""The format of a source, and the text that bytes encode."""
+"""Detection of the format of a source, and decoding of text."""
 
 from __future__ import annotations
 
@@ -78,28 +78,28 @@ _ENDINGS = {
 SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
 """Formats of workbooks."""
 RECOGNISED = frozenset({Format.PDF, Format.IMAGE})
-"""Formats whose text may have to be recognised in pictures."""
+"""Formats whose text may need OCR."""
 ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
-"""Formats of files that are nothing but a collection of others."""
+"""Formats of files that only contain other files."""
 RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
-"""Formats of records, each of which may be a document."""
+"""Formats with records, each of which may be a document."""
 HOLDERS = ARCHIVES | RECORDS | {Format.EMAIL}
-"""Formats of files that several documents may be in."""
+"""Formats of files that may contain several documents."""
 PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
-"""Formats whose pictures are found."""
+"""Formats whose parsers find pictures."""
 _ZIPPED = frozenset(
     {Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.ZIP}
     | {Format.XLSX, Format.XLSB, Format.ODS}
 )
 _LOOSE = frozenset({Format.TEXT, Format.HTML, Format.XLS, None})
-"""Formats by name that the beginning of the content may overrule. Many programs export tables as
-pages and call them `.xls`."""
+"""Formats by name that the content may overrule. Many programs export tables as HTML and name them
+`.xls`."""
 
 _PDF = re.compile(rb"%PDF-\d")
 _PDF_HEAD = 1024
-"""Readers of PDF look for its mark within this many bytes, as some mail programs pad it."""
+"""Maximum offset of the PDF signature, since some mail programs add bytes before it."""
 _HTML = re.compile(
-    # A comment ends at its first mark. Otherwise many comments could be divided in many ways.
+    # A comment ends at its first end mark; otherwise matching could take exponential time.
     rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+)?(?:<!--(?:(?!-->).)*+-->\s*+)*+"
     rb"<(?:!doctype\s+html|html[\s>])",
     re.IGNORECASE | re.DOTALL,
@@ -114,7 +114,7 @@ _IMAGE = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|II\*\x00|MM\x00\*|RIFF....WEBP|BM.{4}\x00{4}", re.DOTALL
 )
 _FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%{\xd0\xef< \t\n\r\v\f")
-"""The bytes that an archive, a PDF, RTF, an old Office file or a page can begin with."""
+"""First bytes of archives, PDF, RTF, old Office files and pages."""
 _EPUB_MARK = b"mimetypeapplication/epub+zip"
 _EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
 _OPEN_DOCUMENTS = {
@@ -128,17 +128,17 @@ _PARTS = {
     b"xl/workbook.bin": Format.XLSB,
     b"xl/workbook": Format.XLSX,
 }
-"""The parts that documents of Office are known by."""
+"""Parts that identify Office documents."""
 _COMPOUND = struct.Struct("<30xH16xI24x109I")
 _MAX_SECTORS = 1024
-"""How much of the directory of an old Office file is looked at."""
+"""Maximum number of directory sectors of an old Office file that are read."""
 
 
 def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
-    """Return whether a file that was found in a folder, or by a pattern, is to be parsed.
+    """Return whether to parse a file found in a folder or by a pattern.
 
-    Programs and configuration files are if the pattern ends as they do: `*.py`. Someone who ingests
-    a folder of documents rarely means the scripts in it. Images are with text recognition (`ocr`).
+    Source code and configuration files need a pattern with their extension, such as `*.py`: a
+    folder of documents often contains scripts. Images need `ocr`.
     """
     ending = _ending(name)
     named = _ENDINGS.get(ending)
@@ -150,8 +150,8 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
 def format_of(name: str, data: bytes) -> Format | None:
     """Return the format of a source; None if there is no parser for it.
 
-    What begins like an archive or a PDF is one, under any name. A page saved as text is still a
-    page. Everything else is what its name says.
+    Archives, PDF, RTF and images are detected by their content under any name, and so is HTML saved
+    as text. For all other formats the name decides.
     """
     named = _ENDINGS.get(_ending(name))
     if named is not None and named is not Format.PDF and data[:1] not in _FIRST_BYTES:
@@ -190,16 +190,16 @@ def format_of(name: str, data: bytes) -> Format | None:
 
 
 def _zip_names(data: bytes) -> list[bytes] | None:
-    """Return the names in the directory of an archive; None if it has none that can be read.
+    """Return the names in the directory of an archive; None if it cannot be read.
 
-    Documents are distinguished from other archives by the parts at their top: a folder of an
-    archive may contain the parts of a document, too.
+    Documents are distinguished from other archives by their top-level parts, since a folder of an
+    archive may contain the parts of a document too.
     """
     end = data.rfind(_ZIP[1], -_ZIP_END_ROOM)
     if end < 0 or end + _ZIP_END.size > len(data):
         return None
     size, offset = _ZIP_END.unpack_from(data, end)
-    # What stands before the archive shifts it; with sizes beyond 32 bits the offset is elsewhere.
+    # Bytes before the archive shift the offset; sizes beyond 32 bits are stored elsewhere.
     at = end - size if data[end - size : end - size + 4] == _ZIP_ENTRY_MARK else offset
     names: list[bytes] = []
     while data.startswith(_ZIP_ENTRY_MARK, at) and at + _ZIP_ENTRY.size <= len(data):
@@ -211,12 +211,12 @@ def _zip_names(data: bytes) -> list[bytes] | None:
 
 
 def _has_part(names: list[bytes] | None, data: bytes, part: bytes) -> bool:
-    """Return whether an archive has a part whose path begins so; a damaged one if it says so."""
+    """Return whether an archive has a part with this prefix; if damaged, whether it occurs."""
     return part in data if names is None else any(name.startswith(part) for name in names)
 
 
 def is_archive(name: str) -> bool:
-    """Return whether the ending of a name is that of a file that only holds other files."""
+    """Return whether a file of this name only contains other files."""
     return _ENDINGS.get(_ending(name)) in ARCHIVES
 
 
@@ -226,12 +226,12 @@ def holds_records(name: str) -> bool:
 
 
 def may_hold_members(name: str) -> bool:
-    """Return whether a file of this name may hold several documents."""
+    """Return whether a file of this name may contain several documents."""
     return _ENDINGS.get(_ending(name)) in HOLDERS
 
 
 def explain_refusal(name: str, data: bytes) -> SourceRefused:
-    """Return the error for a source that `format_of` does not know."""
+    """Return the error for a source without a known format."""
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceEncrypted(name)
     if _ending(name) == ".msg":
@@ -254,7 +254,7 @@ def _streams(data: bytes) -> set[str]:
             length = min(int.from_bytes(data[entry + 64 : entry + 66], "little"), 64)
             name = data[entry : entry + max(length - 2, 0)]
             names.add(name.decode("utf-16-le", "replace").lower())
-        # The next sector of the directory, by the allocation table.
+        # Follow the allocation table to the next sector of the directory.
         table, place = divmod(sector * 4, size)
         if table >= len(tables):
             break
@@ -270,7 +270,7 @@ def _ending(name: str) -> str:
     return f".{ending.lower()}" if dot and stem else ""
 
 
-# The longer marks first: that of UTF-32 begins with that of UTF-16.
+# Longer marks first: the mark of UTF-32 begins with the mark of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -291,10 +291,10 @@ _IN_1252 = re.compile("[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]")
 
 
 def decode(data: bytes) -> str | None:
-    """Return the text that `data` encodes, or None if it is not text.
+    """Decode text; None if the data are not text.
 
-    UTF-8 is assumed, UTF-16 and UTF-32 need their byte order mark, and Windows-1252 is what is left
-    if no byte could be a control character.
+    UTF-8 is the default, UTF-16 and UTF-32 need a byte order mark, and Windows-1252 is the fallback
+    if there are no control characters.
     """
     if data.startswith(_OTHER_FORMATS) or data[_TAR_PLACE:].startswith(_TAR_MARK):
         return None
@@ -304,8 +304,8 @@ def decode(data: bytes) -> str | None:
     text = _decode_strictly(data, "utf-8")
     if text is not None:
         return _check_text(text)
-    # Damaged UTF-8 or Windows-1252, which hardly ever holds a valid sequence of UTF-8 by chance. So
-    # if valid ones outnumber the broken bytes, those are damage and become replacement characters.
+    # Windows-1252 hardly ever contains valid UTF-8 sequences by chance. So if these outnumber the
+    # invalid bytes, the data are damaged UTF-8, and invalid bytes become replacement characters.
     lenient = data.decode("utf-8", "surrogateescape")
     broken = len(re.findall("[\udc80-\udcff]", lenient))
     valid = len(re.findall("[^\x00-\x7f\udc80-\udcff]", lenient))
@@ -314,7 +314,7 @@ def decode(data: bytes) -> str | None:
     return None if _CONTROL_BYTE.search(data) else _decode_strictly(data, "cp1252")
 
 
-# Browsers decode these names as larger character sets, and pages rely on it.
+# Browsers decode these encodings as larger character sets, and pages rely on it.
 _READ_AS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030",
@@ -324,11 +324,11 @@ _ENCODINGS = re.compile(
     r"cp(?:125[0-8]|437|85\d|866|874|932|949)|iso8859-\d+|koi8-[rtu]|mac-(?:roman|cyrillic)"
     r"|euc_jp|iso2022_(?:jp|kr)|gb18030|big5hkscs|johab"
 )
-"""Allowed encodings. Python knows more codecs, and some of them do not encode text at all."""
+"""Allowed encodings. Python has further codecs, some of which do not encode text."""
 
 
 def decode_declared(data: bytes, encoding: str) -> str | None:
-    """Return the text that `data` encodes as its source says; as `decode` if that is not known."""
+    """Decode text in the declared encoding; as `decode` does if the encoding is unknown."""
     codec = ""
     with contextlib.suppress(LookupError, ValueError):
         codec = codecs.lookup(encoding).name
@@ -344,14 +344,14 @@ def _decode_strictly(data: bytes, encoding: str) -> str | None:
 
 
 def _check_text(text: str | None) -> str | None:
-    """Return `text`; None if more than a tenth of it are control characters, as in no writing.
+    """Return `text`; None if more than a tenth of it are control characters.
 
-    Characters of Windows-1252 that someone took for Latin-1 are restored: typographic quotes and
-    dashes became control characters that way, and cleaning would drop every apostrophe.
+    Windows-1252 characters decoded as Latin-1 are restored: typographic quotes and dashes became
+    control characters, and cleaning would drop every apostrophe.
     """
     if text is None:
         return None
-    # Counting the bytes that are left is many times faster than searching for characters.
+    # Deleting the other bytes and counting is many times as fast as searching.
     controls = len(text.encode("utf-8", "surrogatepass").translate(None, _NO_CONTROL))
     if controls * 10 > len(text):
         return None

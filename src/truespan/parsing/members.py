@@ -1,16 +1,16 @@
-"""Files that hold several documents: what is in them, and the bytes of each.
+"""Files that contain several documents: the list of members, and the bytes of each.
 
-Both run in the child process. `list_members` names everything in a file once; `read_members`
-returns bytes in pieces of at most `PIECE`, so that neither process keeps all that a file holds.
-A member is parsed like a file of its own, by the loader of its own format.
+Both functions run in the parser process. `list_members` lists all members of a file; `read_members`
+returns the bytes in pieces of at most `PIECE`, so that neither process keeps all of them. A member
+is parsed like a separate file.
 
-To add a kind of file: give it a `Format` in `detect` and add that to `HOLDERS` there, write a
-generator that takes the name and the bytes of the file and what is declared of it, and add it to
-`_open`. It yields each member with its bytes, always in the same order and under the same name,
-because the name is the identity of the document. A name is relative, with `/` between folders, and
-unique. A member that cannot be read is yielded with a refusal, and one that is of no interest as
-None, which is counted. A member without a name is the file itself. If the generator raises
-`SourceRefused`, the whole file is refused; if it yields nothing, the file is a single document.
+To add a kind of file: add a `Format` in `detect` and include it in `HOLDERS`, write a generator
+that takes the name, the bytes and the declared options of the file, and call it in `_open`. It
+yields each member with its bytes, always in the same order and under the same name, because the
+name identifies the document. A name is a unique relative path with `/`. The generator yields a
+refusal for a member that cannot be read, and None for an unsupported one. A member without a name
+is the file itself. If the generator raises `SourceRefused`, the whole file is refused; if it yields
+nothing, the file is a single document.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from truespan.parsing.detect import RECORDS, Format, format_of, is_archive, supp
 from truespan.types.source import DocumentOptions, Member, Members, Refusal
 
 PIECE = 32 << 20
-"""Bytes of members that are returned at a time, unless a single one has more."""
+"""Maximum number of bytes of members returned at once, unless a single member has more."""
 MAX_NAME_LENGTH = 1024
 _DRIVE = re.compile("[A-Za-z]:")
 _UNPACKED_BY_SYSTEMS = "__MACOSX"
 
 
 def list_members(name: str, data: bytes, options: DocumentOptions) -> Members:
-    """Return all members of a file without their bytes; none if it is a single document."""
+    """Return all members of a file without their bytes; none for a single document."""
     listed: list[Member] = []
     passed_over = 0
     for member in _open(name, data, options):
@@ -47,7 +47,7 @@ def list_members(name: str, data: bytes, options: DocumentOptions) -> Members:
 
 
 def read_members(name: str, data: bytes, options: DocumentOptions, first: str) -> Members:
-    """Return a member and those that follow it, as many as fit into a piece."""
+    """Return the member `first` and the following members that fit into a piece."""
     piece: list[Member] = []
     size = 0
     for member in _open(name, data, options):
@@ -79,11 +79,11 @@ def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member |
 
 
 def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
-    """Yield the files of an archive that have a loader; hidden ones are skipped, as in folders."""
+    """Yield the files of an archive that have a parser; hidden files are skipped, as in folders."""
     archive = Archive(name, data, lenient=True)
     seen: Counter[str] = Counter()
     for stored in archive.listed:
-        # Some programs for Windows write backslashes; macOS writes decomposed names.
+        # Some Windows programs write backslashes; macOS writes decomposed names.
         member = unicodedata.normalize("NFC", stored.replace("\\", "/")).removeprefix("./")
         folders = member.split("/")
         if member.endswith("/") or folders[0] == _UNPACKED_BY_SYSTEMS:
@@ -98,7 +98,7 @@ def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
         is_usable = shown == member and "" not in folders and len(member) <= MAX_NAME_LENGTH
         advice = "Two files in the archive have this name."
         if leads_out or not is_usable:
-            # Its own name cannot be recorded, and must not be that of a file that can be read.
+            # The name cannot be recorded, and must differ from the name of a readable file.
             plain = "/".join(part for part in shown.split("/") if part.strip(". "))
             shown = f"{plain[-MAX_NAME_LENGTH:]} (unsafe path)"
             advice = "Its path in the archive leads outside, or cannot be a path."

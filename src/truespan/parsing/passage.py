@@ -1,4 +1,4 @@
-"""Text with the figures in it, while a document is read."""
+"""Passages of text with figures, for the parsers of office formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Passage(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Return whether there is neither a word nor a figure."""
+        """Whether the passage has neither text nor figures."""
         return not self.figures and (not self.text or self.text.isspace())
 
     def strip(self) -> Passage:
@@ -33,7 +33,7 @@ class Passage(NamedTuple):
     def trim(self) -> Passage:
         """Remove blank lines at both ends.
 
-        The indentation of the first line stays (it matters in code), unless a figure precedes the
+        The indentation of the first line is kept (it matters in code), unless a figure precedes the
         first word.
         """
         if not self.text[:1].isspace():
@@ -45,7 +45,7 @@ class Passage(NamedTuple):
         return self._cut(begin, self.text[begin:].rstrip())
 
     def _cut(self, begin: int, text: str) -> Passage:
-        """Keep `text`, which begins at `begin`; figures beside it move to its ends."""
+        """Keep `text`, which begins at `begin`; figures outside move to its ends."""
         moved = (
             (max(0, min(offset - begin, len(text))), figure) for offset, figure in self.figures
         )
@@ -77,11 +77,11 @@ class Passage(NamedTuple):
 
 
 class PassageParts(Struct):
-    """The content of a paragraph while it is read."""
+    """The text and figures of a paragraph that is being read."""
 
     parts: list[str] = field(default_factory=list)
     figures: list[tuple[int, Figure]] = field(default_factory=list)
-    """Each with the index of the part that it precedes."""
+    """Figures, each with the index of the following part."""
 
     def passage(self) -> Passage:
         if not self.figures:
@@ -104,3 +104,40 @@ def join(passages: Iterable[Passage], separator: str) -> Passage:
         figures += (PlacedFigure(start + offset, figure) for offset, figure in passage.figures)
         start += len(passage.text) + len(separator)
     return Passage(separator.join(texts), tuple(figures))
+
+
+class TableLines:
+    """The rows of a table as lines of text.
+
+    The cells of a nested table are joined by commas, and its rows by semicolons. Figures of a row
+    without text move to the next row.
+    """
+
+    def __init__(self, *, nested: bool = False) -> None:
+        self._between_cells, self._between_rows = (", ", "; ") if nested else (" | ", "\n")
+        self._lines: list[Passage] = []
+        self._header_rows = 0
+        self._pending: tuple[Figure, ...] = ()
+
+    def add_row(self, cells: list[Passage], *, is_header: bool = False, repeats: int = 1) -> None:
+        """Add a row without the blank cells at its end."""
+        while cells and cells[-1].blank:
+            cells.pop()
+        if not any(cell.text for cell in cells):
+            self._pending += tuple(placed.figure for placed in join(cells, "").figures)
+            return
+        text, figures = join(cells, self._between_cells)
+        before = tuple(PlacedFigure(0, figure) for figure in self._pending)
+        self._lines += [Passage(text, before + figures)] * repeats
+        self._header_rows += is_header
+        self._pending = ()
+
+    def passage(self) -> Passage:
+        text, figures = join(self._lines, self._between_rows)
+        after = tuple(PlacedFigure(len(text), figure) for figure in self._pending)
+        return Passage(text, figures + after)
+
+    @property
+    def header_rows(self) -> int:
+        """Number of header rows; 0 if there are no other rows."""
+        return self._header_rows if self._header_rows < len(self._lines) else 0

@@ -1,7 +1,7 @@
-"""Untrusted XML: without DTD, entities and network, and no deeper than the parser follows.
+"""Untrusted XML: without DTD, entities and network access, and with limited depth.
 
-`parse_xml` is strict. `parse_xhtml` is for pages in books: they have harmless document types and
-the named characters of HTML, and many are not well-formed.
+`parse_xml` is strict. `parse_xhtml` is for pages of books, which have harmless document types and
+HTML entities, and often are not well-formed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import lxml.etree as etree
 from truespan.errors import SourceBroken, SourceRefused, SourceTooLarge, SourceUnsafe
 from truespan.parsing.detect import decode
 
-# Possessive, because there would be exponentially many ways to divide it before giving up.
+# Possessive, because backtracking would take exponential time.
 _PROLOG = r"\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+)*+"
 _DOCTYPE = re.compile(rb"(?:\xef\xbb\xbf)?" + _PROLOG.encode() + rb"<!DOCTYPE", re.DOTALL)
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
@@ -39,10 +39,10 @@ _CODECS = re.compile(
     "|koi8-[ru]|mac-(?:roman|cyrillic)|shift_jis|euc_(?:jp|kr)|iso2022_jp|gb2312|gbk|gb18030"
     "|big5(?:hkscs)?|tis-620"
 )
-"""Allowed encodings. Python knows others, some slow and none for writing."""
+"""Allowed encodings."""
 
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
-# Up to the end of the page if it is not closed: else each opening would be followed to the end.
+# Up to the end of the page if unclosed; otherwise each opening mark would be followed to the end.
 _LITERAL = r"<!\[CDATA\[(?P<text>.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)"
 _ENTITY = re.compile(rf"{_LITERAL}|&(?P<entity>[A-Za-z][A-Za-z0-9]{{1,31}};)", re.DOTALL)
 _CDATA = re.compile(_LITERAL, re.DOTALL)
@@ -54,7 +54,8 @@ _RESOURCE_LIMIT = 114
 def parse_xml(name: str, data: bytes) -> etree._Element:
     """Return the root of an XML document, without comments and processing instructions.
 
-    It must be well-formed, without a document type, and not deeper or longer than documents are.
+    The document must be well-formed, without a document type, and within the limits of depth and
+    size.
     """
     wide = data.startswith(_WIDE)
     document = _to_utf8(name, data) if wide else data
@@ -64,9 +65,10 @@ def parse_xml(name: str, data: bytes) -> etree._Element:
 
 
 def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
-    """Yield the elements with these tags when they end, and forget them after that.
+    """Yield the elements with these tags when they end, and release them.
 
-    `{*}row` is a row in any namespace. The document must be as for `parse_xml`, but may be large.
+    `{*}row` is a row in any namespace. The rules of `parse_xml` apply, but the document may be
+    large.
     """
     document = _to_utf8(name, data) if data.startswith(_WIDE) else data
     if _DOCTYPE.match(document):
@@ -99,10 +101,10 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
 
 
 def is_plain_xml(data: bytes) -> bool:
-    """Return whether a document is UTF-8 and has only elements and text.
+    """Return whether a document is UTF-8 and consists of elements and text only.
 
-    Then a tag cannot be hidden in a comment or a CDATA section, and a regular expression that
-    accounts for every byte reads it many times faster than a parser.
+    Then no tag can be inside a comment or a CDATA section, and a regular expression that matches
+    every byte is many times as fast as a parser.
     """
     if data.startswith(_WIDE) or b"<!" in data or data.count(b"<?") > 1:
         return False
@@ -111,10 +113,10 @@ def is_plain_xml(data: bytes) -> bool:
 
 
 def parse_xhtml(name: str, data: bytes) -> etree._Element:
-    """Return the root of a page; as HTML where it is not well-formed XML.
+    """Return the root of a page; it is parsed as HTML if it is not well-formed XML.
 
-    Read tags with `local`: their namespace depends on how the page was parsed. A document type that
-    declares something is unsafe.
+    Compare tags with `local`, because the namespace depends on the parser. A document type with
+    declarations is unsafe.
     """
     page = _CONTROLS.sub("", _decode_page(name, data))
     if found := _PAGE_DOCTYPE.match(page):
@@ -126,7 +128,7 @@ def parse_xhtml(name: str, data: bytes) -> etree._Element:
     try:
         return _parse(name, encoded, encoding="utf-8")
     except (SourceBroken, SourceUnsafe):
-        # Tags that are never closed nest without end as XML; as HTML the next one closes them.
+        # Unclosed tags nest in XML, while in HTML the next tag closes them.
         page = _CDATA.sub(lambda found: escape(found["text"] or "", quote=False), page)
         return _parse_as_html(name, page)
 
@@ -157,7 +159,7 @@ def _xml_parser(encoding: str | None) -> etree.XMLParser:
 
 def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:
     root = _run(name, data, _xml_parser(encoding))
-    # An encoding that hides the letters of the declaration hides it from the check above as well.
+    # Checked again, because an encoding may hide the declaration from the check above.
     if root.getroottree().docinfo.doctype:
         raise SourceUnsafe(name)
     return root
@@ -168,7 +170,7 @@ def _parse_as_html(name: str, page: str) -> etree._Element:
         encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, collect_ids=False
     )
     root = _run(name, page.encode("utf-8", "replace"), parser)
-    # The parser continues after such a fault, but without the text that lies deeper.
+    # The parser continues after this error, but drops the deeper text.
     if any(entry.type == _RESOURCE_LIMIT for entry in parser.error_log):
         raise SourceUnsafe(name)
     if root is None:
@@ -190,7 +192,7 @@ def _refusal(name: str, error: Exception) -> SourceRefused:
 
 
 def _to_utf8(name: str, data: bytes) -> bytes:
-    """Return UTF-16 as UTF-8, so that searches in bytes find what they look for."""
+    """Convert UTF-16 to UTF-8, for searches in bytes."""
     big = data.startswith((codecs.BOM_UTF16_BE, b"\0<"))
     try:
         text = data.decode("utf-16-be" if big else "utf-16-le").removeprefix("\ufeff")
@@ -200,7 +202,7 @@ def _to_utf8(name: str, data: bytes) -> bytes:
 
 
 def _decode_page(name: str, data: bytes) -> str:
-    """Return the text of a page in the encoding that it names, if that fits, or by detection."""
+    """Decode a page in its declared encoding, if that succeeds, or by detection."""
     if not data.startswith((codecs.BOM_UTF8, *_WIDE)):
         matches = (pattern.search(data, 0, _DECLARATION_AREA) for pattern in _DECLARED)
         if found := next(filter(None, matches), None):
@@ -217,7 +219,7 @@ def _decode_page(name: str, data: bytes) -> str:
 
 
 def _replace_entity(found: re.Match[str]) -> str:
-    """Write a named character as itself; an unknown name is text."""
+    """Replace an HTML entity by its character; an unknown name is text."""
     entity = found["entity"]
     if entity is None or entity in _OF_XML:
         return found[0]

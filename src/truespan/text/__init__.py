@@ -1,7 +1,7 @@
-"""Canonical text: cleaning, sentences, headings, lists of contents, tables, language, alignment.
+"""Rules about text: cleaning, sentences, headings, contents lists, tables, language, alignment.
 
-Owns: rules about text alone, whatever format it came from.
+Owns: rules about text of any source format.
 Does not own: file formats, chunks, storage.
-Must hold: pure functions; what a rule says of a place depends on the text up to it, unless the
-function says otherwise.
+Must hold: pure functions; the result for a place depends only on the text up to it, unless the
+docstring says otherwise.
 """

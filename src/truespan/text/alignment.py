@@ -1,16 +1,16 @@
-"""Where a reader of one revision of a book is in the next: by aligning the sentences of the two.
+"""Alignment of two revisions of a book, to move reading positions to the new revision.
 
-Sentences are compared by their words; quotes, dashes, other punctuation, spaces and case do not
-count. A position moves to the image of the last sentence read that can be aligned in order. Text
-before it is then shown as read, so a position never moves past text that the reader may not know:
+Sentences are compared by their words; punctuation, spaces and case are ignored. A position moves to
+the last read sentence that can be aligned in order. All text before it then counts as read, so a
+position never moves past text that the reader may not know:
 
-- a sentence of the unread part of the earlier revision, or eight words in a row of it;
-- more new text than the read text that follows it can vouch for;
-- a longer piece of new text near the end of what was read, which may be story: a chapter that was
-  added before the last page. In front it may be a foreword of any length.
+- a sentence, or eight consecutive words, of the unread part of the old revision;
+- new text that is too long for the amount of read text after it;
+- a longer addition near the end of the read text, which may be a new chapter. At the beginning of
+  the book, an addition of any length may be a foreword.
 
-Which position is found depends on nothing after it in the new revision. The unread part of the
-earlier one can only lower it. The time is proportional to the number of words.
+The new position depends on nothing after it in the new revision. The unread part of the old
+revision can only lower it. The time is proportional to the number of words.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ QUOTED: Final = 8
 FRONT: Final = 100
 """Sentences at the beginning between which a foreword of any length may be inserted."""
 MAX_ADDED: Final = 50
-"""The size of what a note or a change may add anywhere. A longer addition may be story, such as a
-chapter before the last page."""
+"""Maximum size of an addition that is accepted anywhere. A longer one may be a new chapter."""
 FOLLOWING: Final = 40
-"""How many times its size of read text must follow a longer addition; or half of what was read."""
+"""Minimum size of the read text after a longer addition, as a multiple of the addition; half of
+the read text is enough too."""
 MAX_BETWEEN: Final = 500
 """The size of the longest new text that is passed over after the front."""
 MIN_PROOF, PROOF_SHARE = 6, 10
-"""The least size of the read text that must follow new text, and the share of it."""
+"""Minimum size of the read text after new text, and minimum share of it."""
 MAX_NEW: Final = 200_000
 """The size of all new text that is passed over; a longer foreword costs too much to compare."""
 MAX_CORRECTED: Final = 200
-"""How many sentences may have been corrected, so that many changes cost no more than few."""
+"""Maximum number of corrected sentences, which bounds the cost of many changes."""
 SAME_WORDS: Final = 0.8
-"""The share of words that a corrected sentence keeps."""
+"""Minimum share of words that a corrected sentence keeps."""
 LOOKAHEAD: Final = 16
-"""How many runs are tried as the next one, so that hostile text costs no more than a book."""
+"""Maximum number of runs tried as the next run, which bounds the cost of hostile text."""
 
 _QUOTES = str.maketrans(dict.fromkeys("'\"`´‘’‚‛“”„‟‹›«»′″\u00ad\u200b\u200c\u200d\ufeff"))
 _DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
@@ -55,11 +55,11 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 
 _NEVER = sys.maxsize
 _Key = tuple[int, ...]
-"""The numbers of the words of a sentence; a negative one for a sentence of marks alone."""
+"""Word numbers of a sentence; a single negative number for a sentence without words."""
 
 
 class _Run(NamedTuple):
-    """Consecutive sentences that are the same in both: from `old` and `new` on, so many."""
+    """A run of `count` equal sentences, which starts at `old` and `new` in the two revisions."""
 
     old: int
     new: int
@@ -84,14 +84,14 @@ class _Quotation(NamedTuple):
 
 
 class Alignment:
-    """What two revisions of a book have in common, for readers at any position."""
+    """The alignment of two revisions of a book, for readers at any position."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         words: dict[str, int] = {}
         keys = {sentence: _key(sentence, words) for sentence in dict.fromkeys((*old, *new))}
         self._old = [keys[sentence] for sentence in old]
         self._new = [keys[sentence] for sentence in new]
-        # One more than the words, so that a sentence of marks alone counts for something too.
+        # One more than the number of words, so that a sentence without words has a size too.
         self._sizes = [_size(key) + 1 for key in self._new]
         self._first: dict[_Key, int] = {}
         self._second: dict[_Key, int] = {}
@@ -113,8 +113,10 @@ class Alignment:
             unknown.append(unknown[-1] + (0 if known <= sid else size))
 
         def follow(run: _Run, following: Iterable[tuple[int, _Run]]) -> tuple[int, int]:
-            """Return the size of the best chain after a run, and the negative of its last
-            sentence: of two that are equally good, the one that ends first is better."""
+            """Return the size of the best chain after a run, and its negated last sentence.
+
+            Of two equally good chains, the one that ends first is better.
+            """
             best = (0, 1 - run.new_end)
             for place, other in following:
                 repeated = max(run.old_end - other.old, run.new_end - other.new, 0)
@@ -132,7 +134,7 @@ class Alignment:
                     best = max(best, (size, end))
             return best
 
-        # From the back, because what follows new text decides whether it may be passed over.
+        # Backwards, because the text after an addition decides whether it may be skipped.
         chains: dict[int, tuple[int, int]] = {}
         for place in reversed(range(len(runs))):
             run = runs[place]
@@ -142,11 +144,11 @@ class Alignment:
         return -follow(_Run(0, 0, 0), enumerate(runs))[1]
 
     def move_all(self, sid: int) -> int | None:
-        """Return the position up to which the new revision has every sentence that the earlier one
-        has up to `sid`, some of them corrected; None if there is none.
+        """Return the position up to which the new revision has all old sentences up to `sid`.
 
-        What was said of the text up to `sid` tells a reader there nothing that is still to come.
-        Like `move`, it depends on nothing after that position in the new revision.
+        Some sentences may be corrected. Returns None if there is no such position. An answer about
+        the text up to `sid` reveals nothing to a reader at this position. Like `move`, the result
+        depends on nothing after it in the new revision.
         """
         moved = self.move(sid)
         shown, read = self._new[: moved + 1], set(self._old[: sid + 1])
@@ -155,7 +157,7 @@ class Alignment:
             return moved
         if len(missing) > MAX_CORRECTED:
             return None
-        # A sentence that was corrected is there in other words.
+        # A corrected sentence has other words.
         added = [set(key) for key in set(shown) - read]
         return moved if all(_is_among(set(key), added) for key in missing) else None
 
@@ -193,11 +195,11 @@ class Alignment:
         return runs
 
     def _find_quotations(self) -> None:
-        """Find out which old sentences a reader must have read to know the new ones.
+        """Find the old sentences that a reader must have read to know the new ones.
 
-        `_known` has for each new sentence the old one with which all its words were read, also if
-        they were divided into sentences in another way. `_ahead` has the one that must have been
-        read to be shown the new text up to it. It ends early where there is too much to compare.
+        For each new sentence, `_known` has the old sentence after which all its words were read,
+        however they were divided into sentences. `_ahead` has the old sentence that must have been
+        read before the new text up to it is shown. It is shorter if there is too much to compare.
         """
         size, stretches, needs = 0, list[list[int]](), list[int]()
         quoting: dict[_Key, list[_Quotation]] = {}
@@ -220,7 +222,7 @@ class Alignment:
         stream, sids = _stream(enumerate(self._old))
         for count in range(TELLING, QUOTED + 1):
             for end, gram in enumerate(_grams(stream, count), count - 1):
-                # The first place in the old text counts: a reader past it knows the words.
+                # The first occurrence in the old text counts: a reader past it knows the words.
                 for place, tells, within in quoting.pop(gram, ()):
                     if tells:
                         needs[place] = max(needs[place], sids[end])
@@ -239,8 +241,10 @@ class Alignment:
     def _add_quotations(
         self, quoting: dict[_Key, list[_Quotation]], stretch: Sequence[int]
     ) -> None:
-        """Add what consecutive new sentences may quote, with their places: a whole old sentence
-        within a longer one, or `QUOTED` words in a row."""
+        """Add possible quotations in consecutive new sentences.
+
+        A quotation is a whole old sentence within a longer one, or `QUOTED` consecutive words.
+        """
         stream, places = _stream((place, self._new[place]) for place in stretch)
         for count in range(TELLING, QUOTED + 1):
             for end, gram in enumerate(_grams(stream, count), count - 1):
@@ -250,14 +254,14 @@ class Alignment:
 
 
 def _is_among(words: set[int], sentences: Iterable[set[int]]) -> bool:
-    """Say whether one of some sentences has nearly the same words."""
+    """Return whether one of the sentences has nearly the same words."""
     return any(
         len(words & other) >= SAME_WORDS * max(len(words), len(other)) for other in sentences
     )
 
 
 def _key(sentence: str, words: dict[str, int]) -> _Key:
-    """Return what two sentences share if they differ in punctuation, spaces and case alone."""
+    """Return the words of a sentence, without punctuation, spaces and case."""
     text = sentence.translate(_QUOTES)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)

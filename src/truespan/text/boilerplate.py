@@ -1,8 +1,8 @@
-"""Recognise text that stands around a work and says nothing of it.
+"""Detection of boilerplate: Project Gutenberg headers and licences, lists of chapters, page
+numbers.
 
-That is the header and licence of Project Gutenberg, lists of chapters, and page numbers. A text is
-judged by its own words alone, so for a reader nothing unread matters, and stored documents need not
-be read in again.
+The result depends on the text alone, so unread text does not matter for a reader, and stored
+documents need not be ingested again.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _PAGE_NUMBER = re.compile(
     re.I,
 )
 _LONG_LINE = 60
-"""Lines of lists are shorter, at least the first one or most of them."""
+"""Maximum length of the first line, or of the average line, of a list."""
 _MOST = 0.5
-"""The share of a text's characters that must be boilerplate for all of it to be."""
+"""Minimum share of boilerplate characters in a text that counts as boilerplate."""
 
 
 # Shared by threads: an `lru_cache` of judgements of texts, which locks.
 @lru_cache(maxsize=256)
 def is_boilerplate(text: str) -> bool:
     """Return whether a text is mostly licence, list of chapters or page numbers."""
-    # A request asks for the same few texts each time that it looks for more.
-    # Nearly all texts are prose, which these quick checks show.
+    # Cached, because a request checks the same texts whenever it needs more hits. Quick checks come
+    # first, since nearly all texts are prose.
     named = "utenberg" in text or "UTENBERG" in text
     if (named or ("1." in text and _NUMBERED.search(text))) and _is_licence(text):
         return True
@@ -72,13 +72,13 @@ def _is_licence(text: str) -> bool:
 
 
 def _mark(paragraphs: Sequence[str]) -> list[bool]:
-    """Say of each paragraph whether it belongs to a header or a licence."""
+    """Return for each paragraph whether it is part of a header or a licence."""
     marks: list[bool] = []
     around = False
-    """Whether a header has begun, or the work has ended."""
+    """Whether a header has started or the work has ended."""
     for text in paragraphs:
         if _STARTS.search(text):
-            # All before it is the header.
+            # All paragraphs before it are the header.
             marks = [True] * (len(marks) + 1)
             around = False
             continue
@@ -87,7 +87,7 @@ def _mark(paragraphs: Sequence[str]) -> list[bool]:
         numbered = weak >= _FEWEST_WEAK and _NUMBERED.search(text) is not None
         marks.append(around or numbered or _STRONG.search(text) is not None)
     if any(marks):
-        # Paragraphs of the licence that do not name it stand beside those that do.
+        # Paragraphs of a licence that do not name it are next to paragraphs that do.
         return [
             mark or len(_WEAK.findall(text)) >= _FEWEST_WEAK
             for mark, text in zip(marks, paragraphs, strict=True)

@@ -1,8 +1,7 @@
 """Cleaning: line ends and invisible characters.
 
-What a reader cannot see must not decide what is found, and it must not carry messages: tag
-characters, variation selectors and zero-width characters have all been used to hide instructions
-from people and show them to models.
+Invisible characters must not affect search, and they must not carry messages: tag characters,
+variation selectors and zero-width characters have all been used to hide instructions for models.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _JOINING = (
 _VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u1039\u17d2\ua9c0"
 _EMOJI = "\xa9\xae\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 
-# Most text has only these, and checking that is four times faster than searching for the rest.
+# Most text has only these, and checking that is four times as fast as searching for the others.
 _PLAIN = re.compile(
     "[\t\n -~\xa0-\xac\xae-\u034e\u0370-\u05ff\u1e00-\u200a\u2010-\u2027\u2030-\u205f\u2070-\u2fff"
     "\u3000-\u3163\u3190-\ud7ff\uff01-\uff9f\U0001f000-\U0001faff]*"
@@ -74,7 +73,7 @@ def clean(text: str) -> str:
     Cleaning clean text changes nothing. A literal `[FIGURE:` becomes `[ FIGURE:`, so that a marker
     can only come from a parser.
     """
-    # Most text has none of these: looking for one character is many times faster than for two.
+    # Most text has none; searching for one character is many times as fast as for two.
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():
@@ -83,5 +82,5 @@ def clean(text: str) -> str:
         plain = _PLAIN.fullmatch(text) is not None
     if not plain:
         text = _OUT_OF_PLACE.sub("", _UNSEEN.sub("", _LINE_ENDS.sub("\n", text)))
-    # Last, because taking out characters can bring the parts of a marker together.
+    # Last, because removing characters can join the parts of a marker.
     return text.replace("[FIGURE:", "[ FIGURE:") if "[" in text else text

@@ -1,8 +1,8 @@
-"""Lists of what lies ahead: contents, and lists of plates, figures or maps.
+"""Contents lists: tables of contents, and lists of plates, figures or maps.
 
-Such a list names text that follows it, so it is hidden from readers. It is recognised by what
-announces it and by the form of its entries. Whether a line is a heading further on must not matter:
-that would itself reveal what follows.
+A contents list names text that follows it, so it is hidden from readers. It is recognised by its
+heading and by the form of its entries. Whether an entry is a heading later in the text must not
+matter, since that would reveal unread text.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ _DECORATION = " \t_*=~#|[](){}<>.:-–—•·"
 _MAX_ANNOUNCEMENT_LENGTH = 60
 _MAX_LINE_LENGTH, _MAX_UNCASED_LENGTH = 160, 30
 _MAX_LISTED = 0.8
-"""The share of the lines of a paragraph that must be entries for all of it to be a list."""
+"""Minimum share of entries among the lines of a paragraph that counts as a list."""
 _FEWEST_LINES = 3
 _LINKED_SHARE = 4
-"""How many letters in links there must be for each letter outside of them."""
+"""Minimum number of letters in links for each letter outside of them."""
 _WIDE_GAP = 3
-"""Blank lines that set off what follows a list from its entries."""
+"""Number of blank lines that separate a list from the following text."""
 _LONG, _LONG_LINE = 240, 60
 
-# Both from the beginning of a run: a long one would be tried at each sign.
+# Both match from the start of a run; otherwise a long run would be tried at each character.
 _LEADER = re.compile(
     r"(?<![.·•_…‥])(?<![.·•_…‥]\s)(?:[.·•_…‥]\s?+){3,}+\s*+(?:[0-9]{1,4}|[ivxlcIVXLC]{1,7})$"
 )
@@ -82,18 +82,18 @@ _ENDS = frozenset(".!?…:;,—–。！？」』")
 
 def _has_leader(line: str) -> bool:
     """Return whether a line ends with dots and the number of a page."""
-    # The last character is checked first, because the search takes long and most lines are prose.
+    # The last character is checked first: the search is slow, and most lines are prose.
     return line[-1:] in _PAGE_SIGNS and _LEADER.search(line) is not None
 
 
 def announced_list(text: str) -> str | None:
-    """Return what a heading announces: a list of "chapters" or "pictures"; None if neither."""
+    """Return the kind of list that a heading announces, "chapters" or "pictures"; else None."""
     if len(text) > _MAX_ANNOUNCEMENT_LENGTH:
         return None
     name = text if text.isascii() else normalize("NFC", text)
     words = name.strip(_DECORATION).casefold().split()
     if len(words) > 3 and all(len(word) == 1 for word in words):
-        words = ["".join(words)]  # Spaced letters.
+        words = ["".join(words)]  # Letter-spaced.
     name = " ".join(words)
     if name in _ANNOUNCED_CHAPTERS or _VOLUME.fullmatch(name):
         return "chapters"
@@ -111,7 +111,7 @@ def plain_title(text: str) -> str:
 
 
 def leads_on(linked: str, text: str) -> bool:
-    """Return whether a block consists of links to what lies ahead; `linked` is their text."""
+    """Return whether a block consists of links to later text; `linked` is the text of the links."""
     if not linked:
         return False
     letters = sum(map(str.isalpha, linked))
@@ -120,20 +120,20 @@ def leads_on(linked: str, text: str) -> bool:
 
 
 class _List(Struct):
-    """A list while it is read, and what it has named so far."""
+    """An open contents list, with its entries so far."""
 
     announced: bool = False
     names_chapters: bool = True
     items_only: bool = False
-    """Whether it began as items of a list in the markup, and ends with them."""
+    """Whether the list consists of list items in the markup, and ends with them."""
     entries: int = 0
     gap: int = 0
-    """The most blank lines before an entry other than the first."""
+    """Maximum number of blank lines before an entry other than the first."""
     has_sentences: bool = False
     level: int = 0
     """The level of the heading that announces it."""
     headings: int = 0
-    """How many of its entries are headings by their markup."""
+    """Number of entries that are headings in the markup."""
     ranks: set[Rank] = field(default_factory=set)
     keys: set[tuple[str, str, int | str]] = field(default_factory=set)
     titles: set[str] = field(default_factory=set)
@@ -157,15 +157,15 @@ class _List(Struct):
         self.first = self.first or title
 
     def is_over(self, found: Heading | None, text: str, blank_lines: int) -> bool:
-        """Return whether a paragraph, which may be a heading, no longer belongs to the list.
+        """Return whether the list ends before a paragraph, which may be a heading.
 
-        The list is over where it begins to repeat itself, or where something else begins.
+        The list ends where an entry repeats, or where other text begins.
         """
         is_apart = self.entries > 0 and blank_lines > self.gap
         if found:
             key = self.key(found)
             if key in self.keys:
-                # What has no number may be in the list several times.
+                # Entries without a number may repeat.
                 return found.rank != "named" or key == self.first or is_apart
             is_new = found.rank == "named" or found.rank not in self.ranks
             return is_new and blank_lines >= _WIDE_GAP and self.entries > 0
@@ -180,7 +180,7 @@ class _List(Struct):
             return True
         if not _is_sentence(text):
             return False
-        # Captions may be sentences. In the contents of some old books all entries are.
+        # Captions may be sentences, and in some old books all entries are.
         self.has_sentences = self.has_sentences or not self.entries or not self.names_chapters
         return not self.has_sentences
 
@@ -196,7 +196,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _is_entry(line: str) -> bool:
-    """Return whether a line alone looks like an entry: a number of a chapter, or dots to a page."""
+    """Return whether a line is an entry by its form: a chapter number, or dots and a page."""
     if _has_leader(line):
         return True
     heading = recognise(line)
@@ -204,13 +204,13 @@ def _is_entry(line: str) -> bool:
 
 
 def _is_title(line: str) -> bool:
-    """Return whether a line of an announced list looks like an entry."""
+    """Return whether a line of a list with a heading looks like an entry."""
     has_page = line[-1:].isdigit() and _PAGE.search(line)
     return bool(has_page or _NUMBER.match(line)) or is_title_like(line)
 
 
 def _begins_anew(line: str) -> bool:
-    """Return whether a line is not one that goes on from the line before."""
+    """Return whether a line does not continue the line before."""
     first = line.lstrip("_*\"'“‘«(•-– ")[:1]
     if first.lower() != first.upper() or not first.isalpha():
         return not first.islower()
@@ -220,7 +220,7 @@ def _begins_anew(line: str) -> bool:
 def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool:
     """Return whether nearly all lines of a paragraph are entries.
 
-    Those of an `announced` list may be titles. In the `first` paragraph after what announces it,
+    Entries of an `announced` list may be titles. In the `first` paragraph after the announcement,
     they only need to begin like titles.
     """
     if text.count("\n") < _FEWEST_LINES - 1:
@@ -245,7 +245,7 @@ def is_list_of_chapters(lines: Sequence[str]) -> bool:
     if len(lines) < _FEWEST_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         return False
     announced = announced_list(lines[0]) is not None
-    # Nearly all texts are prose, and their first lines show it.
+    # A quick check of the first lines excludes nearly all prose.
     if not announced and not any(map(_is_entry, lines[:_FEWEST_LINES])):
         return False
     entries = sum(_is_entry(line) or (announced and _is_title(line)) for line in lines[announced:])
@@ -253,10 +253,10 @@ def is_list_of_chapters(lines: Sequence[str]) -> bool:
 
 
 class ContentsFinder(Struct):
-    """Says of each block whether it belongs to a list of what lies ahead.
+    """Finds the blocks that belong to contents lists.
 
-    It receives the blocks in order. A block is judged by itself and by the blocks before it, so the
-    first entry of a list that nothing announces counts as text.
+    It receives the blocks in order. The result depends on the block and the blocks before it, so
+    the first entry of a list without a heading counts as text.
     """
 
     titles: set[str] = field(default_factory=set)
@@ -265,17 +265,17 @@ class ContentsFinder(Struct):
     """The block before, if it reads like a heading."""
     _list: _List | None = None
     _dotted: bool = False
-    """Whether the block before has dots to a page number."""
+    """Whether the previous block ends with dots and a page number."""
     _linked: bool = False
-    """Whether the block before is a link to what lies ahead."""
+    """Whether the previous block is a link to later text."""
 
     @property
     def is_open(self) -> bool:
-        """Return whether the last block belongs to a list, so that the next one may."""
+        """Whether the last block belongs to a list, so that the next one may too."""
         return self._list is not None
 
     def end(self) -> None:
-        """End a list here, at the end of a page."""
+        """End an open list at the end of a page."""
         self._list = self.previous = None
         self._dotted = self._linked = False
 
@@ -291,8 +291,8 @@ class ContentsFinder(Struct):
     ) -> bool:
         """Process the next block; return whether it belongs to a list.
 
-        All `marked` blocks do. Of blocks that are a link to what lies ahead (`linked`), those do
-        that follow another one: the first may be a step of instructions.
+        All `marked` blocks do. A block that is a link to later text (`linked`) does if it follows
+        another one: the first may be a step of instructions.
         """
         previous, self.previous = self.previous, None
         dotted, self._dotted = self._dotted, False
@@ -306,7 +306,7 @@ class ContentsFinder(Struct):
             self._list = None
             return False
         if self._list is None and len(text) > _LONG and "\n" not in text[:_LONG_LINE]:
-            # Nearly all paragraphs are this long, and too long to announce a list.
+            # Nearly all paragraphs are too long to announce a list.
             return False
         entry = text.strip()
         if kind is BlockKind.LIST and (marker := _ITEM.match(text)):
@@ -336,7 +336,7 @@ class ContentsFinder(Struct):
         if announced := announced_list(text):
             self._list = _List(True, announced == "chapters", level=level)
             return True
-        # Entries may be headings too, below that of the list and without text between them.
+        # Entries may be headings too, below the heading of the list and without text between them.
         current = self._list
         if current and 0 < current.level < level and current.headings == current.entries:
             found = recognise(text)
@@ -356,7 +356,7 @@ class ContentsFinder(Struct):
             return _List(items_only=item)
         if numbered and found and _has_leader(found.label):
             return _List()
-        # Two headings of one rank in a row are entries of a list.
+        # Two consecutive headings of one rank are entries of a list.
         if not found or not previous or found.rank == "named":
             return None
         if (found.rank, found.kind) != (previous.rank, previous.kind):
@@ -366,7 +366,7 @@ class ContentsFinder(Struct):
         return started
 
     def _add(self, current: _List, text: str) -> None:
-        """Note what a paragraph names, which is one entry in all or one a line."""
+        """Record the entries of a paragraph, which is one entry or has one on each line."""
         current.entries += 1
         for entry in [text] if recognise(text) else text.split("\n"):
             if heading := recognise(entry):

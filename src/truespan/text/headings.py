@@ -26,7 +26,7 @@ class HeadingPlaces(Struct):
     _begun: bool = False
 
     def enter(self, level: int, text: str) -> None:
-        """Process the next block; `level` is that of a heading, else 0."""
+        """Process the next block; `level` is the level of a heading, else 0."""
         if level and level <= self.top_level:
             self.chapter, self.section = text, None
             self.top_level = level if self._begun or level > 1 else self.top_level
@@ -48,7 +48,7 @@ class HeadingPlaces(Struct):
 def begins_with_title(levels: Sequence[int]) -> bool:
     """Return whether the first block is a title: the only heading of level 1.
 
-    The title itself is a label of the whole, so it may be decided by all that follows.
+    A title is a label of the whole document, so it may depend on all of it.
     """
     return list(levels[:1]) == [1] and levels.count(1) == 1
 
@@ -57,7 +57,7 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text without case, to compare titles."""
+    """Return the letters and digits of a text without case, for comparing titles."""
     return _NO_LETTERS.sub("", text.casefold())
 
 
@@ -81,7 +81,7 @@ _ROMAN_DIGITS = {digit: value for value, digit in _ROMAN_VALUES if len(digit) ==
 
 
 def parse_roman(text: str) -> int | None:
-    """Return the value of Roman digits in either case; None without any, or with others."""
+    """Return the value of Roman digits in either case; None if the text is not a Roman number."""
     values = [_ROMAN_DIGITS.get(char, 0) for char in text.lower()]
     if not values or not all(values):
         return None
@@ -121,7 +121,7 @@ _OPENING, _CLOSING = "\"'“‘", "\"'”’"
 
 
 Rank = Literal["part", "chapter", "named", "numeral"]
-"""What kind of heading it is; those of one rank follow one another."""
+"""Rank of a heading. Headings of one rank follow one another."""
 
 
 class Heading(Struct, frozen=True):
@@ -133,13 +133,13 @@ class Heading(Struct, frozen=True):
     short: str
     label: str
     bare: bool = False
-    """Whether it has no title, so that the next paragraph may be one."""
+    """Whether the heading has no title, so that the next paragraph may be its title."""
 
 
 def recognise(paragraph: str) -> Heading | None:
-    """Return the heading that a paragraph is, or None.
+    """Return a paragraph as a heading; None if it is not one.
 
-    In doubt it is none: a heading that was missed costs a label, a wrong one ends a chapter.
+    In doubt it is not: a missed heading loses a label, while a wrong one ends a chapter.
     """
     text = paragraph.strip()
     if len(text) > _LONGEST or text.count("\n") >= _MAX_LINES:
@@ -153,7 +153,7 @@ def recognise(paragraph: str) -> Heading | None:
             value = number.lower().removeprefix("the ").replace(" ", "-")
         short, label = text[: found.end("number")], " ".join(text.split())
         heading = Heading(rank, kind, value, short, label, bare=not title)
-    # A Roman number alone, or before a title in capitals: other ones number paragraphs.
+    # A Roman number alone or before a title in capitals; others number paragraphs.
     elif (
         text.isupper()
         and (found := _NUMERAL.match(text))
@@ -173,7 +173,7 @@ def recognise(paragraph: str) -> Heading | None:
 
 
 def _read_title(rest: str) -> str | None:
-    """Return the title that follows a number, empty where none does; None if a sentence goes on."""
+    """Return the title after a number, possibly empty; None if a sentence continues."""
     separator = _SEPARATOR.match(rest)
     title = rest[separator.end() :] if separator else rest
     if separator and not title.startswith("\n"):
@@ -205,12 +205,12 @@ _MAX_BEGINNING_LENGTH = 60
 
 
 def first_words(text: str) -> str:
-    """Return how a text begins, as a name for what begins with it; at most its first sentence."""
+    """Return the first words of a text as a label; at most its first sentence."""
     found = _FIRST_WORDS.search(text)
     return " ".join(shorten(found[0] if found else text, _MAX_BEGINNING_LENGTH).split())
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a paragraph is too long for an entry of a list and does not begin like one."""
+    """Return whether a paragraph is too long for a list entry and does not begin like one."""
     long = len(text) > _LONGEST or text.count("\n") >= _MAX_LINES
     return long and recognise(text.strip().partition("\n")[0]) is None

@@ -1,7 +1,7 @@
-"""Recognises plain text that is a novel: numbered chapters of prose in which people speak.
+"""Detection of novels in plain text: numbered chapters of prose with direct speech.
 
-Only the text up to the third chapter is looked at, so that what follows it decides nothing. In
-doubt it is no novel: manuals, laws and papers have numbered chapters too.
+Only the text up to the third chapter is examined, so later text does not matter. In doubt a text is
+not a novel: manuals, laws and papers have numbered chapters too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIN_SPEECH = 1 / 4_000
 """Minimum number of spoken sentences for each character."""
 MAX_DIGITS = 1 / 200
 MAX_ITEMS = 0.03
-"""Maximum share of paragraphs that are items of lists, numbered sections or lines of tables."""
+"""Maximum share of paragraphs that are list items, numbered sections or table rows."""
 
 _SPEECH = re.compile(
     r"""[^\s\d"“”«»][,.!?…—–][”"»’“](?=\s|$|[—–])|(?m:^[ \t]*[—–―]\s?[A-ZÀ-Þ«¡¿])"""
@@ -39,7 +39,7 @@ class Likeness(StrEnum):
 
     NOVEL = "novel"
     CHAPTERS = "chapters"
-    """It has numbered chapters of running text, and nothing says that they tell a story."""
+    """Numbered chapters of prose, without signs of a story."""
     OTHER = "other"
 
 
@@ -60,8 +60,10 @@ def judge(blocks: Sequence[Block]) -> Likeness:
 
 
 def _first_chapters(blocks: Iterable[Block]) -> list[list[str]]:
-    """Return the paragraphs of the first chapters, without the one that begins last; none unless
-    they are numbered one after another, in each part anew or through all of them."""
+    """Return the paragraphs of the chapters before the third.
+
+    Returns nothing unless chapters are numbered consecutively, in each part or through all parts.
+    """
     chapters: list[list[str]] = []
     last, restarts = 0, False
     for block in blocks:

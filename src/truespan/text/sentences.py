@@ -1,12 +1,12 @@
 """Sentences: numbered spans of canonical text, found by one segmenter.
 
-The segmenter receives one paragraph at a time. In longer texts it loses line ends between its own
-pieces, and its time grows with the square of the number of sentences. With many quotation marks or
-brackets its time grows with their number times the length of the text; text with more of them than
-prose is segmented as if they were not there. All limits depend on the text only, never on time.
+The segmenter receives one paragraph at a time: in longer texts it loses line ends, and its time is
+quadratic in the number of sentences. Its time also grows with the number of quotation marks and
+brackets; in text with far more of them than prose, they are hidden from it. All limits depend on
+the text, never on time.
 
-The segmenter holds the interpreter lock for as long as it runs, so documents are split in the child
-process that parses them. Only short texts, such as questions, are split in the process itself.
+The segmenter holds the interpreter lock while it runs, so documents are split in the parser
+process. Only short texts, such as questions, are split in the main process.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from itertools import pairwise
 from truespan.types.text import CanonicalText, Sentence
 
 _SENTENCE_RULES = 1
-"""Increase it if this module splits prose differently with the same segmenter.
+"""Version of the rules. Increase it if this module splits prose differently.
 
-Another number makes a new revision of every document. The limits below do not need one: prose does
+Another version makes a new revision of every document. Changed limits do not need one: prose does
 not reach them.
 """
 
 _GAP = re.compile(r"\n(?:[^\S\n]*\n)+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STRETCH = 4000
-"""Characters passed to the segmenter at once."""
+"""Number of characters passed to the segmenter at once."""
 _UNSURE = 2
-"""Sentences at the end of a stretch that more text could still change."""
+"""Number of sentences at the end of a stretch that more text could change."""
 _LONGEST = 2**20
-"""The longest stretch; a longer sentence is cut there."""
+"""Maximum length of a stretch; a longer sentence is cut."""
 _EFFORT = 32
-"""How many times the length of a text may be passed to the segmenter in all."""
+"""Maximum number of characters passed to the segmenter, as a multiple of the text."""
 _MAX_HEADING_LENGTH = 240
 MAX_LINE_LENGTH = 4000
-"""Longer lines of programs are split like prose."""
+"""Maximum length of a source code line that is one sentence; longer lines are split like prose."""
 _QUOTES = "'`“”‘’«»‹›「」《》„‚‛‟"
 _MAX_QUOTES = 1000
 _BRACKETS = '"()[]{}<>（）@'
 _MAX_BRACKETS = 10_000
-"""With more marks than this in a stretch, all of them are hidden from the segmenter."""
+"""Maximum number of brackets in a stretch; with more, all are hidden from the segmenter."""
 _WITHOUT_MARKS = str.maketrans(dict.fromkeys(_QUOTES + _BRACKETS, "\ufffd"))
 
 _Segment = Callable[[str], list[str]]
@@ -60,23 +60,23 @@ def segmenter_name() -> str:
 def split_sentences(canonical: CanonicalText, language: str = "en") -> list[Sentence]:
     """Return the sentences of a text in order, numbered from 0.
 
-    Each code point that is not white space lies in exactly one of them. None crosses the beginning
-    of a block. A heading is one sentence: a reader at that sentence has read the whole label of its
-    chapter.
+    Each code point other than white space is in exactly one sentence. No sentence crosses the start
+    of a block. A heading is one sentence, so a reader at that sentence has read the whole label of
+    the chapter.
     """
     bounds = iter(sentence_bounds(canonical, language))
     return [Sentence(sid, *pair) for sid, pair in enumerate(zip(bounds, bounds, strict=True))]
 
 
 def sentence_bounds(canonical: CanonicalText, language: str = "en") -> list[int]:
-    """Return where each sentence of a text starts and ends, one after another."""
+    """Return the start and end of each sentence of a text, in one flat list."""
     text, segment = canonical.text, _segment_in(language)
     found: list[int] = []
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end, heading in _paragraphs(canonical):
         pieces = [text[start:end]] if heading else _pieces(text, start, end, segment)
         if start in places and not heading and end - start <= _MAX_HEADING_LENGTH:
-            # So is a heading of several sentences with a label that is only part of it.
+            # A heading of several sentences, whose label is only a part, is one sentence too.
             whole, first = _bare(text[start:end]), _bare(pieces[0])
             labels = [_bare(label) for label in places[start] if label]
             if any(
@@ -84,7 +84,7 @@ def sentence_bounds(canonical: CanonicalText, language: str = "en") -> list[int]
             ):
                 pieces = [text[start:end]]
         for piece in pieces:
-            # Nearly all begin with a word, and there are six for each chunk.
+            # Fast path: nearly all sentences begin with a word.
             if body := piece.rstrip():
                 size = len(body)
                 if body[0].isspace():
@@ -107,7 +107,7 @@ def _bare(text: str) -> str:
 
 
 def _segment_in(language: str) -> _Segment:
-    """Return the segmenter for a language; an unknown language is segmented as a related one."""
+    """Return the segmenter for a language; for an unknown language, that of a related one."""
     import sentencex
 
     # A compiled module without types.
@@ -115,7 +115,7 @@ def _segment_in(language: str) -> _Segment:
     code = re.split("[-_]", language.lower(), maxsplit=1)[0] or "en"
 
     def segment(text: str) -> list[str]:
-        # A text that is short enough cannot have too many of them.
+        # A short text cannot have too many marks.
         if len(text) > _MAX_QUOTES:
             quotes, brackets = (sum(map(text.count, marks)) for marks in (_QUOTES, _BRACKETS))
             if quotes > _MAX_QUOTES or brackets > _MAX_BRACKETS:
@@ -123,7 +123,7 @@ def _segment_in(language: str) -> _Segment:
         try:
             pieces = split(code, text)
         except UnicodeEncodeError:
-            # It refuses surrogates. Clean text has none, but failing here would help no one.
+            # The segmenter refuses surrogates. Clean text has none, but failing would not help.
             pieces = split(code, _SURROGATE.sub("\ufffd", text))
         return pieces if sum(map(len, pieces)) == len(text) else [text]
 
@@ -136,14 +136,14 @@ def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
     blocks = list(pairwise([*sorted({0, *canonical.block_starts, *lines}), len(text)]))
     places = dict(zip(canonical.starts, canonical.places, strict=True))
     for start, end in blocks:
-        # The white space after a line depends on what follows it, and does not count.
+        # White space after a line depends on the following text and must not count.
         if start in lines and (
             end - start <= MAX_LINE_LENGTH or len(text[start:end].rstrip()) <= MAX_LINE_LENGTH
         ):
             yield start, end, True
             continue
         if start in places:
-            # A block is a heading if its text is the label of the place that begins there.
+            # A block is a heading if its text is the label of the place that starts with it.
             heading = " ".join(text[start:end].split())
             if any(label and f", {label}".endswith(f", {heading}") for label in places[start]):
                 yield start, end, True
@@ -167,7 +167,7 @@ def _pieces(text: str, start: int, end: int, segment: _Segment) -> list[str]:
             complete = pieces
         found += complete
         start += sum(map(len, complete))
-        # A sentence longer than the stretch needs a longer stretch.
+        # Extend the stretch for a sentence that does not fit.
         width = _STRETCH if complete else min(width * 2, _LONGEST)
     found += segment(text[start:end])
     return found

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 BAR = re.compile(r"(?<!\S)\|(?!\S)")
-"""What stands between two cells of a row."""
+"""Separator between two cells of a row."""
 _PARAGRAPH = "\n\n"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 
 
 _CODE = re.compile(r"[{};:,(\\]$|^[$#>@] |(?:^|\s)(?:[-+*/=!<>]?=|->|=>|\|\||&&)(?:\s|$)")
-"""What is seen at lines of programs and seldom in tables."""
+"""Marks of source code lines that are rare in tables."""
 
 
 def format_tables(text: str) -> str:
     """Return a text with its tables in Markdown; nothing else changes.
 
-    Parts of one table that follow each other become one, with the header once. The first row is the
-    header: Markdown has no table without one.
+    Consecutive parts of a table are joined, with one header. The first row becomes the header,
+    since Markdown has no table without one.
     """
     if "|" not in text:
         return text
@@ -49,7 +49,7 @@ def format_tables(text: str) -> str:
 
 
 def added_tokens(text: str) -> int:
-    """Return how many tokens a text has more at most when its tables are Markdown."""
+    """Return the maximum number of tokens that Markdown tables add to a text."""
     if "|" not in text:
         return 0
     formatted = format_tables(text)
@@ -57,7 +57,7 @@ def added_tokens(text: str) -> int:
 
 
 def added_characters(text: str) -> int:
-    """Return how many characters a text has more when its tables are Markdown."""
+    """Return the number of characters that Markdown tables add to a text."""
     return max(len(format_tables(text)) - len(text), 0)
 
 
@@ -70,11 +70,11 @@ def unformat_rows(text: str) -> str:
 
 
 def is_table(lines: Sequence[str]) -> bool:
-    """Return whether lines are a table: most have several cells, and none looks like code."""
+    """Return whether lines are a table: most have several cells and do not look like code."""
     if len(lines) < 2 or any(line[:1].isspace() or not line for line in lines):
         return False
     if all(line.startswith("|") and line.rstrip().endswith("|") for line in lines):
-        # It is in Markdown already.
+        # Already Markdown.
         return False
     if sum(bool(_CODE.search(line)) for line in lines) * 2 > len(lines):
         return False
@@ -89,6 +89,6 @@ def _format_table(lines: Sequence[str]) -> str:
     width = max(map(len, rows))
     shown = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
     shown.insert(1, "|" + "---|" * width)
-    # A title above the columns, as in the first row of a spreadsheet, is no row of the table.
+    # A title above the columns, as in the first row of a spreadsheet, is not part of the table.
     titles = [*lines[:first], ""] if first else []
     return "\n".join([*titles, *shown])

@@ -18,19 +18,18 @@ from truespan.parsing.formats.ooxml import A, first_child, parse_count
 from truespan.parsing.passage import Passage
 
 C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
-CHARTS = (f"{C}chart", f"{CX}chart")
-"""The elements that show a chart, which is in a part of its own."""
+CHART = f"{C}chart"
+"""The element of a chart, which is a separate part."""
 
 _SPARSE = 4
-"""A table may have this many cells for each value; of a chart with more, each series is a row."""
+"""Maximum number of cells for each value; a sparser chart has a row for each series."""
 _QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\[\]]*\]')
 _ZERO = date(1899, 12, 30)
 _LAST_DAY = 2_958_465
 
 
 class Chart(NamedTuple):
-    """The words of a chart, and its values as rows of cells; the first row names the columns."""
+    """Titles of a chart, and its values as rows of cells; the first row has the column names."""
 
     titles: list[str]
     rows: list[list[str]]
@@ -43,8 +42,8 @@ class _Series(NamedTuple):
 
 
 def is_chart(root: etree._Element) -> bool:
-    """Return whether a part is that of a chart."""
-    return root.tag in (f"{C}chartSpace", f"{CX}chartSpace")
+    """Return whether a part is a chart."""
+    return root.tag == f"{C}chartSpace"
 
 
 def write_chart(root: etree._Element, writer: BlockWriter) -> None:
@@ -58,25 +57,23 @@ def write_chart(root: etree._Element, writer: BlockWriter) -> None:
 
 
 def read_chart(root: etree._Element) -> Chart:
-    """Return what a chart part shows."""
-    if root.tag.startswith(CX):
-        return _read_extended(root)
+    """Return the titles and values of a chart part."""
     titles = list(_read_titles(root))
     series = [_read_series(element) for element in root.iter(f"{C}ser")]
     return Chart(titles, _to_rows([found for found in series if found.labels or found.values]))
 
 
 def _read_titles(root: etree._Element) -> Iterator[str]:
-    """Yield the title of the chart, then those of the axes, and labels that were written by hand.
+    """Yield the titles of the chart and its axes, and manual labels.
 
-    The title of a series stands in the table.
+    The title of a series is in the table.
     """
-    for rich in root.iter(f"{C}rich", f"{CX}rich"):
+    for rich in root.iter(f"{C}rich"):
         lines = (read_text(paragraph) for paragraph in rich.iterchildren(f"{A}p"))
         if text := " ".join(" ".join(lines).split()):
             yield text
     for title in root.iter(f"{C}title"):
-        # A title may be the value of a cell.
+        # A title may refer to a cell.
         if text := " ".join(_read_points(title).values()):
             yield text
 
@@ -96,11 +93,11 @@ def _read_series(element: etree._Element) -> _Series:
 
 
 def _read_points(element: etree._Element) -> dict[int, str]:
-    """Return the stored texts or numbers by their index; those of several levels are joined."""
+    """Return the cached texts or numbers by index; several levels are joined."""
     points: dict[int, str] = {}
     levels = list(element.iter(f"{C}lvl"))
     if len(levels) > 1:
-        # The innermost level comes first; a label of an outer one holds up to the next.
+        # The innermost level comes first; an outer label applies up to the next one.
         inner = {
             parse_count(point.get("idx"), 0) or 0: _read_value(point, "")
             for point in levels[0].iterchildren(f"{C}pt")
@@ -133,7 +130,7 @@ def _read_value(point: etree._Element, code: str) -> str:
 
 
 def format_value(text: str, code: str) -> str:
-    """Return a number as its format shows it: as a date, a share or with few digits."""
+    """Return a number in its format: as a date, a percentage or with few digits."""
     try:
         number = float(text)
     except ValueError:
@@ -163,36 +160,3 @@ def _to_rows(series: list[_Series]) -> list[list[str]]:
         for index in indexes
     ]
     return [["", *names], *rows] if any(names) else rows
-
-
-def _read_extended(root: etree._Element) -> Chart:
-    """Return what a chart of a newer kind shows: its titles, and each dimension as a column."""
-    titles = list(_read_titles(root))
-    titles += [
-        " ".join((value.text or "").split())
-        for title in root.iter(f"{CX}title")
-        for value in title.iter(f"{CX}v")
-        if value.text and not any(True for _ in title.iter(f"{CX}rich"))
-    ]
-    names = [
-        " ".join((value.text or "").split())
-        for series in root.iter(f"{CX}series")
-        for value in series.iterfind(f"{CX}tx/{CX}txData/{CX}v")
-    ]
-    columns: list[_Series] = []
-    for data in root.iter(f"{CX}data"):
-        labels: dict[int, str] = {}
-        for level in data.iterfind(f"{CX}strDim/{CX}lvl"):
-            for point in level.iterchildren(f"{CX}pt"):
-                index = parse_count(point.get("idx"), 0) or 0
-                labels[index] = f"{point.text or ''} {labels.get(index, '')}".strip()
-        values = {
-            parse_count(point.get("idx"), 0) or 0: format_value(
-                point.text or "", level.get("formatCode", "General")
-            )
-            for level in data.iterfind(f"{CX}numDim/{CX}lvl")
-            for point in level.iterchildren(f"{CX}pt")
-        }
-        name = names[len(columns)] if len(columns) < len(names) else ""
-        columns.append(_Series(name, labels, values))
-    return Chart(titles, _to_rows(columns))

@@ -1,16 +1,16 @@
-"""Delimited text: CSV, TSV and their relatives as rows of cells, with the line each begins in.
+"""Delimited text: CSV, TSV and similar formats as rows of cells with line numbers.
 
-The delimiter is the one of comma, semicolon, tab and bar that the first line with any of them has
-most of; a line of prose has none. If the next line does not fit, it decides again, until two rows
-have the same number of cells. A first line `sep=;` names the delimiter. Cells may be quoted with
-`"`, doubled or after a backslash inside, and then contain line breaks. From a quote on that is
-never closed, quotes are ordinary characters, so that no row swallows the rest.
+The delimiter is the most frequent of comma, semicolon, tab and bar in the first line that is not
+prose. It is chosen again until two consecutive rows have the same number of cells. A first line
+`sep=;` declares it. Cells may be quoted with `"`, which is doubled or escaped by a backslash
+inside, and may then contain line breaks. After an unclosed quote, quotes are ordinary characters,
+so that no row consumes the rest.
 
 The first row is the header unless one of its cells looks like a value: a number (other than a year
-beside words), a date, an e-mail address or a URL, or the value of the row below it. Lines with a
-single cell before the first row with several are text above the table.
+beside words), a date, an e-mail address, a URL, or the same value as the cell below. Lines with a
+single cell before the first row with several cells are text above the table.
 
-No row changes what was made of the rows before it.
+No row changes the result for the rows before it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from truespan.types.text import Block, BlockKind, Loaded, PageStart
 _DELIMITERS = ",;\t|"
 _ANY_DELIMITER = re.compile(r"[,;\t|]")
 _NO_DELIMITER, _END = "\x1f", "\x1e"
-"""They occur in no text: the first makes one cell of a line."""
+"""Characters that occur in no text; with the first as delimiter, a line is one cell."""
 _QUOTED = re.compile(r'(?P<before>(?:^|[,;\t|]) ?)"(?:[^"]|"")*+"?')
 _DECIMAL_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _MAX_WORDS = 8
@@ -48,14 +48,14 @@ _VALUE = re.compile(
 
 
 class Row(NamedTuple):
-    """The cells of a row, and the line that it begins in, counted from 1."""
+    """The cells of a row, and its first line, counted from 1."""
 
     line: int
     cells: list[str]
 
 
 class Dialect(NamedTuple):
-    """How cells are divided and quoted."""
+    """Delimiter and quoting of cells."""
 
     delimiter: str
     escape: str | None = None
@@ -63,9 +63,9 @@ class Dialect(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The rows of a file: those above the table, its header if it has one, and the rest.
+    """The rows of a file: text above the table, the header if there is one, and the data rows.
 
-    `earlier` are rows with several cells by another delimiter, such as a title with a comma.
+    `earlier` are rows with another delimiter, such as a title with a comma.
     """
 
     above: list[Row]
@@ -75,8 +75,7 @@ class Table(NamedTuple):
 
 
 def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
-    """Return the text above a table as one block and the table as another; each row begins a place
-    of the unit `line`."""
+    """Parse a file: the text above the table is one block, and the table is another."""
     table = read_table(name, data, tabs=tabs)
     above = [Row(row.line, [cell for cell in row.cells if cell.strip()]) for row in table.above]
     rows = [table.header, *table.rows] if table.header else table.rows
@@ -101,7 +100,7 @@ def _to_block(rows: Sequence[Row], header_rows: int) -> Block | None:
 
 
 def read_table(name: str, data: bytes, *, tabs: bool = False) -> Table:
-    """Return the rows of a file with at least one cell that is not blank; raises SourceNotText."""
+    """Return the rows of a file that are not blank; raises SourceNotText."""
     text = decode_table(name, data)
     dialect: Dialect | None = None
     if hint := _HINT.match(text):
@@ -120,13 +119,13 @@ def read_table(name: str, data: bytes, *, tabs: bool = False) -> Table:
 
 
 def decode_table(name: str, data: bytes) -> str:
-    """Return the text of a file of records; UTF-16 is recognised without its mark, too."""
+    """Decode a file of records; UTF-16 without a byte order mark is detected too."""
     text = decode(data)
     if text is None and b"\0" in data:
         head = data[:1000]
         even, odd = head[::2].count(0), head[1::2].count(0)
         encoding = "utf-16-le" if odd > even else "utf-16-be"
-        # In the other half of the bytes of most writing there are hardly any zeros.
+        # In UTF-16 text of most scripts, zeros are nearly all in one half of the bytes.
         if max(even, odd) > 4 * min(even, odd) and max(even, odd) * 4 > len(head):
             text = decode(b"\xef\xbb\xbf" + data.decode(encoding, "replace").encode())
     if text is None:
@@ -135,7 +134,7 @@ def decode_table(name: str, data: bytes) -> str:
 
 
 class _RowReader:
-    """Reads rows one after the other, and finds out on the way how cells are divided and quoted."""
+    """Reads rows in order, and detects the delimiter and quoting."""
 
     def __init__(self, text: str, dialect: Dialect | None, *, first: int, tabs: bool) -> None:
         csv.field_size_limit(len(text) + 1000)
@@ -145,12 +144,12 @@ class _RowReader:
         self._settled = dialect is not None
         """Whether the delimiter is certain."""
         self._may_escape = '\\"' in text
-        """Whether the first backslash before a quote is still to come."""
+        """Whether the first escaped quote is still ahead."""
         self._width = 0
-        """The number of cells of the last row that is not blank."""
+        """Number of cells of the last row that is not blank."""
         self._rows: list[Row] = []
         self.decided: set[int] = set()
-        """The lines that have chosen a delimiter."""
+        """Lines at which a delimiter was chosen."""
 
     def read(self) -> list[Row]:
         at = 0
@@ -159,12 +158,12 @@ class _RowReader:
         return self._rows
 
     def _read_from(self, at: int) -> int:
-        """Read rows; return the line from which on they are to be read in another way."""
+        """Read rows; return the line at which reading continues in another dialect."""
         reader, start, end = self._open(at, self._dialect), at, len(self._lines)
         for cells in reader:
             stop = at + reader.line_num
             if stop > end:
-                # An open quote takes in the line that ends the text.
+                # An open quote includes the end mark of the text.
                 self._dialect = self._dialect._replace(quoted=False)
                 return start
             if not self._settled or self._may_escape:
@@ -188,7 +187,8 @@ class _RowReader:
         )
 
     def _reconsider(self, start: int, stop: int, cells: list[str]) -> Dialect:
-        """Return the dialect by which to read the lines of a row; `cells` are those so far."""
+        """Return the dialect for the lines of a row; `cells` are its cells in the current
+        dialect."""
         if not cells:
             return self._dialect
         dialect, width, before = self._dialect, len(cells), self._width
@@ -211,7 +211,7 @@ class _RowReader:
 
 
 def find_delimiter(line: str, tabs: bool = False) -> str | None:
-    """Return the delimiter that a line has most of; None if it has none or is a line of prose."""
+    """Return the most frequent delimiter of a line; None for prose or a line without any."""
     bare = _QUOTED.sub(r"\g<before>", line.rstrip("\r\n"))
     best, best_score = None, 0
     for delimiter in "\t,;|" if tabs else _DELIMITERS:
@@ -220,7 +220,7 @@ def find_delimiter(line: str, tabs: bool = False) -> str | None:
             count -= len(_DECIMAL_COMMA.findall(bare))
         if delimiter in ",;" and count == spaced and (tabs or _is_prose(bare, delimiter)):
             continue
-        # Prose has a space after its commas.
+        # In prose, commas are followed by spaces.
         score = 2 * count - spaced
         if score > best_score:
             best, best_score = delimiter, score
@@ -239,7 +239,7 @@ def _width(row: Row) -> int:
 
 
 def _is_header(rows: Sequence[Row]) -> bool:
-    """Return whether the first of some rows names the columns of the others."""
+    """Return whether the first row is a header."""
     if len(rows) < 2 or len(rows[0].cells) < 2:
         return False
     cells = [clean(cell).strip() for cell in rows[0].cells]

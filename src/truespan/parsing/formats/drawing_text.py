@@ -1,4 +1,4 @@
-"""The paragraphs of a shape or a chart: their text, and the markers of lists."""
+"""Paragraphs of shapes and charts (DrawingML): text and list markers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _ESCAPED = {0x09: "\t", 0x0A: "\n", 0x0B: "\n", 0x0D: "\n"}
 
 
 class Line(NamedTuple):
-    """A paragraph of a shape; `is_item` if it has the marker of a list."""
+    """A paragraph of a shape; `is_item` if it has a list marker."""
 
     text: str
     is_item: bool = False
 
 
 def read_text(element: etree._Element) -> str:
-    """Return the text of a paragraph, with its line breaks."""
+    """Return the text of a paragraph with its line breaks."""
     return _read_paragraph(element)[0]
 
 
@@ -55,11 +55,11 @@ def _read_paragraph(element: etree._Element) -> tuple[str, etree._Element | None
         elif tag == _BREAK:
             parts.append("\n")
         elif tag == _PROPERTIES:
-            # A field has properties of its own.
+            # A field has properties too.
             if properties is None and found.getparent() is element:
                 properties = found
         else:
-            # Few paragraphs have formulas, and the search above is much faster.
+            # Formulas are rare, and the loop above is much faster.
             parts.clear()
             _collect(element, parts)
             properties = first_child(element, _PROPERTIES)
@@ -79,7 +79,7 @@ def _collect(element: etree._Element, parts: list[str]) -> None:
                 _collect(option, parts)
         elif tag not in _SKIPPED:
             if tag == f"{M}den":
-                # One half is not 12.
+                # One half must not read 12.
                 parts.append("/")
             _collect(child, parts)
 
@@ -89,7 +89,7 @@ def _clean(text: str) -> str:
         return text
     if "_x00" in text:
         return _ESCAPE.sub(lambda found: _ESCAPED.get(int(found[1], 16), ""), text)
-    # These line breaks are the layout of the XML file, not of the slide.
+    # Line breaks of the XML file, not of the slide.
     return _LAYOUT_BREAK.sub(" ", text) if "\n" in text else text
 
 
@@ -120,7 +120,7 @@ def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> I
             bullet = known[level]
         kind = None if bullet is None else bullet.tag
         if counts:
-            # A deeper level begins again after each item of a higher one, and after other text.
+            # A deeper level restarts after an item of a higher level, and after other text.
             numbered = kind == f"{A}buAutoNum"
             del counts[level + numbered :], schemes[level + numbered :]
         if bullet is None or kind == f"{A}buNone":
@@ -165,7 +165,7 @@ _FORMS = {
     "arabicDb": "decimalFullWidth",
     "circleNum": "decimalEnclosedCircle",
     "ea1Chs": "chineseCountingThousand",
-    "ea1Cht": "taiwaneseCountingThousand",
+    "ea1Cht": "chineseCountingThousand",
     "ea1Jpn": "japaneseCounting",
     "hebrew2": "hebrew2",
     "thaiAlpha": "thaiLetters",

@@ -1,11 +1,10 @@
-"""JSON and JSON Lines as text: a block for each record, with a line `field: value` for each field.
+"""JSON and JSON Lines: a block for each record, with a line `field: value` for each field.
 
-Fields of nested objects have paths such as `address.city`, and the items of a list of objects
-numbers. Long values, and those of several lines, are paragraphs of their own after the name of
-their field. The records of a file are the items of its top list, or its lines; in an object each
-member is one, and each item of a member that is a list of objects. Numbers stay as they are
-spelled. A line that is not JSON is text, and so is the rest of a file from an item on that is not.
-Neither changes a record before it.
+Nested fields have paths such as `address.city`, and items of a list of objects have numbers. Long
+or multi-line values are separate paragraphs. The records of a file are its lines, the items of its
+top-level list, or the members of its top-level object; a member that is a list of objects has a
+record for each item. Numbers keep their spelling. A line that is not JSON is text, and so is the
+rest of a file after an invalid item. Neither changes a record before it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from truespan.parsing.formats.delimited import decode_table
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 MAX_DEPTH = 100
-"""How deep objects and lists may be nested."""
+"""Maximum nesting depth of objects and lists."""
 LONG_VALUE = 300
-"""Characters from which on a value is a paragraph."""
+"""Length above which a value is a paragraph."""
 _MAX_PATH_LENGTH = 200
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LIST_OF_OBJECTS = re.compile(r"\[[ \t\r\n]*\{")
@@ -31,27 +30,27 @@ _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object in their order; a name may occur twice."""
+    """The members of an object in order; a name may repeat."""
 
 
 class Record(NamedTuple):
-    """A value of a file with the path of the list or object that it is in, and its line."""
+    """A value with its line and the path of the list that contains it."""
 
     line: int
     value: Any
     path: str = ""
     fault: str = ""
-    """Why the line is not JSON; then the value is its text."""
+    """Reason why the line is not JSON; then the value is its text."""
     is_part: bool = False
-    """Whether it is a member of the one object that the file consists of, or several of them."""
+    """Whether the record consists of members of the top-level object of the file."""
 
 
 class _Nothing:
-    """The type of no value."""
+    """A type without values."""
 
 
 class Number(str):
-    """A number as it is spelled."""
+    """A number in its original spelling."""
 
 
 # Shared by threads: decoders of the standard library, whose only state is a table of the keys
@@ -66,7 +65,7 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
 
     Raises:
         SourceNotText: the bytes are not text.
-        SourceUnsafe: it is nested deeper than any record.
+        SourceUnsafe: the nesting is too deep.
     """
     text = _decode(name, data)
     try:
@@ -80,15 +79,15 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
 
 
 def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record]:
-    """Yield the records of a file; what is no JSON is a record of text with a fault.
+    """Yield the records of a file; text that is not JSON is a record with a fault.
 
     Raises:
         SourceNotText: the bytes are not text.
-        SourceUnsafe: it is nested deeper than any record.
+        SourceUnsafe: the nesting is too deep.
     """
     text = _decode(name, data)
     try:
-        # A file of one object for each line is often named .json, too.
+        # JSON Lines files are often named .json too.
         records = None if lines else _read_whole(text)
         yield from _read_lines(text) if records is None else records
     except RecursionError:
@@ -100,7 +99,7 @@ def _decode(name: str, data: bytes) -> str:
 
 
 def _read_lines(text: str, first: int = 1, wanted: type = object) -> Iterator[Record]:
-    """Yield the value of each line; a line is text if it is not JSON, or not of the wanted type."""
+    """Yield the value of each line; a line is text if it is not JSON of the wanted type."""
     for number, line in enumerate(text.split("\n"), first):
         if not line.strip():
             continue
@@ -114,8 +113,8 @@ def _read_lines(text: str, first: int = 1, wanted: type = object) -> Iterator[Re
 
 
 def _read_whole(text: str) -> list[Record] | None:
-    """Return the records of one JSON value, or of several one after the other; None if the text
-    is neither."""
+    """Return the records of one or several consecutive JSON values; None if the text is not
+    JSON."""
     try:
         scan = _Scanner(text)
         records = list(scan.records()) if scan.peek() else []
@@ -128,20 +127,20 @@ def _read_whole(text: str) -> list[Record] | None:
 
 
 class _Scanner:
-    """Goes through a JSON text value by value, and knows the line of each."""
+    """Scans a JSON text value by value with line numbers."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._line, self._counted = 1, 0
         self._single, self._single_line = Pairs(), 0
-        """The members of an object that are single values, and the line of the first."""
+        """Members of an object that are single values, and the line of the first."""
         self._unread = 0
-        """Offset of the first value that is in no record yet."""
+        """Offset of the first value that is not in a record yet."""
 
     def read(self) -> Iterator[Record]:
-        """Yield the records of all values; from one on that is not JSON, what its lines are.
+        """Yield the records of all values; the rest after an invalid value is read line by line.
 
-        If that value is one line, lines after it may be objects. Otherwise they are text.
+        If the invalid value is on one line, later lines may be objects. Otherwise they are text.
         """
         while self.peek():
             start = self._unread = self._at
@@ -155,13 +154,13 @@ class _Scanner:
                 return
 
     def peek(self) -> str:
-        """Return the first character of what follows; empty at the end."""
+        """Return the next character after white space; empty at the end."""
         match = _SPACE.match(self._text, self._at)
         self._at = match.end() if match else self._at
         return self._text[self._at : self._at + 1]
 
     def values(self) -> Iterator[tuple[int, Any]]:
-        """Yield all values, one after the other, with their lines."""
+        """Yield all values with their lines."""
         while self.peek():
             yield self._line_here(), self._value()
 
@@ -176,7 +175,7 @@ class _Scanner:
             yield Record(line, self._value())
 
     def _members(self) -> Iterator[Record]:
-        """Yield the members of an object; those that are single values together."""
+        """Yield the members of an object; single values are combined."""
         for _ in self._each("{", "}"):
             here = self._line_here()
             key = self._value()
@@ -209,7 +208,7 @@ class _Scanner:
             yield line, self._value()
 
     def _each(self, opening: str, closing: str) -> Iterator[None]:
-        """Stop before each item between two brackets."""
+        """Yield before each item between two brackets."""
         if self.peek() != opening:
             raise json.JSONDecodeError("Expecting a name or a value", "", 0)
         self._at += 1
@@ -220,7 +219,7 @@ class _Scanner:
             self.peek()
             yield
             following = self.peek()
-            # Of the first item, also the bracket and the name before it are unread.
+            # Before the first item, the bracket and the name count as unread too.
             self._unread = self._at + (following == ",")
             self._at += 1
             if following == closing:
@@ -240,7 +239,7 @@ class _Scanner:
 
 
 def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
-    """Yield the blocks of records; the name of a list of objects is a heading above them."""
+    """Yield the blocks of records, with the name of a list of objects as a heading."""
     path = ""
     texts: list[Record] = []
     for record in records:
@@ -260,7 +259,7 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
 
 
 def _text_block(records: Sequence[Record]) -> Iterator[Block]:
-    """Yield lines that are not JSON, such as a comment, as they are."""
+    """Yield lines that are not JSON, such as a comment, unchanged."""
     pages: list[PageStart] = []
     lines, offset = [make_sound(str(record.value)) for record in records], 0
     for record, line in zip(records, lines, strict=True):
@@ -271,7 +270,7 @@ def _text_block(records: Sequence[Record]) -> Iterator[Block]:
 
 
 def _record_blocks(record: Record) -> Iterator[Block]:
-    """Yield the short fields of a record as one block, then each long one."""
+    """Yield the short fields of a record as one block, then each long field."""
     pages = (PageStart(0, record.line, "line"),)
     section = make_sound(record.path[:_MAX_PATH_LENGTH]) or None
     short: list[str] = []
@@ -291,26 +290,26 @@ def _record_blocks(record: Record) -> Iterator[Block]:
 
 
 def make_sound(text: str) -> str:
-    """Replace halves of characters, which JSON can spell and no encoding has."""
+    """Replace lone surrogates, which JSON can contain but no encoding can."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each single value, in order; lists of single values are one.
+    """Yield the path and text of each single value in order; a list of single values is one.
 
     Raises:
-        RecursionError: it is nested too deep.
+        RecursionError: the nesting is too deep.
     """
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, Pairs):
         for name, inner in value:
-            # Cut, because the name of an object is repeated with each value in it.
+            # Cut, because the path is repeated for each value.
             full = f"{path[:_MAX_PATH_LENGTH]}.{name}" if path else name
             if isinstance(inner, str):
-                # Nearly all values are.
+                # Fast path: nearly all values are strings.
                 if inner:
                     yield full, inner
             else:
@@ -328,7 +327,7 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value with dictionaries and numbers in place of what keeps their spelling."""
+    """Return a value with plain dicts and numbers."""
     if isinstance(value, Pairs):
         return {make_sound(name): to_plain(inner) for name, inner in value}
     if isinstance(value, list):
@@ -340,7 +339,7 @@ def to_plain(value: Any) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """Return a single value as it is spelled in JSON, without quotes."""
+    """Return a single value as in JSON, without quotes."""
     if value is None:
         return "null"
     if isinstance(value, bool):

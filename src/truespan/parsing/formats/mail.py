@@ -1,8 +1,8 @@
 """E-mail: messages (EML) and mailboxes (MBOX), with the parser of the standard library.
 
-The text of a message is its plain text, or its HTML if that says more, below the lines that a mail
-program shows above it. Forwarded messages are part of the text, attachments are documents of their
-own. Earlier messages that a reply quotes are kept.
+The text of a message is its plain text, or its HTML if that has far more words, after the usual
+header lines. Forwarded messages and quoted earlier messages are part of the text; attachments are
+separate documents.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     _Part = Message[Any, Any]
 
 MAX_ATTACHMENTS = 200
-"""Maximum number of attachments of a message that are read."""
+"""Maximum number of attachments that are read of a message."""
 MAX_MESSAGES = 100_000
-"""Maximum number of messages of a mailbox."""
+"""Maximum number of messages in a mailbox."""
 _MAX_LEVELS = 30
 _MAX_HEADER_LENGTH = 1000
 _MAX_ADDRESSES = 50
-"""Metadata of a document may have 16 KiB in all."""
+"""Maximum number of addresses; the metadata of a document are limited to 16 KiB."""
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "mime-version", "content-type")
 _DOUBLE_BREAK = re.compile(rb"\n\r?\n")
 
@@ -71,7 +71,7 @@ def load_message(name: str, data: bytes) -> Loaded:
 
 
 def open_message(name: str, data: bytes) -> Iterator[Member | None]:
-    """Yield a message as the file itself, and its attachments; see `parsing.members`."""
+    """Yield the message as the file itself, and its attachments; see `parsing.members`."""
     message = _parse(name, data)
     headers = _read_headers(message)
     yield Member("", data, declared={"metadata": headers.to_metadata()})
@@ -90,8 +90,8 @@ _MULTIPART = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECA
 def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
     """Yield the messages of a mailbox, each with its attachments; see `parsing.members`.
 
-    A message is named by its Message-ID, or by its content if it has none, so that it stays the
-    same document when others come and go. A copy of a message is skipped.
+    A message is named by its Message-ID, or by a hash of its content, so that it remains the same
+    document when other messages change. A copy of a message is skipped.
     """
     starts = [found.span() for found in _SEPARATOR.finditer(data)]
     starts = starts or [found.span() for found in _ANY_SEPARATOR.finditer(data)]
@@ -104,7 +104,7 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
     seen: Counter[str] = Counter()
     copies: set[bytes] = set()
     for (_, start), end in zip(starts, ends, strict=True):
-        # The blank line at the end is there only if another message follows.
+        # A blank line at the end separates messages and is not part of one.
         content = _ESCAPED.sub(b"", data[start:end]).rstrip(b"\r\n") + b"\n"
         digest = sha256(content)
         if digest.digest() in copies:
@@ -120,7 +120,7 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
         if seen[base.lower()] > 1:
             base = f"{base}-{digest.hexdigest()[:16]}"
         try:
-            # The text is of interest only when the message is loaded.
+            # The body is parsed later unless there are attachments.
             message = _parse(name, content if _MULTIPART.search(head) else head)
             headers = _read_headers(message)
         except SourceRefused as refused:
@@ -131,14 +131,14 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
 
 
 def _parse(name: str, data: bytes) -> _Part:
-    # Some programs write a byte order mark or blank lines first.
+    # Some programs write a byte order mark or blank lines before the headers.
     data = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
     try:
         message: _Part = message_from_bytes(data)
     except RecursionError:
         raise SourceUnsafe(name) from None
     except (MessageError, ValueError, LookupError, AssertionError) as error:
-        # The parser accepts nearly everything, but has been wrong about that.
+        # The parser accepts nearly everything, but some input makes it fail.
         raise SourceNotText(name) from error
     if not any(header in message for header in _KNOWN) and decode(data) is None:
         raise SourceNotText(name)
@@ -154,7 +154,7 @@ class _Address(NamedTuple):
 
 
 class _Headers(Struct, frozen=True):
-    """What the headers of a message say. The date is in ISO 8601."""
+    """Headers of a message. The date is in ISO 8601."""
 
     subject: str | None
     senders: tuple[_Address, ...]
@@ -167,7 +167,7 @@ class _Headers(Struct, frozen=True):
     language: str | None
 
     def to_metadata(self, message: str = "message_id") -> dict[str, Any]:
-        """Return the metadata of the message, or of an attachment, which name it `message`."""
+        """Return the metadata; `message` is the key of the message id."""
         fields = {
             "from": [sender.address for sender in self.senders],
             "from_name": [sender.name for sender in self.senders if sender.name],
@@ -187,7 +187,7 @@ class _Headers(Struct, frozen=True):
         return known
 
     def lines(self) -> list[str]:
-        """Return the lines that a mail program shows above a message."""
+        """Return the header lines that a mail program shows above a message."""
         shown = {
             "From": ", ".join(map(str, self.senders)),
             "To": ", ".join(map(str, self.to)),
@@ -207,7 +207,7 @@ def _read_headers(message: _Part) -> _Headers:
         return _decode_words(values[name][0]) if name in values else ""
 
     def addresses(name: str) -> tuple[_Address, ...]:
-        # Names are decoded after the commas between addresses were found.
+        # Names are decoded after splitting, because they may contain commas.
         whole = [value[: 100 * _MAX_HEADER_LENGTH] for value in values.get(name, ())]
         try:
             pairs = getaddresses([_unfold(value) for value in whole])
@@ -238,10 +238,10 @@ def _unfold(value: str) -> str:
 
 
 def _decode_words(value: str) -> str:
-    """Return the text of a header on one line, with its encoded words decoded."""
+    """Return a header on one line with its encoded words decoded."""
     value = _unfold(value)[: 20 * _MAX_HEADER_LENGTH]
     if not value.isascii():
-        # Bytes beyond ASCII are there as surrogates.
+        # Bytes beyond ASCII are represented by surrogates.
         raw = value.encode("utf-8", "surrogateescape")
         value = decode(raw) or raw.decode("cp1252", "replace")
     if "=?" in value:
@@ -262,7 +262,7 @@ def _read_date(value: str) -> str | None:
     try:
         moment: datetime = parsedate_to_datetime(value)
         if moment.tzinfo is None:
-            # "-0000" says that the zone of the sender is unknown, the time is in UTC.
+            # "-0000" is UTC with an unknown time zone of the sender.
             moment = moment.replace(tzinfo=UTC)
         offset = moment.utcoffset()
         if offset is None or offset.total_seconds() % 60 or abs(offset.total_seconds()) >= 86_400:
@@ -276,8 +276,8 @@ _UNSURE = re.compile(r"(?i)(?:us-)?ascii|iso[-_]?8859-1|latin-?1|windows-1252|ut
 
 
 def _decode_text(data: bytes, charset: str) -> str:
-    """Return text in the encoding that a message states, or in another if it is not in that."""
-    # Programs state these when they do not know the encoding of the text.
+    """Decode text in the declared charset, or by detection if the charset is unreliable."""
+    # Programs declare these charsets if they do not know the encoding.
     stated = "" if _UNSURE.fullmatch(charset) else charset
     return decode_declared(data, stated) or data.decode("cp1252", "replace")
 
@@ -297,9 +297,9 @@ _TAG = re.compile(r"<[A-Za-z/!?][^<>]*>")
 
 
 def _most_words(page: _Part) -> int:
-    """Return a number that the words of a page do not exceed, without parsing it.
+    """Return an upper bound of the number of words of a page, without parsing it.
 
-    Each tag may stand for a mark of a list or a table, each entity for a space.
+    Each tag may become a marker of a list or table, and each entity a space.
     """
     text = _decode_text(_content(page), str(page.get_content_charset("")))
     return len(_TAG.sub(" ", text).split()) + text.count("<") + text.count("&")
@@ -309,7 +309,7 @@ _BOUNDARY = re.compile(r"(?:\A|\n)--(?P<name>[^\s\"]{1,200})[ \t]*\r?\n(?=conten
 
 
 def _children(part: _Part) -> list[_Part]:
-    """Return the parts of a part; also if it states another boundary between them than it has."""
+    """Return the parts of a part, also if it declares a wrong boundary."""
     payload: Any = part.get_payload()
     if isinstance(payload, list):
         return [child for child in payload if isinstance(child, Message)]
@@ -323,15 +323,15 @@ def _children(part: _Part) -> list[_Part]:
 
 
 class _Reader(Struct):
-    """The text of a message."""
+    """Converts a message to blocks."""
 
     name: str
     blocks: list[Block] = field(default_factory=list)
     encrypted: bool = False
     has_text: bool = False
-    """Whether there is text other than headers."""
+    """Whether the message has text other than headers."""
     _chapter: str | None = None
-    """The subject of the forwarded message that the text belongs to."""
+    """Subject of the current forwarded message."""
 
     def read(self, message: _Part, level: int) -> None:
         """Add a message with its headers."""
@@ -384,7 +384,7 @@ class _Reader(Struct):
                 self._add_plain(text, flowed=flowed, deleted=deleted)
 
     def _read_best(self, children: Sequence[_Part], level: int) -> None:
-        """Add the plain text of the forms of a text, or another form if that says far more."""
+        """Add the plain text alternative, or another one with more than twice the words."""
         best: _Reader | None = None
         most = 0
         for child in children:
@@ -432,16 +432,16 @@ _MARKERS = re.compile(r"(?:> ?)+")
 
 
 def _unquote(line: str) -> tuple[int, str]:
-    """Return how deep a line is quoted, and its text."""
+    """Return the quote depth of a line, and its text."""
     found = _MARKERS.match(line)
     return (found[0].count(">"), line[found.end() :]) if found else (0, line)
 
 
 def _join_flowed(lines: Sequence[str], deleted: bool) -> list[tuple[int, str]]:
-    """Join the lines of paragraphs that a mail program has broken (RFC 3676).
+    """Join the lines of flowed paragraphs (RFC 3676).
 
-    A line that ends with a space goes on in the next one, if that is quoted as deep. With `deleted`
-    the space itself was added by the break.
+    A line that ends with a space continues on the next line of the same quote depth. With
+    `deleted`, the space is removed.
     """
     joined: list[tuple[int, list[str]]] = []
     goes_on = False
@@ -483,7 +483,7 @@ _HIDDEN_TOO = frozenset({"application/pgp-encrypted", "application/x-pkcs7-signa
 
 
 def _leaves(part: _Part, level: int) -> Iterator[_Part]:
-    """Yield the parts of a message that have no parts, without those of messages in it."""
+    """Yield the leaf parts of a message, without those of attached messages."""
     if level > _MAX_LEVELS:
         return
     children = _children(part)
@@ -502,7 +502,7 @@ def _is_attachment(part: _Part) -> bool:
 
 
 def _attached_name(part: _Part) -> str:
-    """Return the name of an attachment; empty for other parts, and for pictures in the text."""
+    """Return the name of an attachment; empty for other parts and inline pictures."""
     if not _is_attachment(part) or part.get_content_type() in _HIDDEN | _HIDDEN_TOO:
         return ""
     try:
@@ -517,7 +517,7 @@ def _attached_name(part: _Part) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that a file can have; empty if nothing is left of it."""
+    """Return a valid file name; empty if nothing is left."""
     name = name.replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in _NOT_IN_NAMES.sub("_", name) if char.isprintable())
     stem, dot, ending = printable.strip(" .").rpartition(".")
@@ -527,7 +527,7 @@ def _file_name(name: str) -> str:
 
 
 def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterator[Member | None]:
-    """Yield the attachments of a message, and those of the messages in it."""
+    """Yield the attachments of a message, including those of attached messages."""
     seen: Counter[str] = Counter()
     folder = f"{parent.removesuffix('.eml')}/" if parent else ""
     declared = {"metadata": headers.to_metadata("message")}

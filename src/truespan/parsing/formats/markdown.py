@@ -38,9 +38,10 @@ _TITLE = re.compile(r"^title[^\S\n]*:[^\S\n]+(?P<value>\S.*)$", re.MULTILINE | r
 
 
 class _Piece(NamedTuple):
-    """A block that has no place yet; `level` is that of a heading, else 0.
+    """A block without a place; `level` is the level of a heading, else 0.
 
-    An `underlined` heading is one only by the line after it, so its label applies after that line.
+    An `underlined` heading is recognised by the line after it, so its label applies after that
+    line.
     """
 
     kind: BlockKind
@@ -48,12 +49,12 @@ class _Piece(NamedTuple):
     level: int = 0
     underlined: bool = False
     leads_on: bool = False
-    """Whether it consists of a link to something further on."""
+    """Whether the block consists of a link to later text."""
     header_rows: int = 0
 
 
 def load_markdown(text: str) -> Loaded:
-    """Parse Markdown; what the parser cannot follow becomes plain text with its markup."""
+    """Parse Markdown; text that the parser cannot handle becomes plain text with its markup."""
     title = None
     if found := _FRONT_MATTER.match(text):
         text = text[found.end() :]
@@ -68,15 +69,13 @@ def load_markdown(text: str) -> Loaded:
 def read_markdown(
     text: str, places: HeadingPlaces, contents: ContentsFinder, parser: MarkdownIt | None = None
 ) -> tuple[list[Block], list[int]]:
-    """Return the blocks of a text that continues at a place, and the level of each as a heading.
+    """Return the blocks of a text that starts at a place, and the heading level of each, else 0.
 
-    The level of a block that is not a heading is 0. Who reads many texts makes one `parser` for
-    them.
+    Pass a `parser` to reuse it for several texts.
     """
     try:
         pieces = _parse(_limit_depth(text), parser or make_parser())
-    # A parser of untrusted files may fail in unforeseen ways, not only by recursion; one strange
-    # file must not stop the others.
+    # The parser may fail in unforeseen ways on untrusted input, not only by recursion.
     except Exception:
         return list(load_text(text).blocks), []
     blocks: list[Block] = []
@@ -111,15 +110,16 @@ def _read_scalar(value: str) -> str | None:
 
 
 def _limit_depth(text: str) -> str:
-    """Escape the markers of containers that lie too deep, line by line: they become text.
+    """Escape the markers of containers that are nested too deep, so that they become text.
 
-    The parser would drop what lies there. A line is judged by itself, so what precedes it stays.
+    The parser would drop their content. Each line is treated separately, so it does not affect the
+    text before it.
     """
 
     def escape(found: re.Match[str]) -> str:
         margin = found[0]
         for count, marker in enumerate(_MARKER.finditer(margin), 1):
-            # A container takes at least two columns of the lines after its first.
+            # A container indents its later lines by at least two columns.
             before = margin[: marker.start()]
             if len(before.expandtabs(4)) // 2 + count > _MAX_CONTAINERS:
                 return f"{before}\\{margin[marker.start() :]}"
@@ -130,10 +130,10 @@ def _limit_depth(text: str) -> str:
 
 def make_parser() -> MarkdownIt:
     """Return a parser for one thread."""
-    # Here, because most runs of the program load no Markdown.
+    # Imported on first use, because most runs of the program parse no Markdown.
     from markdown_it import MarkdownIt
 
-    # Without HTML a tag is text like any other, so that no text between tags is lost.
+    # With HTML off, tags are text, so that no text between tags is lost.
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable("table")
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.after("link", "reference", _read_reference)
@@ -141,21 +141,21 @@ def make_parser() -> MarkdownIt:
 
 
 def _parse(text: str, parser: MarkdownIt) -> list[_Piece]:
-    # The last text has changed it.
+    # Reset, because parsing changes it.
     parser.options["maxNesting"] = _DEEPEST
     return [piece for piece in _read_pieces(parser.parse(text)) if piece.text.strip()]
 
 
 def _parse_inline(state: StateCore) -> None:
-    """Parse the text of all blocks. A reference counts only after its definition.
+    """Parse the inline text of all blocks. A reference needs an earlier definition.
 
-    A definition that follows must not change the text of what precedes it.
+    A later definition must not change earlier text.
     """
     state.md.options["maxNesting"] = _DEEPEST_INLINE
     defined = sorted(
         state.env.get("references", {}).items(), key=lambda pair: pair[1]["map"][1], reverse=True
     )
-    # Without any the parser does not even look for references, which costs much.
+    # Without definitions the parser skips the costly search for references.
     state.env.pop("references", None)
     for token in state.tokens:
         if token.type == "inline":
@@ -167,7 +167,7 @@ def _parse_inline(state: StateCore) -> None:
 
 
 def _read_reference(state: StateInline, silent: bool) -> bool:
-    """Read a link such as "[text][1]", whose form alone says what it is."""
+    """Parse a link such as "[text][1]" without its definition."""
     start = state.pos
     found = _REFERENCE.match(state.src, start, state.posMax)
     if found is None or state.src[max(start - 1, 0) : start].isalnum():
@@ -176,7 +176,7 @@ def _read_reference(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         if state.pending.endswith("!"):
-            state.pending = state.pending[:-1]  # The mark of a picture.
+            state.pending = state.pending[:-1]  # The mark of an image.
         limit, state.pos, state.posMax = state.posMax, start + 1, found.end("text")
         state.push("link_open", "a", 1).attrs = {"href": ""}
         state.linkLevel += 1
@@ -190,7 +190,7 @@ def _read_reference(state: StateInline, silent: bool) -> bool:
 
 def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
     lists: list[int | None] = []
-    """The open lists: the number of the next item, or None where items have dots."""
+    """Open lists: the number of the next item, or None for a bulleted list."""
     rows: list[list[str]] = []
     quotes, marker, opened, markup = 0, "", "", ""
     anchors: set[str] = set()
@@ -204,14 +204,14 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
                 if opened in ("th", "td"):
                     rows[-1].append(" ".join(text.split()))
                 elif lists:
-                    # The marker before the first paragraph of an item, the rest below its text.
+                    # The marker precedes the first paragraph of an item; the rest is indented.
                     margin = "  " * (len(lists) - 1)
                     text = margin + (marker or "  ") + text.replace("\n", f"\n{margin}  ")
                     marker = ""
                     yield _Piece(BlockKind.LIST, text, leads_on=ahead)
                 elif quotes:
                     yield _Piece(BlockKind.QUOTE, text, leads_on=ahead)
-                # Prose does not become a heading by a line of dashes after it.
+                # A line of dashes does not turn prose into a heading.
                 elif opened.startswith("h") and (markup[0] == "#" or "\n" not in text):
                     title = " ".join(text.split())
                     anchors.add(_anchor(title))
@@ -225,7 +225,7 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
             case "tr_open":
                 rows.append([])
             case "table_close":
-                # The first row of a table is its header; it may be left empty.
+                # The first row of a table is the header, which may be empty.
                 header = any(rows[0]) if len(rows) > 1 else False
                 lines = [" | ".join(row) for row in rows]
                 yield _Piece(BlockKind.TABLE, "\n".join(lines), header_rows=int(header))

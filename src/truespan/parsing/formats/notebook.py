@@ -1,7 +1,7 @@
 """Jupyter notebooks, formats 2 to 4: Markdown cells, code cells, and the text of their outputs.
 
-Headings of Markdown cells name the chapters and sections of what follows, also of code. Pictures
-and data for programs are skipped.
+Headings of Markdown cells are the chapters and sections of the following cells. Pictures and data
+for programs are skipped.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from truespan.text.headings import HeadingPlaces, begins_with_title
 from truespan.types.text import Block, BlockKind, Loaded, PageStart, Properties
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-"""Colours and movements of the cursor in what a program printed."""
+"""Terminal escape sequences in the output of a program."""
 _OBJECT = re.compile(r"\s*<[^<>\n]+>\s*")
-"""What Python prints of an object without a text, such as "<Figure size 640x480 with 1 Axes>"."""
+"""Default representation of a Python object, such as "<Figure size 640x480 with 1 Axes>"."""
 _DATA_ADDRESS = re.compile(r"data:[\w.+/-]{1,80};base64,[A-Za-z0-9+/=]{100,}")
 _MAX_TITLE_LENGTH = 1000
 _MAX_AUTHORS = 100
 
 
 class _Data(Struct, rename=lambda name: name.replace("_", "/")):
-    """The forms of one output. Text is a string or a list of lines."""
+    """Representations of one output. Text is a string or a list of lines."""
 
     text_plain: Any = None
     text_html: Any = None
@@ -52,7 +52,7 @@ class _Data(Struct, rename=lambda name: name.replace("_", "/")):
 
 
 class _Output(Struct):
-    """An output of a code cell. Older formats have its forms beside the rest."""
+    """An output of a code cell. Older formats have the representations as direct fields."""
 
     output_type: Any = None
     data: _Data | None = None
@@ -136,7 +136,7 @@ def _decode(name: str, data: bytes) -> _Notebook:
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
-            # Python also writes NaN and half characters, which are not JSON.
+            # Python also writes NaN and lone surrogates, which are not JSON.
             return msgspec.convert(json.loads(text), _Notebook)
     except RecursionError:
         raise SourceUnsafe(name) from None
@@ -145,7 +145,7 @@ def _decode(name: str, data: bytes) -> _Notebook:
 
 
 class _Reader(Struct):
-    """The blocks so far, and the level of each as a heading."""
+    """The blocks so far, and the heading level of each."""
 
     name: str
     blocks: list[Block] = field(default_factory=list)
@@ -153,7 +153,7 @@ class _Reader(Struct):
     _places: HeadingPlaces = field(default_factory=HeadingPlaces)
     _contents: ContentsFinder = field(default_factory=ContentsFinder)
     _parser: Any = None
-    """That of Markdown, if there is any."""
+    """Markdown parser, created on first use."""
 
     def read_cell(self, cell: _Cell) -> None:
         source = _join(cell.source) or _join(cell.input)
@@ -186,7 +186,7 @@ class _Reader(Struct):
         if markdown := _join(forms.text_markdown):
             self._add_markdown(markdown)
         elif html and ("<table" in html or not plain or is_object):
-            # Without any text, it is a drawing by a script.
+            # HTML without text is drawn by a script.
             self._add_html(html)
         elif not is_object or not forms.is_picture:
             self._add(BlockKind.CODE, plain or _join(forms.text_latex))
@@ -210,7 +210,7 @@ class _Reader(Struct):
             self._add(BlockKind.PARAGRAPH, text)
 
     def _add_block(self, block: Block) -> None:
-        """Add a block that is no heading, at the place where the notebook is."""
+        """Add a block that is not a heading, at the current place."""
         if block.text:
             self._places.enter(0, block.text)
             self._contents.end()
@@ -220,16 +220,16 @@ class _Reader(Struct):
 
 
 def _join(value: Any) -> str:
-    """Return a text that is a string or a list of lines; anything else is no text."""
+    """Return a text that is a string or a list of lines; empty for other values."""
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
 
 
 def _as_shown(text: str) -> str:
-    """Return what a program printed as it stands on the screen at the end.
+    """Return the output of a program as a terminal shows it at the end.
 
-    A line that was printed over, as by a progress bar, shows its last text.
+    A line that was overwritten, as by a progress bar, shows its last text.
     """
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" not in text:

@@ -1,7 +1,7 @@
-"""Text recognition: the words in pictures, for image files and for pages of a PDF without text.
+"""Text recognition (OCR) for image files and for PDF pages without text.
 
-The extra `ocr` installs the models. Without it nothing here can be used, and nothing here is
-imported unless recognition is asked for. The same picture always gives the same words.
+The extra `ocr` installs the models; this module is imported only if OCR is requested. The same
+picture always gives the same words.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from truespan.parsing.formats.text import to_blocks
 from truespan.types.text import Loaded
 
 MAX_SIDE = 2600
-"""Larger pictures are made smaller; an A4 page has this many pixels at 220 dots per inch."""
+"""Maximum side of a picture in pixels, as of an A4 page at 220 dpi; larger ones are scaled down."""
 _MAX_SIZE_TO_FIND = 1280
-"""Lines are looked for in a smaller picture, which takes a third of the time."""
+"""Maximum side of the picture in which lines are detected; a larger one takes three times as
+long."""
 _MAX_PIXELS = 150_000_000
 _MAX_FRAMES = 2000
 _MIN_CONFIDENCE = 0.3
-"""Below this it is no text, but a stain or a drawing."""
+"""Minimum confidence of text; below it is a stain or a drawing."""
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 _TEXT_HEIGHT = 0.7
-"""A box is higher than its letters by about this factor."""
+"""Approximate ratio of the height of letters to the height of their box."""
 _SAME_SIZE = 0.3
 
 Point = tuple[float, float]
 
 
 class Recognised(NamedTuple):
-    """A line of words in a picture: its corners clockwise from the upper left, in pixels from
-    there, and how certain the words are, from 0 to 1."""
+    """A line of text in a picture: corners in pixels, clockwise from the upper left, and the
+    confidence from 0 to 1."""
 
     text: str
     corners: tuple[Point, Point, Point, Point]
@@ -46,13 +47,13 @@ class Recognised(NamedTuple):
 
 
 class Recogniser:
-    """Finds and reads lines of text. Loading it takes two seconds, so it is done when needed."""
+    """Recognises lines of text. The models are loaded on first use, which takes two seconds."""
 
     def __init__(self) -> None:
         self._engine: Any = None
 
     def recognise(self, picture: np.ndarray) -> list[Recognised]:
-        """Return the lines of text in a picture of bytes, height by width by three colours."""
+        """Return the lines of text in a picture, an array of height by width by three colours."""
         if self._engine is None:
             self._engine = _load_engine()
         found = self._engine(np.ascontiguousarray(picture))
@@ -69,7 +70,7 @@ def _load_engine() -> Any:
     import cv2  # pyright: ignore[reportMissingImports]
     from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports]
 
-    # The child process may not start threads, and results must not depend on their number.
+    # The parser process must not start threads, and results must not depend on their number.
     cv2.setNumThreads(0)
     threads = {"intra_op_num_threads": 1, "inter_op_num_threads": 1}
     return RapidOCR(
@@ -91,10 +92,11 @@ def _corners(box: Any) -> tuple[Point, Point, Point, Point]:
 
 
 def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> list[Line]:
-    """Return recognised lines in reading order, as lines of a page that is so many pixels high.
+    """Return recognised lines in reading order as lines of a page.
 
-    `scale` is how many pixels make up a unit of the page. The page is made upright first: a scan is
-    often askew by a degree, which over the width of a page is the height of a line.
+    `height` is the height of the picture, and `scale` the number of pixels of a page unit. The page
+    is deskewed first: a scan is often skewed by a degree, which over the width of a page is the
+    height of a line.
     """
     if not found:
         return []
@@ -115,7 +117,7 @@ def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> 
     usual = median(box[4] for box in boxes)
     lines: list[Line] = []
     for line, left, right, middle, tall in boxes:
-        # The height of a box depends on whether its letters have ascenders.
+        # The height of a box depends on ascenders and descenders.
         if abs(tall - usual) < _SAME_SIZE * usual:
             tall = usual
         text = " ".join(line.text.split())
@@ -151,7 +153,7 @@ def load_image(name: str, data: bytes, recogniser: Recogniser) -> Loaded:
 
 
 def describe(pages: Sequence[Sequence[Line]]) -> Iterator[str]:
-    """Say how many pages were recognised, and how certain that is."""
+    """Yield sentences on the number of recognised pages and the confidence."""
     found = [
         [(line.confidence, len(line.text)) for line in lines if line.confidence is not None]
         for lines in pages
@@ -176,7 +178,7 @@ def describe(pages: Sequence[Sequence[Line]]) -> Iterator[str]:
 
 
 def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
-    """Yield the pages of an image file, upright and as bytes of three colours."""
+    """Yield the pages of an image file, upright and in RGB."""
     from PIL import Image, ImageOps, ImageSequence  # pyright: ignore[reportMissingImports]
 
     Image.MAX_IMAGE_PIXELS = _MAX_PIXELS
@@ -190,7 +192,7 @@ def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:
                 picture = _to_rgb(ImageOps.exif_transpose(frame))
                 picture.thumbnail((MAX_SIDE, MAX_SIDE))
                 yield np.asarray(picture)
-                # The other pictures of anything else than a TIFF are an animation.
+                # Further frames of other formats than TIFF are an animation.
                 if file.format != "TIFF":
                     return
     except Image.DecompressionBombError:
@@ -203,12 +205,12 @@ def _to_rgb(picture: Any) -> Any:
     from PIL import Image  # pyright: ignore[reportMissingImports]
 
     if picture.mode.startswith(("I", "F")):
-        # Sixteen bits for each pixel: the upper eight suffice.
+        # Scale 16 bits for each pixel to 8.
         values = np.asarray(picture, dtype=np.float64)
         top = float(values.max(initial=0)) or 1.0
         return Image.fromarray((values * (255 / top)).clip(0, 255).astype(np.uint8)).convert("RGB")
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        # What is transparent shows white paper.
+        # Show transparent parts as white.
         with_alpha = picture.convert("RGBA")
         paper = Image.new("RGBA", with_alpha.size, "white")
         return Image.alpha_composite(paper, with_alpha).convert("RGB")

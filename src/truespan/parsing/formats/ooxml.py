@@ -47,10 +47,9 @@ def parse_count(text: str | None, default: int | None = None) -> int | None:
 
 
 def select_alternative(alternatives: etree._Element, *readable: str) -> Iterator[etree._Element]:
-    """Yield the first alternative that holds something to read, if any; `readable` names more.
+    """Yield the first alternative with readable elements, if any; `readable` are further tags.
 
-    A program that writes a newer kind of chart or shape adds a picture of it, or its text in an
-    older form, as fallback.
+    A program that writes a newer kind of chart or shape adds a picture or older markup as fallback.
     """
     for kind in ("Choice", "Fallback"):
         for option in alternatives.iterchildren(f"{MC}{kind}"):
@@ -69,7 +68,7 @@ _STRICT_AREA = 8192
 
 
 class Relation(NamedTuple):
-    """A reference from a part to a member of the archive or to an external address."""
+    """A reference from a part to a member of the archive or to an external URL."""
 
     kind: str
     target: str
@@ -84,23 +83,23 @@ class Part(Struct, frozen=True, eq=False):
     relations: dict[str, Relation] = field(default_factory=dict)
 
     def find_related(self, kind: str) -> str | None:
-        """Return the member that the first relation of this kind names, or None."""
+        """Return the target of the first internal relation of a kind; None if there is none."""
         found = (r.target for r in self.relations.values() if r.kind == kind and not r.external)
         return next(found, None)
 
 
 class OfficePackage:
-    """The parts of a file, found by their relationships and not by fixed names."""
+    """The parts of a file, found by their relationships, not by fixed names."""
 
     def __init__(self, name: str, archive: Archive) -> None:
         self.name, self.archive = name, archive
         self.left_out = 0
-        """The number of parts with text that could not be read."""
+        """Number of parts with text that could not be read."""
         self._read: set[str] = set()
         self.relations = self.relations_of("")
 
     def read_main(self, usual: str, tag: str) -> Part:
-        """Read the main part, whose root has this tag. Other documents are not supported."""
+        """Read the main part; its root must have this tag."""
         kinds = [found for found in self.relations.values() if found.kind == "officeDocument"]
         part = self.read_part(kinds[0].target if kinds else usual)
         if part is None:
@@ -110,14 +109,14 @@ class OfficePackage:
         return part
 
     def read_part(self, member: str | None) -> Part | None:
-        """Read the part of this name; None if the archive has no such member."""
+        """Read a part; None if the archive has no such member."""
         found = self.archive.find(member) if member else None
         content = self.archive.read(found) if found else None
         if found is None or content is None:
             return None
         self._read.add(found)
         if _STRICT_MARK in content[:_STRICT_AREA]:
-            # The namespaces of the strict format become those of the transitional format.
+            # Translate the namespaces of the strict format to the transitional format.
             content = _STRICT.sub(_TRANSITIONAL, content)
         return Part(found, parse_xml(self.name, content), self.relations_of(found))
 
@@ -133,7 +132,7 @@ class OfficePackage:
             return None
 
     def relations_of(self, member: str) -> dict[str, Relation]:
-        """Return the references from a part, or from the package itself, by their ids."""
+        """Return the relations of a part, or of the package itself, by id."""
         folder, _, file = member.rpartition("/")
         listed = self.archive.find(f"{folder}/_rels/{file}.rels".lstrip("/"))
         content = self.archive.read(listed) if listed else None
@@ -146,8 +145,7 @@ class OfficePackage:
             kind = element.get("Type", "").rpartition("/")[2]
             if not external:
                 place = self.archive.find(_resolve(folder, target))
-                # Percent signs are escapes by the specification, but some programs write names
-                # literally.
+                # By the specification percent signs are escapes, but some programs do not escape.
                 target = place or _resolve(folder, unquote(target))
             relations.setdefault(element.get("Id", ""), Relation(kind, target, external))
         return relations
@@ -167,7 +165,7 @@ _USUAL_PROPERTIES = "docProps/core.xml"
 
 
 def read_properties(package: OfficePackage, *, language: str | None) -> Properties:
-    """Return the properties that can be parsed; `language` is the default."""
+    """Return the core properties; `language` is the default language."""
     kinds = {relation.kind: relation for relation in reversed(package.relations.values())}
     relation = kinds.get("core-properties")
     try:
@@ -176,7 +174,7 @@ def read_properties(package: OfficePackage, *, language: str | None) -> Properti
         part = None
     texts: dict[str, str] = {}
     for element in part.root if part else ():
-        # All text below is joined, because some programs put several values into one element.
+        # Some programs put several values into one element.
         text = " ".join(" ".join(element.itertext()).split())
         if text:
             texts.setdefault(local(element), text)
@@ -209,7 +207,7 @@ def alt_text(properties: etree._Element) -> str:
 
 
 class Pictures(Struct):
-    """The pictures found so far. Their bytes are read only if `wanted`."""
+    """Collected pictures. Their bytes are read only if `wanted`."""
 
     archive: Archive | None
     wanted: bool
@@ -226,17 +224,17 @@ class Pictures(Struct):
         self._relations += sum(found.kind == "image" for found in part.relations.values())
 
     def refer(self, relation: Relation, alt: str) -> Figure:
-        """Count a picture of a format in which each place names the image itself."""
+        """Count a picture in a format where each place refers to the image directly."""
         self._relations += 1
         return self.place(relation, alt)
 
     def figure(self, part: Part, references: Iterable[str], alt: str) -> Figure:
-        """Count a picture and return it as a figure, by the first reference that is known."""
+        """Count a picture and return it as a figure, by the first known reference."""
         relations = (part.relations[name] for name in references if name in part.relations)
         return self.place(next(relations, None), alt)
 
     def place(self, relation: Relation | None, alt: str) -> Figure:
-        """Count a picture that is where a relation leads, and return it as a figure."""
+        """Count a picture with a relation, and return it as a figure."""
         self._places += 1
         if relation is None:
             return Figure(alt)

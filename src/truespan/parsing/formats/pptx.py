@@ -1,8 +1,8 @@
-"""PPTX parser: the slides in their order, each with its title, its text and its notes.
+"""PPTX parser: the slides in order, each with its title, text and notes.
 
 Included: groups, tables, lists, diagrams, the values of charts, the positions of pictures, and
-hidden slides. Excluded: dates, footers and slide numbers, what layouts and masters show on each
-slide, hidden shapes, comments, embedded files.
+hidden slides. Excluded: dates, footers and slide numbers, content of layouts and masters, hidden
+shapes, comments, embedded files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from truespan.errors import SourceBroken, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import BlockWriter
-from truespan.parsing.formats.charts import CHARTS, C, write_chart
+from truespan.parsing.formats.charts import CHART, C, write_chart
 from truespan.parsing.formats.drawing_text import Line, read_lines, read_text
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
@@ -39,7 +39,7 @@ P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 P14 = "{http://schemas.microsoft.com/office/powerpoint/2010/main}"
 
 _MEANINGLESS = frozenset({"powerpoint presentation", "powerpoint-präsentation", "slide 1"})
-"""Titles that programs write into the properties of a file that has none."""
+"""Default titles that programs write into the properties."""
 
 
 def load_pptx(name: str, data: bytes, *, images: bool) -> Loaded:
@@ -91,13 +91,13 @@ def _list_slides(root: etree._Element) -> Iterator[tuple[str, str | None]]:
 
 _TITLES = ("title", "ctrTitle")
 _REPEATED = frozenset({"dt", "ftr", "sldNum", "hdr", "sldImg"})
-"""Placeholders that show the same on each slide, or an image of the slide."""
+"""Placeholders with the same content on each slide, or with an image of the slide."""
 _SHAPE, _PICTURE, _BODY = f"{P}sp", f"{P}pic", f"{P}txBody"
-_DRAWN = (f"{A}tbl", *CHARTS, f"{DIAGRAM}relIds", _PICTURE)
+_DRAWN = (f"{A}tbl", CHART, f"{DIAGRAM}relIds", _PICTURE)
 
 
 class _Layout(Struct):
-    """The list styles of a layout: of its placeholders, by index and type, and of its master."""
+    """List styles of a layout: of its placeholders, by index and type, and of its master."""
 
     by_index: dict[str, list[etree._Element]] = field(default_factory=dict)
     by_type: dict[str, list[etree._Element]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Layout(Struct):
     bodies: list[etree._Element] = field(default_factory=list)
 
     def styles(self, kind: str, index: str) -> list[etree._Element]:
-        """Return the styles that apply to a placeholder, the most specific first."""
+        """Return the styles of a placeholder, the most specific first."""
         found = self.by_type.get(kind) if kind in _TITLES else self.by_index.get(index)
         chain = list(found or self.by_type.get(kind, ()))
         if self.master is not None:
@@ -117,13 +117,13 @@ class _Layout(Struct):
 
 
 class Slides(Struct):
-    """Converts slides to blocks. The place of a block depends only on what precedes it."""
+    """Converts slides to blocks. The place of a block depends only on the text before it."""
 
     package: OfficePackage
     pictures: Pictures
     writer: BlockWriter = field(default_factory=BlockWriter)
     title: str | None = None
-    """The title of the first slide, if it is that of the presentation."""
+    """Title of the first slide, if it is the title of the presentation."""
     first_title: str | None = None
     missing: int = 0
     left_out: int = 0
@@ -170,7 +170,7 @@ class Slides(Struct):
         for shape in group:
             tag = shape.tag
             if tag == ALTERNATIVES:
-                for option in select_alternative(shape, *CHARTS):
+                for option in select_alternative(shape, CHART):
                     self._read_shapes(option, part, layout, skipped)
             elif _is_hidden(shape) or shape is skipped:
                 continue
@@ -224,7 +224,7 @@ class Slides(Struct):
             texts: list[str] = []
             for cell in row.iterchildren(f"{A}tc"):
                 cells.append(cell)
-                # Cells that another one covers may still have text that nobody sees.
+                # A cell covered by a merged cell may have invisible text.
                 covered = "1" in (cell.get("hMerge"), cell.get("vMerge"))
                 bodies = () if covered else cell.iterchildren(f"{A}txBody")
                 lines = (line.text for body in bodies for line in read_lines(body))
@@ -253,7 +253,7 @@ class Slides(Struct):
     def _add_picture(
         self, shape: etree._Element, part: Part, holder: etree._Element | None, alt: str = ""
     ) -> None:
-        """Add a picture, or that with which a shape is filled; by its best image first."""
+        """Add a picture, or the fill picture of a shape, by its best image first."""
         blip = None if holder is None else next(holder.iter(f"{A}blip"), None)
         if blip is None:
             return
@@ -277,7 +277,7 @@ class Slides(Struct):
         return found
 
     def _find_layout(self, slide: Part) -> _Layout:
-        """Return the layout of a slide; an empty one if it is missing or damaged."""
+        """Return the layout of a slide; an empty layout if it is missing or damaged."""
         member = slide.find_related("slideLayout") or ""
         if member not in self._layouts:
             layout = self._read_layout(member)
@@ -315,7 +315,7 @@ def _collect_styles(part: Part) -> _Layout:
 
 
 def _properties(shape: etree._Element) -> etree._Element | None:
-    """Return the element that holds the name, the visibility and the description of a shape."""
+    """Return the element with the name, visibility and description of a shape."""
     described = shape[0] if len(shape) else None
     return first_child(described, f"{P}cNvPr") if described is not None else None
 
@@ -362,7 +362,7 @@ def _read_diagram(root: etree._Element) -> Iterator[Line]:
             children.setdefault(link.get("srcId", ""), []).append((order, link.get("destId", "")))
     below = {child for found in children.values() for _, child in found}
     pending: list[tuple[int, str]] = [(0, name) for name in reversed(texts) if name not in below]
-    # What is only reached in a circle comes last, and each text once.
+    # Texts reached only through a cycle come last, and each text once.
     pending = [(0, name) for name in reversed(texts)] + pending
     while pending:
         level, name = pending.pop()

@@ -1,7 +1,7 @@
-"""Records as documents: each row of a table or object of a JSON file, by the fields that are named.
+"""Records as documents: each row of a table or object of a JSON file, by declared fields.
 
-A record that cannot be used is refused by its line, and the others are read. One without any text
-is passed over. HTML is recognised in the text of a field, unless the format is declared.
+An unusable record is refused with its line, and the others are read. A record without text is
+skipped. HTML is detected in the text of a field, unless the format is declared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from truespan.types.source import MAX_TITLE_LENGTH, Member, RecordFields, Refusa
 
 _MAX_LISTED = 40
 _SAMPLED = 1000
-"""Records that are searched for the names of fields."""
+"""Number of records that are searched for field names."""
 _MAX_NAME_LENGTH = 150
 _HTML = re.compile(
     r"</(?:p|div|span|a|b|i|em|strong|ul|ol|li|table|h[1-6]|pre|code|blockquote)>|<(?:br|hr|p)\s*/?>",
@@ -35,7 +35,7 @@ _ENDINGS = {"text": ".txt", "html": ".html", "markdown": ".md"}
 
 
 class _Item(NamedTuple):
-    """A record before its fields are used: `find` returns the value of a field; None if absent."""
+    """A record: `find` returns the value of a field; None if absent."""
 
     line: int
     find: Callable[[str], Any]
@@ -45,10 +45,10 @@ class _Item(NamedTuple):
 def record_members(
     name: str, data: bytes, found: Format, fields: RecordFields
 ) -> Iterator[Member | None]:
-    """Yield each record as a document; None for one without text.
+    """Yield each record as a document; None for a record without text.
 
     Raises:
-        FieldsInvalid: the file has no field of a name.
+        FieldsInvalid: a declared field does not exist in the file.
     """
     if found in (Format.CSV, Format.TSV):
         known, items = _table_items(name, data, tabs=found is Format.TSV)
@@ -74,7 +74,7 @@ def record_members(
         if first == item.line:
             yield member
         elif fields.id is None:
-            # The same text and labels again.
+            # A duplicate record.
             yield None
         else:
             fault = f"its {fields.id} is also in line {first}"
@@ -126,7 +126,7 @@ def _join_texts(title: str, texts: Sequence[str], declared: str) -> tuple[str, s
             text if declared == "html" or _HTML.search(text) else _to_html(text) for text in texts
         ]
         body = "\n".join(parts)
-        # With a mark, because a page without one may be taken for another encoding.
+        # With a byte order mark, because the encoding of a page without one is guessed.
         return f"\ufeff<h1>{html.escape(title)}</h1>\n{body}" if title else f"\ufeff{body}", ".html"
     if title and not joined.startswith(title):
         heading = f"# {title}" if declared == "markdown" else title
@@ -139,7 +139,7 @@ def _to_html(text: str) -> str:
 
 
 def _to_name(identity: str) -> str:
-    """Return an id as a name in a path: another id never has the same."""
+    """Return an id as a unique path component."""
     name = _UNSAFE_IN_NAME.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found[0]), identity)
     name = "".join(char if char.isprintable() else f"%{ord(char):02X}" for char in name)
     if len(name) > _MAX_NAME_LENGTH:
@@ -148,7 +148,7 @@ def _to_name(identity: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text: the fields of an object as lines, the items of a list as well."""
+    """Return a value as text: fields of an object and items of a list are lines."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _text(value: Any) -> str:
 
 
 def _typed(value: Any) -> Any:
-    """Return a value of metadata: text in a table may be a number or a boolean."""
+    """Return a metadata value: text in a table may be a number or a boolean."""
     if isinstance(value, _Cell):
         try:
             return parse_value(value.strip())
@@ -167,13 +167,13 @@ def _typed(value: Any) -> Any:
 
 
 class _Cell(str):
-    """The text of a cell, which may stand for a number."""
+    """The text of a cell, which may be a number."""
 
 
 def _table_items(name: str, data: bytes, *, tabs: bool) -> tuple[list[str], Iterator[_Item]]:
     """Return the columns of a table and its rows. With a mapping the first row is the header."""
     table = read_table(name, data, tabs=tabs)
-    # A table of one column consists of what would be lines above one.
+    # The rows of a table with one column are parsed as lines above a table.
     rows = [table.header, *table.rows] if table.header else table.rows or table.above
     if not rows:
         return [], iter(())
@@ -195,13 +195,13 @@ def _table_items(name: str, data: bytes, *, tabs: bool) -> tuple[list[str], Iter
 def _json_items(
     name: str, data: bytes, fields: RecordFields, *, lines: bool
 ) -> tuple[list[str], Iterator[_Item]]:
-    """Return the names of fields in a JSON file, and its records."""
+    """Return the field names of a JSON file, and its records."""
     records = _choose_records(name, list(read_json(name, data, lines=lines)), fields.records)
     names: dict[str, None] = {}
     sound = [record for record in records if not record.fault]
     for record in [*sound[:_SAMPLED], *sound[_SAMPLED:][-_SAMPLED:]]:
         names |= dict.fromkeys(_field_names(record.value))
-    # A field that only some records have may be in none of the sample.
+    # A rare field may not occur in the sample.
     for wanted in fields.names:
         if wanted not in names and any(_find(each.value, wanted) is not None for each in sound):
             names[wanted] = None
@@ -213,7 +213,7 @@ def _json_items(
 
 
 def _choose_records(name: str, records: list[Record], path: str) -> list[Record]:
-    """Return the records in the list at a path; without one, those of the longest list."""
+    """Return the records of the list at a path; without a path, of the longest list."""
     lists = Counter(record.path for record in records if record.path)
     parts = [record for record in records if record.is_part]
     whole = Pairs(pair for record in parts if not record.path for pair in record.value)
@@ -233,12 +233,12 @@ def _choose_records(name: str, records: list[Record], path: str) -> list[Record]
 
 
 def _field_names(value: Any, path: str = "", depth: int = 3) -> Iterator[str]:
-    """Yield the names of fields in a record, of nested objects as paths."""
+    """Yield the field names of a record; nested fields as paths."""
     if isinstance(value, Pairs):
         for name, inner in value:
             full = f"{path}.{name}" if path else name
             if len(full) > MAX_LABEL_LENGTH:
-                # A mapping cannot name it.
+                # Too long for a mapping.
                 continue
             yield full
             if depth:
@@ -246,7 +246,7 @@ def _field_names(value: Any, path: str = "", depth: int = 3) -> Iterator[str]:
 
 
 def _find(value: Any, field: str) -> Any:
-    """Return the value of a field by its name or path; None if there is none."""
+    """Return the value of a field by name or path; None if absent."""
     if not isinstance(value, Pairs):
         return None
     members: Mapping[str, Any] = dict(value)

@@ -57,7 +57,7 @@ _INFO = ("title", "author", "keywords", "doccomm", "subject")
 
 
 class _Paragraph(Struct):
-    """The properties of paragraphs; `\\pard` resets them."""
+    """Paragraph properties; `\\pard` resets them."""
 
     style: int = 0
     level: int | None = None
@@ -68,21 +68,21 @@ class _Paragraph(Struct):
 
 
 class _State(Struct):
-    """What holds within a group, and is restored where it ends."""
+    """State of a group, restored at its end."""
 
     target: str = "text"
-    """Where characters go: "text", "" (nowhere), "marker", "inst", or a table or property."""
+    """Destination of characters: "text", "" (none), "marker", "inst", or a table or property."""
     encoding: str = "cp1252"
     symbols: str = ""
-    """The name of a font whose letters are signs."""
+    """Name of a symbol font."""
     fallback: int = 1
     hidden: bool = False
     deleted: bool = False
     in_contents: bool = False
     instruction: list[str] = field(default_factory=list)
-    """That of the innermost field."""
+    """Instruction of the innermost field."""
     opens: str = ""
-    """"note" or "box" if the group is one."""
+    """Kind of a group that is a "note" or "box"."""
 
 
 class _Style(Struct):
@@ -127,7 +127,7 @@ class _Flow(Struct):
             self.items.append(line)
 
     def end_cell(self, format: _Paragraph, separator: str = "") -> None:
-        """End a cell; that of a nested table is a part of the cell around it."""
+        """End a cell; a cell of a nested table is part of the cell around it."""
         if "".join(self.parts).strip() or self.attached:
             self.end_paragraph(replace(format, in_table=True, drop_cap=False))
         texts: list[str] = []
@@ -155,7 +155,7 @@ class _Flow(Struct):
         self.row = []
 
     def end_table(self) -> None:
-        """Keep what a table left behind that was never finished."""
+        """Keep the content of an unfinished table."""
         if self.row or self.cell:
             self.row += ["".join(self.cell).rstrip(",; ")] if self.cell else []
             self.cell = []
@@ -198,7 +198,7 @@ def load_rtf(name: str, data: bytes) -> Loaded:
 
 
 class _Reader:
-    """Reads the tokens of a file. Groups are on a list, so that their depth costs no stack."""
+    """Reads the tokens of a file. Groups are on a list, so that depth uses no call stack."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -282,7 +282,7 @@ class _Reader:
                 self._flows[-1].attached.append((opens, flow))
 
     def _open(self, kind: str) -> None:
-        """Let the text of this group follow the paragraph that it stands in."""
+        """Collect the text of this group, which follows the current paragraph."""
         self._state.opens = kind
         self._flows.append(_Flow())
         self._formats.append(self._format)
@@ -291,7 +291,7 @@ class _Reader:
     # Characters
 
     def _flush(self) -> None:
-        """Decode the bytes so far, and put them where they belong."""
+        """Decode the pending bytes and send them to their destination."""
         if not self._bytes:
             return
         content, self._bytes = bytes(self._bytes), bytearray()
@@ -330,7 +330,7 @@ class _Reader:
 
     def _read_sign(self, sign: str) -> None:
         if sign == "*":
-            # Only at the beginning of a group it marks a destination.
+            # It marks a destination only at the start of a group.
             self._starred = self._fresh
         elif sign in "\r\n":
             self._flush()
@@ -372,7 +372,7 @@ class _Reader:
         elif starred and word not in _STARRED:
             state.target = ""
         elif word == "ud" and len(self._stack) > 1:
-            # The Unicode version of the group before it: it goes where both belong.
+            # The Unicode version of the previous group has the same destination.
             state.target = self._stack[-2].target
         elif not state.target:
             return
@@ -424,7 +424,7 @@ class _Reader:
         elif word == "info":
             state.target = "info:"
         elif word == "upr":
-            # The group that follows is for readers without Unicode; the one after it is starred.
+            # The next group is for readers without Unicode; the starred group after it is read.
             state.target = ""
         elif word in ("fonttbl", "stylesheet"):
             state.target = word
@@ -499,7 +499,7 @@ _DESTINATIONS = frozenset(
 
 
 def _code_page(number: int | None) -> str | None:
-    """Return the codec of a code page; None if there is none for text."""
+    """Return the codec of a code page; None if it is unknown."""
     special = {65001: "utf-8", 10000: "mac_roman", 1361: "johab", 936: "gbk"}
     name = special.get(number or 0, f"cp{number}")
     try:
@@ -509,7 +509,7 @@ def _code_page(number: int | None) -> str | None:
 
 
 def _write(flow: _Flow, writer: BlockWriter, styles: dict[int, _Style]) -> None:
-    """Add the blocks of a text; notes and boxes follow, one after the other and not nested."""
+    """Add the blocks of a text; notes and boxes follow their paragraph and are not nested."""
     pending: list[tuple[str, _Flow, int]] = [("", flow, 0)]
     while pending:
         kind, current, start = pending.pop()
@@ -523,7 +523,7 @@ def _write(flow: _Flow, writer: BlockWriter, styles: dict[int, _Style]) -> None:
             else:
                 _write_line(item, writer, styles)
             if item.attached:
-                # The rest of this text comes after them.
+                # The rest of this text follows them.
                 pending.append((kind, current, place + 1))
                 notes = sorted(item.attached, key=lambda attached: attached[0] != "note")
                 pending.extend((*attached, 0) for attached in reversed(notes))
@@ -541,7 +541,7 @@ def _write_line(line: _Line, writer: BlockWriter, styles: dict[int, _Style]) -> 
         level = TITLE_LEVEL
     marker = " ".join(line.marker.split())
     if not any(char.isalnum() for char in marker):
-        # A bullet, in the letters of a font of signs.
+        # A bullet in a symbol font.
         marker = "-" if marker or (format.listed and level is None) else ""
     if level is not None and marker == "-":
         marker = ""

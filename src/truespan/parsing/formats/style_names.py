@@ -1,4 +1,4 @@
-"""What the names of paragraph styles mean, in word processors of several languages."""
+"""Meaning of the names of paragraph styles in word processors of several languages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {
     ),
 }
 _KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
-"""The kind of a paragraph by the name of its style, and by its id, which has no spaces."""
+"""Block kinds by style name, and by style id, which has no spaces."""
 
 
 _LIST_AHEAD = re.compile(
@@ -28,20 +28,20 @@ _LIST_AHEAD = re.compile(
     r"|(?:(?:figure|illustration|table|object|user|alphabetical) ?)?index ?(?:[1-9]|heading)",
     re.IGNORECASE,
 )
-"""The styles of the entries and headings of tables of contents, lists of figures and indexes."""
+"""Styles of entries and headings of tables of contents, lists of figures and indexes."""
 
 
 def heading_level(style: str) -> int | None:
-    """Return the level of a style for headings; None for another style."""
+    """Return the level of a heading style; None for another style."""
     found = _HEADING.fullmatch(style)
     return int(found[1]) if found else None
 
 
 def style_kind(style: str) -> BlockKind | None:
-    """Return the kind of the paragraphs of a style, by its name or its id; None for plain text."""
+    """Return the block kind of a style by its name or id; None for plain text."""
     return _KINDS.get(style.lower())
 
 
 def is_list_ahead(style: str) -> bool:
-    """Return whether a style is of tables of contents, lists of figures or indexes."""
+    """Return whether a style is one of contents lists or indexes."""
     return bool(_LIST_AHEAD.fullmatch(style))

@@ -1,6 +1,6 @@
-"""Plain text: one block a paragraph, with the chapters that its headings name.
+"""Plain text: a block for each paragraph, with chapters from headings.
 
-Each paragraph is judged by its own words, and by the list of chapters that may precede it.
+A heading is recognised by its own words and by an earlier list of chapters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONG, _LONG_LINE = 240, 60
 
 
 class Paragraph(NamedTuple):
-    """A paragraph; in a PDF with the pages that begin in it and the number of its first line."""
+    """A paragraph; in a PDF with the pages that start in it and the index of its first line."""
 
     text: str
     blank_lines: int
@@ -37,7 +37,7 @@ class Paragraph(NamedTuple):
 
 
 def load_text(text: str) -> Loaded:
-    """Return the paragraphs of `text`, which are what blank lines divide."""
+    """Parse plain text; blank lines separate paragraphs."""
     paragraphs: list[Paragraph] = []
     start, blank_lines = 0, 0
     for end, next_start in [*(gap.span() for gap in _GAP.finditer(text)), (len(text), len(text))]:
@@ -48,7 +48,7 @@ def load_text(text: str) -> Loaded:
 
 
 def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
-    """Yield paragraphs as blocks, with the chapters that their headings name."""
+    """Yield paragraphs as blocks with their chapters and sections."""
     outline = Outline()
     skip = False
     for paragraph, title in zip(paragraphs, [*paragraphs[1:], None], strict=False):
@@ -82,7 +82,7 @@ class Outline(Struct):
     chapter: str | None = None
     section: str | None = None
     is_contents: bool = False
-    """Whether the last paragraph belongs to a list of what lies ahead."""
+    """Whether the last paragraph belongs to a contents list."""
     _parts: dict[str, str] = field(default_factory=dict)
     _contents: ContentsFinder = field(default_factory=ContentsFinder)
     _numeral: int = 0
@@ -92,8 +92,7 @@ class Outline(Struct):
     def enter(self, paragraph: Paragraph) -> Heading | None:
         """Process the next paragraph; return the heading it is, or None for body text."""
         text, contents = paragraph.text, self._contents
-        # Nearly all paragraphs are too long for a heading or a title, and their first line is too
-        # long to announce a list.
+        # Fast path: nearly all paragraphs are too long for a heading or a list.
         if len(text) > _LONG and "\n" not in text[:_LONG_LINE] and not contents.is_open:
             self.is_contents, self._previous = False, None
             contents.end()
@@ -104,15 +103,15 @@ class Outline(Struct):
         if self.is_contents:
             found = None
         elif found is None:
-            # A list of chapters may have announced it in just these words.
+            # A list of chapters may contain exactly this title.
             title = plain_title(text) if contents.titles and not is_prose(text) else ""
             if title in contents.titles:
-                # Once only: what comes again is a running head, or something that a person says.
+                # Once only: a repetition is a running head or direct speech.
                 contents.titles.discard(title)
                 label = " ".join(text.split())
                 found = Heading("named", "listed", label, label, label)
         elif found.rank == "numeral":
-            # Unless it is the next one, a Roman number is a word or an initial.
+            # A Roman number out of sequence is a word or an initial.
             is_first = self._previous is not None or paragraph.blank_lines > 1
             is_next = found.number == self._numeral + 1 and (self._numeral > 0 or is_first)
             found = found if is_next else None
@@ -130,7 +129,7 @@ class Outline(Struct):
     def _place(self, heading: Heading) -> None:
         if heading.rank == "numeral":
             self._numeral = int(heading.number)
-            # Below a chapter Roman numbers are its sections.
+            # Within a chapter, Roman numbers are sections.
             current = self._current
             if current and (
                 current.rank == "chapter"
@@ -141,7 +140,7 @@ class Outline(Struct):
         else:
             self._numeral, self._current = 0, heading
         if heading.rank == "part":
-            # It ends the open part of the same kind, and those inside it.
+            # End the open part of the same kind and all parts inside it.
             kinds = list(self._parts)
             for kind in kinds[kinds.index(heading.kind) :] if heading.kind in kinds else ():
                 del self._parts[kind]

@@ -1,8 +1,8 @@
-"""Parses documents in child processes: starts them, sends requests, enforces limits, ends them.
+"""Client of the parser processes: starts them, sends requests, enforces limits, ends them.
 
-The child is not trusted. The parent knows the most it may answer before it reads a byte, the answer
-must have the shape of a loaded source or be sentences of the text that was sent, and of an error
-only its kind and advice are used.
+The child is not trusted. The size of an answer is limited before a byte is read, the answer must
+decode to a parsed source or to sentences of the text that was sent, and only the kind and advice of
+an error are used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, Pars
 from truespan.types.text import CanonicalText, Loaded, Sentences
 
 START_SECONDS = 60.0
-"""How long a child may take to start; on an idle machine it takes a third of a second."""
+"""Maximum time for starting a child, which takes a third of a second on an idle machine."""
 _SECONDS_TO_END = 2.0
 _MAX_REFUSAL_LENGTH = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
@@ -65,17 +65,17 @@ _ABORTED = (
     *(-getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)),
     127,
 )
-"""Exit codes of a process that gets no memory: the signals that libraries raise, and the code of
-the dynamic linker. Corrupted memory ends a process with other codes."""
+"""Exit codes of a process that runs out of memory: signals raised by libraries, and the code of the
+dynamic linker. Memory corruption gives other codes."""
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
-"""The child may start no threads, and its libraries would try to when they are imported."""
+"""Environment that keeps libraries from starting threads, which the child must not do."""
 
 _MEGABYTE = 1 << 20
 _PIECE = 1 << 16
-"""Bytes that most pipes hold."""
+"""Capacity of most pipes in bytes."""
 RECOGNITION_MEMORY = 3 << 30
-"""What recognising a page takes more: three quarters of that are addresses, a quarter is used."""
+"""Additional address space for OCR; about a quarter of it is used."""
 _MEMORY_PER_BYTE = 16
 _OUTPUT_PER_BYTE = 8
 _WALL_PER_CPU = 3
@@ -83,8 +83,10 @@ _WALL_PER_CPU = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that was received: what was asked for if it is `complete`, else the reason why not.
-    The child ends after the `last` one."""
+    """An answer of a child: the result if `complete`, else the refusal.
+
+    The child ends after the `last` answer.
+    """
 
     complete: bool
     last: bool
@@ -92,11 +94,11 @@ class Answer:
 
 
 class ChildGone(Exception):
-    """The child had ended before the request, so that the request was never read."""
+    """The child had ended before it read the request."""
 
 
 class ChildFailed(Exception):
-    """There is no answer; `kind` says what that means for the document."""
+    """There is no answer; `kind` is the error for the document."""
 
     def __init__(self, kind: type[SourceRefused], advice: str | None = None) -> None:
         super().__init__(kind.__name__)
@@ -105,14 +107,14 @@ class ChildFailed(Exception):
 
 @dataclass(slots=True)
 class _Deadline:
-    """Until when a child has time, and whether it was killed because that was over."""
+    """The deadline of a request, and whether the child was killed because it passed."""
 
     end: float
     passed: bool = False
 
 
 class ChildLink:
-    """A child that runs a module, for one thread at a time."""
+    """A child process, for one thread at a time."""
 
     def __init__(self, module: str, start_seconds: float = START_SECONDS) -> None:
         self._inherited = peak_memory()
@@ -122,23 +124,23 @@ class ChildLink:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             self._process = subprocess.Popen(
-                # -P keeps the current directory off the import path: others may write there.
+                # -P keeps the current directory, where others may write, off the import path.
                 [sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
-                # The import path and nothing else: keys have no business where documents are
-                # parsed. Windows starts no process without some of the environment.
+                # Only the import path, so that keys are not in the parser process. Windows cannot
+                # start a process without some of the environment.
                 env=None if _WINDOWS else {"PYTHONPATH": path, **_ONE_THREAD},
-                # Apart from us, so that a Ctrl-C here is not one there.
+                # In another session, so that Ctrl-C does not reach the child.
                 start_new_session=not _WINDOWS,
                 creationflags=_APART,
             )
         except OSError as error:
             if known := resource_error(error):
                 raise known from error
-            # The system has no memory or no process left for it, or the program is missing.
+            # The system is out of memory or processes, or the program is missing.
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
             kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
             raise ChildFailed(kind, advice) from None
@@ -160,8 +162,8 @@ class ChildLink:
         """Return the child's answer. After an error the child cannot be used any more.
 
         Raises:
-            ChildGone: it had ended already.
-            ChildFailed: it ended without an answer, or was ended.
+            ChildGone: the child had ended already.
+            ChildFailed: the child ended without an answer, or was killed.
         """
         if not self._greeted:
             self._await_greeting()
@@ -169,7 +171,7 @@ class ChildLink:
         small = len(document) < _PIECE
         with self._limit_time(limits.wall) as deadline:
             with contextlib.suppress(OSError):
-                # A child that does not read all of it may still have an answer.
+                # A child that does not read the whole request may still answer.
                 for part in (head + document,) if small else (head, document):
                     self._send(part, deadline)
             try:
@@ -181,15 +183,15 @@ class ChildLink:
                 answer = Answer(loaded, last, self._receive_all(length, deadline))
             except EOFError:
                 raise self._failure(limits, deadline.passed) from None
-        if deadline.passed:  # The time was over between the answer and this line: it was killed.
+        if deadline.passed:  # Killed after the answer was received.
             raise ChildFailed(SourceTooCostly)
         return answer
 
     def _await_greeting(self) -> None:
-        """Wait until the child has started. Time that it takes is not the document's.
+        """Wait until the child has started, outside of the time limit of the document.
 
-        A machine that is overloaded or has no memory is no broken installation: only a child that
-        ended by itself says that.
+        An overloaded machine does not mean a broken installation; only a child that ended by itself
+        does.
         """
         with self._limit_time(self._start_seconds) as deadline:
             self._greeted = self._receive(len(GREETING), deadline) == GREETING
@@ -202,10 +204,10 @@ class ChildLink:
 
     @contextlib.contextmanager
     def _limit_time(self, seconds: float) -> Iterator[_Deadline]:
-        """Kill the child after so many seconds; the deadline says whether that happened.
+        """Kill the child after `seconds`; the deadline records it.
 
-        Where a pipe can be waited for, the wait ends then. A thread for each request would cost
-        more than a short document does.
+        Where pipes can be polled, the poll ends at the deadline, because a timer thread for each
+        request would cost more than parsing a short document.
         """
         deadline = _Deadline(time.monotonic() + seconds)
         if not _WINDOWS:
@@ -224,7 +226,7 @@ class ChildLink:
         self._process.kill()
 
     def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
-        """Wait until a pipe can be used, at the latest because the child was killed."""
+        """Wait until a pipe is ready; kill the child at the deadline."""
         if not _WINDOWS and not deadline.passed:
             poll = select.poll()
             poll.register(pipe, select.POLLOUT if to_write else select.POLLIN)
@@ -236,7 +238,7 @@ class ChildLink:
         requests = self._process.stdin
         assert requests is not None
         pipe, rest = requests.fileno(), memoryview(data)
-        # One that was killed may take a moment to end, and its pipe is full until then.
+        # The pipe of a killed child stays full until the child has ended.
         while rest and not deadline.passed:
             try:
                 rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
@@ -244,7 +246,7 @@ class ChildLink:
                 self._await_pipe(pipe, deadline, to_write=True)
 
     def _receive(self, length: int, deadline: _Deadline) -> bytes:
-        """Return the next bytes of the child's answers, fewer if it ended."""
+        """Return the next bytes from the child; fewer if it ended."""
         answers = self._process.stdout
         assert answers is not None
         pipe, received = answers.fileno(), self._received
@@ -266,7 +268,7 @@ class ChildLink:
         return content
 
     def end(self) -> None:
-        """Let the child end by itself, which it does at once if it is waiting."""
+        """Close the pipes, so that a waiting child ends by itself."""
         self._close_pipes()
         try:
             self._process.wait(_SECONDS_TO_END)
@@ -279,12 +281,12 @@ class ChildLink:
         self._close_pipes()
 
     def _failure(self, limits: Limits, late: bool) -> ChildFailed:
-        """Wait for a child that closed its pipe; return what its end means.
+        """Wait for a child that closed its pipe; return the error for its exit status.
 
-        A library that cannot get memory often ends the process. That it held much of what it may
-        have is then the only sign of the reason. Where this process once held more than that, the
-        peak of the child is unknown, and only how it ended tells. The status is not taken from the
-        process object, which the timer may change at the same time.
+        A library that runs out of memory often aborts the process, and the peak memory of the child
+        is the only sign of the reason. If this process once used more than that, the peak is
+        unknown, and the exit code decides. The status is not read from the process object, which
+        the timer may change at the same time.
         """
         status, peak = None, 0
         if not _WINDOWS:
@@ -302,7 +304,7 @@ class ChildLink:
     def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # What was not sent cannot be sent any more.
+                with contextlib.suppress(OSError):  # Unsent data are lost.
                     pipe.close()
 
 
@@ -311,12 +313,11 @@ class ChildLink:
 class ChildParser:
     """Parses sources in child processes with limits; safe to use from several threads.
 
-    A document may use `memory_bytes` and 16 times its size of address space, `cpu_seconds` and
-    `cpu_seconds_per_mb`, three times as long by the clock, and what is read out of it may have
-    `output_bytes` and 8 times its size. At most `children` are parsed at once. On Windows the clock
-    and the size of the answer are the only limits. A child runs `module`.
-
-    A document whose text may have to be recognised gets `ocr_cpu_seconds` and 3 GiB more.
+    Limits of a document: address space `memory_bytes` plus 16 times its size; CPU time
+    `cpu_seconds` plus `cpu_seconds_per_mb`; three times the CPU time as wall time; output
+    `output_bytes` plus 8 times its size. With OCR, `ocr_cpu_seconds` and 3 GiB are added. At most
+    `children` documents are parsed at once. On Windows only the wall time and the output are
+    limited. A child runs `module`.
     """
 
     def __init__(
@@ -344,10 +345,10 @@ class ChildParser:
         self._owner = os.getpid()
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-        """Return what a source holds; see `parsing.load`.
+        """Parse a source; see `parsing.load`.
 
         Raises:
-            SourceRefused: it cannot become a document, or reading it went beyond the limits.
+            SourceRefused: the source cannot become a document, or parsing exceeded the limits.
         """
         if options.ocr and format_of(name, data) not in RECOGNISED:
             options = options._replace(ocr=False)
@@ -360,10 +361,10 @@ class ChildParser:
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
     ) -> Members:
-        """Return the members of a file: a list of all, or the bytes of some from `first` on.
+        """Return the members of a file: a list of all, or the bytes of members starting at `first`.
 
         Raises:
-            SourceRefused: the file cannot be opened, or reading it went beyond the limits.
+            SourceRefused: the file cannot be opened, or reading it exceeded the limits.
         """
         request = msgspec.json.encode(MembersRequest(name, options, first)).decode()
         content = self._run(Task.MEMBERS, name, request, data)
@@ -379,7 +380,7 @@ class ChildParser:
             SourceRefused: splitting it went beyond the limits.
         """
         text = canonical.text
-        # Pages and figures are of no use there.
+        # Pages and figures are not needed.
         sent = CanonicalText(
             text, canonical.starts, canonical.places, canonical.block_starts, lines=canonical.lines
         )
@@ -398,7 +399,7 @@ class ChildParser:
         data: bytes,
         options: ParseOptions = PARSE_DEFAULTS,
     ) -> bytes:
-        """Return what a child answers about the source `name`; raises SourceRefused."""
+        """Return the answer of a child about the source `name`; raises SourceRefused."""
         shown, size = PurePath(name).name, len(data)
         cpu = math.ceil(self._cpu_seconds + self._cpu_seconds_per_mb * size / _MEGABYTE)
         memory = self._memory_bytes + _MEMORY_PER_BYTE * size
@@ -427,12 +428,12 @@ class ChildParser:
 
     @property
     def idle_pids(self) -> list[int]:
-        """Return the process numbers of the children that wait for a document."""
+        """Process ids of the idle children."""
         with self._lock:
             return [child.pid for child in self._free]
 
     def close(self) -> None:
-        """End the children that are not in use. A parser that is used again starts new ones."""
+        """End the idle children. Using the parser again starts new ones."""
         with self._lock:
             free, self._free = self._free, []
         for child in free:
@@ -441,18 +442,18 @@ class ChildParser:
     def _ask(
         self, task: Task, subject: str, data: bytes, limits: Limits, options: ParseOptions
     ) -> Answer:
-        """Ask a child; one that ended while it waited says nothing about the document."""
+        """Send a request to a child; a child that ended while idle is replaced."""
         while True:
             with self._lock:
                 if self._owner != os.getpid():
-                    # After a fork the children are the other process's: answers would get mixed up.
+                    # After a fork the children belong to the parent; answers would get mixed up.
                     self._free, self._owner = [], os.getpid()
                 waiting = self._free.pop() if self._free else None
             child = waiting or ChildLink(self._module, self._start_seconds)
             try:
                 answer = child.ask(task, subject, data, limits, options)
             except BaseException as error:
-                # It may still answer, and that would be taken for the answer to the next request.
+                # A late answer would count as the answer to the next request.
                 child.kill()
                 if not isinstance(error, ChildGone):
                     raise
@@ -468,9 +469,9 @@ class ChildParser:
 
 
 def _checked_sentences(text: str, content: bytes) -> Sentences:
-    """Return the sentences whose offsets a child answered; raise ValueError if some are not.
+    """Return the sentences from the offsets of a child; raises ValueError if they are invalid.
 
-    They are in order, no word is outside them, and none begins or ends with white space.
+    Sentences are in order, contain all words, and do not begin or end with white space.
     """
     bounds = array(BOUNDS, content)
     starts, ends = bounds[::2], bounds[1::2]

@@ -1,11 +1,11 @@
-"""The child process that parses documents, and what goes between it and its parent.
+"""The parser process, and its protocol with the parent.
 
-It also splits their text into sentences: the segmenter keeps every thread of its process waiting.
+It also splits text into sentences, because the segmenter blocks all threads of its process.
 
-Bytes and text pass through two pipes as they are, behind their lengths: a big document is written
-once and read once. The operating system limits the resources of the child, where it can. The audit
-hook keeps our code and the libraries it calls from doing by mistake, or because a document asks for
-it, what no parser has a reason to do. It does not stop machine code that took over the process.
+Requests and answers pass through two pipes, each with a length, so that a large document is written
+and read once. The operating system limits the resources of the child, where it can. The audit hook
+refuses operations that no parser needs, such as writing files. It does not stop machine code that
+has taken over the process.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from truespan.types.text import CanonicalText
 try:
     import resource
 except ImportError:  # pragma: no cover
-    resource = None  # There is none on Windows, where the parent's clock is the only limit.
+    resource = None  # Windows, where only the parent limits the time.
 
 GREETING = b"T"
-"""The first byte of a child that has started: an end after it is not a failure to start."""
+"""First byte of a child, sent when it has started."""
 BEGUN = b"B"
-"""Comes before each answer: the request was seen. A child that ends earlier ended by itself."""
+"""Byte before each answer, sent when the request arrives."""
 ANSWER = struct.Struct(">??Q")
-"""The head of an answer: whether it holds what was asked for, whether it is the last, and its
-length."""
+"""Header of an answer: whether it is complete, whether it is the last, and its length."""
 BOUNDS = "I"
-"""The type of the offsets in an answer: where each sentence starts and ends."""
+"""Array type of the offsets of sentences in an answer."""
 _REQUEST = struct.Struct(f">B{len(PARSE_DEFAULTS) * '?'}IQQIdQ")
 
 _DESCRIPTORS = 32
@@ -54,23 +53,23 @@ _NEVER = (
     "os.truncate", "os.utime", "poplib.", "pty.spawn", "shutil.", "smtplib.", "socket.",
     "sqlite3.", "subprocess.", "tempfile.", "urllib.", "webbrowser.",
 )  # fmt: skip
-"""The beginnings of the audit events that are refused."""
+"""Prefixes of the audit events that are refused."""
 # Shared by threads: used by the child process alone, which has one thread.
 _allowed: set[str] = set()
-"""Those that the libraries of text recognition cause when they are imported."""
+"""Audit events of importing the OCR libraries."""
 if sys.platform == "win32":
     OUT_OF_TIME = frozenset[int]()
 else:
     OUT_OF_TIME = frozenset({-signal.SIGXCPU, -signal.SIGALRM})
-"""How a process ends that used up its time."""
+"""Exit codes of a process that exceeded its time."""
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MAX_SIZE_TO_REUSE = 256 << 20
-"""A child that keeps more memory ends, because the next document would have less."""
+"""Maximum address space of a child that is reused; the next document would have less."""
 _PACKAGE = "truespan"
 
 
 class Task(IntEnum):
-    """What to do with the bytes of a request."""
+    """Operation of a request."""
 
     PARSE = 0
     SPLIT = 1
@@ -78,7 +77,7 @@ class Task(IntEnum):
 
 
 class Limits(NamedTuple):
-    """What one document may cost: bytes of memory, seconds, and bytes of the answer."""
+    """Limits of a document: bytes of memory, seconds, and bytes of the answer."""
 
     memory: int
     cpu: int
@@ -87,7 +86,7 @@ class Limits(NamedTuple):
 
 
 class MembersRequest(msgspec.Struct, array_like=True):
-    """Which members of a file are wanted: their bytes from `first` on, or a list of all of them."""
+    """Request for members of a file: their bytes starting at `first`, or a list of all."""
 
     name: str
     options: DocumentOptions
@@ -95,8 +94,10 @@ class MembersRequest(msgspec.Struct, array_like=True):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """Why there is no document: the name of an error, advice that differs from its own, and where
-    a bug showed itself, which is a place in our code and holds nothing of the document."""
+    """A refusal: the class name of an error, advice if not the default, and the place of a bug.
+
+    The place is a line of our code and contains nothing of the document.
+    """
 
     kind: str
     advice: str | None = None
@@ -104,7 +105,7 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
 
 
 class Forbidden(PermissionError):
-    """A parser tried what no parser may do."""
+    """A parser tried a forbidden operation."""
 
 
 def pack_request(
@@ -114,15 +115,17 @@ def pack_request(
     limits: Limits,
     options: ParseOptions = PARSE_DEFAULTS,
 ) -> bytes:
-    """Return what goes before the bytes of a request, `size` in number. They are a document with
-    its name, or an encoded `CanonicalText` with its language, or a file with an encoded
-    `MembersRequest`."""
+    """Return the header of a request with `size` bytes.
+
+    The bytes are a document with its name, an encoded `CanonicalText` with its language, or a file
+    with an encoded `MembersRequest`.
+    """
     encoded = name.encode("utf-8", "surrogatepass")
     return _REQUEST.pack(task, *options, len(encoded), size, *limits) + encoded
 
 
 def read_exactly(stream: IO[bytes], length: int) -> bytes:
-    """Read so many bytes; raise `EOFError` if the other process ended first."""
+    """Read `length` bytes; raise EOFError if the other process ended first."""
     content = stream.read(length)
     if len(content) < length:
         raise EOFError
@@ -130,41 +133,41 @@ def read_exactly(stream: IO[bytes], length: int) -> bytes:
 
 
 def peak_memory() -> int:
-    """Return the peak of memory in bytes; 0 if unknown. On Linux a child inherits it."""
+    """Return the peak memory in bytes; 0 if unknown. On Linux a child inherits it."""
     return in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) if resource else 0
 
 
 def in_bytes(peak: int) -> int:
-    """Return a peak in bytes: all systems count kilobytes but one."""
+    """Return `ru_maxrss` in bytes; all systems but macOS report kilobytes."""
     return peak if sys.platform == "darwin" else peak << 10
 
 
 def main() -> int:
-    """Answer requests until there are no more."""
-    # The standard streams lead elsewhere: what a library prints must not get between the answers.
+    """Answer requests until the parent closes the pipe."""
+    # Redirect the standard streams, so that libraries cannot print into the answers.
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
-    # Ctrl-C is for the parent. The signals that end what takes too long have their usual effect,
-    # even if the parent has changed that.
+    # Ctrl-C is for the parent. The time limit signals must have their default effect, even if the
+    # parent changed it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if resource is not None and sys.platform != "win32":
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        # Nothing can be written, and no process be started. Some systems do not know some limits.
+        # Forbid writing files and starting processes. Some systems lack some limits.
         for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(what, (0, 0))
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
-    # Bytecode cannot be written any more, and an attempt would only cost time.
+    # Bytecode cannot be written any more.
     sys.dont_write_bytecode = True
     sys.addaudithook(_refuse)
-    # What is loaded by now stays: looking through it again and again would find nothing to free.
+    # Exclude everything loaded so far from garbage collection.
     gc.freeze()
-    # Parsers make hundreds of thousands of objects and hardly any circles of them.
+    # Parsers create hundreds of thousands of objects and hardly any cycles.
     gc.set_threshold(200_000, 20, 100)
     answers.write(GREETING)
     answers.flush()
@@ -215,7 +218,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> bool:
 
 
 def _limit_document(limits: Limits | None) -> None:
-    """Set what the next document may cost beyond what those before it have cost; None lifts this.
+    """Limit the resources of the next document; None lifts the limits.
 
     The alarm is for a child whose parent has gone: nothing else would end it.
     """
@@ -226,7 +229,7 @@ def _limit_document(limits: Limits | None) -> None:
         cpu, memory = math.ceil(time.process_time()) + limits.cpu, limits.memory
     signal.setitimer(signal.ITIMER_REAL, limits.wall if limits else 0)
     for what, limit in ((resource.RLIMIT_CPU, cpu), (resource.RLIMIT_AS, memory)):
-        # It can be set again, within what was given to us.
+        # The soft limit can be changed within the hard limit.
         _, hard = resource.getrlimit(what)
         if hard != resource.RLIM_INFINITY:
             limit = hard if limit == resource.RLIM_INFINITY else min(limit, hard)
@@ -235,13 +238,13 @@ def _limit_document(limits: Limits | None) -> None:
 
 
 def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[bytes, bool]:
-    """Return the bytes of the answer, and whether they hold what was asked for."""
+    """Return the bytes of the answer, and whether it is complete."""
     try:
         if task == Task.SPLIT:
             canonical = msgspec.msgpack.decode(document, type=CanonicalText)
             return array(BOUNDS, sentence_bounds(canonical, name)).tobytes(), True
         if task == Task.MEMBERS:
-            # Imported here, because most documents are not inside a file.
+            # Imported on first use, because most documents are not members of a file.
             from truespan.parsing.members import list_members, read_members
 
             request = msgspec.json.decode(name, type=MembersRequest)
@@ -261,7 +264,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
     except MemoryError:
         raise
     except Exception as error:
-        # The kind of the error and the last place in our code; its message may quote a text.
+        # Only the type of the error and the last line of our code; the message may quote text.
         place, traceback = "", error.__traceback__
         while traceback is not None:
             path = traceback.tb_frame.f_code.co_filename
@@ -275,7 +278,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
 
 
 def _address_space() -> int:
-    """Return how many bytes of addresses the process holds now; 0 if unknown."""
+    """Return the current address space of the process in bytes; 0 if unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

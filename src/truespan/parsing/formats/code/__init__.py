@@ -1,13 +1,13 @@
-"""Source code: functions and classes as sections, with the number of each line as its place.
+"""Source code: functions and classes as sections, with line numbers as places.
 
-Strings and comments are found by one pass of a regular expression that never goes back, so that
-brackets in them do not count. Where a language has brackets these say what a function or class
-contains, elsewhere the indentation does. What is misread costs a label and never a line.
+One regular expression without backtracking blanks strings and comments, so that brackets in them do
+not count. The extent of a function or class is found by brackets, or by indentation in languages
+without them. A misread definition loses a label, never a line.
 
-A section begins on the line that completes the head of its function or class: on the line of its
-opening bracket, or of its name where indentation decides. Comments, annotations and the first lines
-of a longer head keep the section before, because only what follows says what they belong to. For
-the same reason a line of closing brackets keeps the section of the line above.
+A section begins on the line that completes the head of its function or class: the line of the
+opening bracket, or of the name in languages with indentation. Comments, annotations and the first
+lines of a longer head have the section before, because only later text shows what they belong to. A
+line of closing brackets has the section of the line above.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from truespan.text.sentences import MAX_LINE_LENGTH
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _OTHER_LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""Editors do not count these as lines."""
+"""Line separators that editors do not count."""
 _MAX_LEVELS = 12
 _MAX_HEAD_LENGTH = 2000
 _MAX_NAME_LENGTH = 200
 _MAX_OPEN = 100
-"""How many open brackets are compared with the indentation of a closing one."""
+"""Maximum number of open brackets compared with the indentation of a closing bracket."""
 
 _NAME = r"[A-Za-z_$][\w$]*+"
 _TYPE = re.compile(
@@ -46,7 +46,7 @@ _KEYWORD_FUNCTION = re.compile(
 )
 _INITIALISER = re.compile(r"\b(?P<name>init|deinit|constructor)[?!]?\s*\(")
 _ASSIGNED = re.compile(
-    # From the beginning of a name: a long one would be tried at each letter. So below.
+    # Anchored at the start of a name; otherwise a long name would be tried at each letter.
     rf"(?<![\w$])(?<![\w$]\.)(?P<name>{_NAME}(?:\.{_NAME})*+)\s*(?::[^=()]{{0,200}})?(?:[:=]|<-)"
     r"\s*(?:async\s+)?"
     rf"(?:function\b|\\\(|\(\)|{_NAME}\s*=>)"
@@ -80,7 +80,7 @@ class _Section(NamedTuple):
 
 
 def load_code(name: str, text: str) -> Loaded:
-    """Return the lines of a program or a configuration file, divided at functions and classes."""
+    """Parse source code or a configuration file; functions and classes are sections."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = clean(_OTHER_LINE_ENDS.sub(" ", text))
     language = LANGUAGES.get(name.rpartition(".")[2].lower(), PLAIN)
@@ -90,7 +90,7 @@ def load_code(name: str, text: str) -> Loaded:
     for section in sorted(sections, key=lambda section: section.level):
         first = section.first
         if len(source.lines[first].rstrip()) > MAX_LINE_LENGTH:
-            # The line is several sentences, and the head may end in the last of them.
+            # The line is several sentences, and the head may end in the last one.
             first += 1
         labels[first : section.last + 1] = [section.name] * (section.last + 1 - first)
     return Loaded(tuple(_to_blocks(name, source.lines, labels)))
@@ -119,16 +119,16 @@ def _to_blocks(name: str, lines: list[str], labels: list[str | None]) -> Iterato
 
 
 class _Open(NamedTuple):
-    """An open bracket: the indentation of its head and its line, and what it contains.
+    """An open bracket, with the indentation of its head and its line.
 
-    `path` names the innermost class or function around the text that follows it.
+    `path` is the innermost class or function around the following text.
     """
 
     indents: tuple[int, int]
     path: str = ""
     level: int = 0
     first: int | None = None
-    """The first line of the section that it begins, if it begins one."""
+    """First line of the section that the bracket begins; None if it begins none."""
     is_function: bool = False
     at: int = 0
     head: int = 0
@@ -145,7 +145,7 @@ class _Indented(NamedTuple):
 
 
 class _Source(Struct):
-    """A program, and the same with blanks for its comments and strings."""
+    """Source code, and the same with comments and strings blanked."""
 
     text: str
     language: Language
@@ -153,7 +153,7 @@ class _Source(Struct):
     _code: str = ""
     _code_lines: list[str] = field(default_factory=list)
     _indents: list[int] = field(default_factory=list)
-    """The indentation of each line; -1 for one without code."""
+    """Indentation of each line; -1 for a line without code."""
 
     def __post_init__(self) -> None:
         self.lines = self.text.split("\n")
@@ -163,7 +163,7 @@ class _Source(Struct):
         self._indents = [_indent(line) for line in self._code_lines]
 
     def by_indentation(self) -> Iterator[_Section]:
-        """Yield what lines define; all lines that are indented more belong to it."""
+        """Yield definitions; all lines with a larger indentation belong to a definition."""
         assert self.language.definition is not None
         match, flat = self.language.definition.match, self.language.flat
         open_sections: list[_Indented] = []
@@ -180,7 +180,7 @@ class _Source(Struct):
                     section = open_sections.pop()
                     yield _Section(section.path, section.first, number - 1, len(open_sections))
                 outer = open_sections[-1] if open_sections else _Indented(-1, 0, "")
-                # A function within a function is part of it.
+                # A nested function is part of the outer function.
                 if found and len(open_sections) < _MAX_LEVELS and not outer.is_function:
                     name = next(filter(None, found.groups()))[:_MAX_NAME_LENGTH]
                     path = f"{outer.path}.{name}" if outer.path else name
@@ -189,7 +189,7 @@ class _Source(Struct):
             depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
 
     def by_brackets(self) -> Iterator[_Section]:
-        """Yield what is named before an opening bracket, up to the one that closes it."""
+        """Yield definitions whose name precedes an opening bracket, up to the closing bracket."""
         stack: list[_Open] = []
         head, number, line_start, rounds = 0, 0, 0, 0
         for found in re.finditer(r"[{}();\n]", self._code):
@@ -207,7 +207,7 @@ class _Source(Struct):
             elif stack:
                 count = 1
                 if at - line_start == self._indents[number]:
-                    # If its indentation fits another bracket, those in between were not closed.
+                    # If the indentation matches an outer bracket, the inner ones were not closed.
                     for back, each in enumerate(reversed(stack[-_MAX_OPEN:]), 1):
                         if at - line_start in each.indents:
                             count = back
@@ -220,7 +220,7 @@ class _Source(Struct):
                 rounds = opened.rounds
                 is_argument = rounds and at - opened.at < _MAX_HEAD_LENGTH // 2
                 if is_argument and self._code.find(";", opened.at, at) < 0:
-                    # The text before it goes on: it is a default value or a pattern.
+                    # The head continues: the brackets are a default value or a pattern.
                     head = opened.head
                 else:
                     head = at + 1
@@ -229,9 +229,9 @@ class _Source(Struct):
                 yield _Section(opened.path, opened.first, number, opened.level)
 
     def _open(self, outer: _Open, head: int, at: int, number: int, rounds: int) -> _Open:
-        """Return the bracket at an offset of a line; the text that may name it begins at `head`.
+        """Return the bracket at an offset of a line; the text of its head begins at `head`.
 
-        `rounds` is how many round brackets are open since the one before.
+        `rounds` is the number of round brackets opened since the previous bracket.
         """
         indent = self._indents[number]
         before = max(head, at - _MAX_HEAD_LENGTH)
@@ -240,7 +240,7 @@ class _Source(Struct):
         anonymous = outer._replace(
             indents=(begins, indent), first=None, at=at, head=head, rounds=rounds
         )
-        # A function within a function is part of it.
+        # A nested function is part of the outer function.
         if outer.is_function or outer.level >= _MAX_LEVELS:
             return anonymous
         found = _find_name(text, self.language, in_call=rounds > 0)
@@ -261,9 +261,9 @@ class _Found(NamedTuple):
 
 
 def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None:
-    """Return what the text before an opening bracket names; None if that is nothing.
+    """Return the definition in the text before an opening bracket; None if there is none.
 
-    With `in_call` the bracket is among the arguments of a call, or the parameters of a function.
+    With `in_call` the bracket is inside the arguments of a call or the parameters of a function.
     """
     if not head or head.isspace() or _TRANSPARENT.search(head[-300:]):
         return None
@@ -284,7 +284,7 @@ def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None
         if found := _IMPLEMENTATION.search(bare):
             return _Found(found["name"].rpartition(":")[2], False)
     if found := _TYPE.search(flat):
-        # In C a function may return a structure, and a variable be one.
+        # In C a function may return a struct, and a variable may be one.
         rest = flat[found.end() :]
         if not language.is_c or not ("(" in rest or "=" in rest):
             return _Found(found["name"], False)
@@ -309,7 +309,7 @@ def _find_name(head: str, language: Language, *, in_call: bool) -> _Found | None
 
 
 def _indent(line: str) -> int:
-    """Return the number of blanks before the text of a line; -1 if it has none."""
+    """Return the indentation of a line; -1 for a blank line."""
     text = line.lstrip()
     return len(line) - len(text) if text else -1
 

@@ -1,7 +1,7 @@
-"""Languages of programs: what their brackets do not count in, and how they define functions.
+"""Programming languages: their strings, comments and definitions.
 
-All regular expressions take what they have matched for good: an unclosed string or comment ends
-with its line or the file, and nothing is searched twice.
+All regular expressions are possessive: an unclosed string or comment ends with its line or file,
+and nothing is searched twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _PATTERN = (
 
 
 class Language(NamedTuple):
-    """How a language is read; with a `definition` by indentation, otherwise by brackets."""
+    """Rules of a language; with a `definition` sections are found by indentation, else by
+    brackets."""
 
     skipped: re.Pattern[str] | None
     """Comments, strings and other text whose brackets do not count."""
@@ -45,11 +46,11 @@ class Language(NamedTuple):
     """The beginning of a line that defines something, with its name as the first group that
     matches."""
     flat: bool = False
-    """Whether a definition ends only with the next one."""
+    """Whether a definition ends only at the next definition."""
     ends_statements: bool = True
-    """Whether a semicolon ends each statement, so that the lines before a name belong to it."""
+    """Whether statements end with a semicolon, so that the lines before a name belong to it."""
     needs_keyword: bool = False
-    """Whether a keyword precedes the name of each function."""
+    """Whether a keyword precedes each function name."""
     is_c: bool = False
 
 

@@ -24,7 +24,6 @@ from truespan.parsing.formats.docx.package import (
     DROPPED,
     PROPERTIES,
     VAL,
-    Package,
     Tag,
     child_value,
     flag,
@@ -40,6 +39,7 @@ from truespan.parsing.formats.docx.styles import (
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     A,
+    OfficePackage,
     Part,
     Pictures,
     W,
@@ -47,16 +47,16 @@ from truespan.parsing.formats.ooxml import (
     read_properties,
     select_alternative,
 )
-from truespan.parsing.passage import Passage, join
+from truespan.parsing.passage import Passage, TableLines, join
 from truespan.text.headings import is_prose
-from truespan.types.text import Loaded, PlacedFigure
+from truespan.types.text import Loaded
 
 
 def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
     """Parse a DOCX file or raise `SourceRefused`; `images` includes the bytes of pictures."""
     try:
-        package = Package(name, Archive(name, data))
-        main = package.open_main()
+        package = OfficePackage(name, Archive(name, data))
+        main = package.read_main("word/document.xml", f"{W}document")
         styles, numbering, footnotes, endnotes = (
             package.read_part(main.find_related(kind))
             for kind in ("styles", "numbering", "footnotes", "endnotes")
@@ -68,7 +68,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
                 continue
             pictures.count_relations(part)
             for note in part.root.iterchildren(f"{W}{kind}") if kind else ():
-                # The other types are the separator lines above the notes of a page.
+                # Other types are separator lines above the notes of a page.
                 if note.get(f"{W}type", "normal") == "normal":
                     notes.setdefault((kind, note.get(f"{W}id", "")), (note, part))
         body = Body(
@@ -82,7 +82,7 @@ def load_docx(name: str, data: bytes, *, images: bool) -> Loaded:
             body.read(content, main)
         properties = read_properties(package, language=body.styles.language)
     except RecursionError as error:
-        # The depth limit of the XML parser should prevent this; a crash would be worse.
+        # The depth limit of the XML parser should prevent this.
         raise SourceUnsafe(name) from error
     warnings = pictures.warnings()
     if package.left_out:
@@ -103,7 +103,7 @@ _BLOCKS = frozenset({*_PARAGRAPHS, Tag.TABLE, _ALT_CHUNK})
 _CONTENTS = "table of contents"
 _HEADER = f"{W}tblHeader"
 _LABEL = re.compile(r"(?!\d)(?=.*[^\W\d]|#\Z).{1,60}")
-"""The text of a cell that may be the name of a column."""
+"""Text of a cell that may be a column name."""
 
 
 def _find(
@@ -127,17 +127,15 @@ def _find(
 
 
 def _read_table(
-    table: etree._Element, read: Callable[[etree._Element], Passage], nested: bool = False
-) -> tuple[Passage, int]:
-    """Return a table as lines, and how many of the first are marked as header rows.
+    table: etree._Element, read: Callable[[etree._Element], Passage], *, nested: bool = False
+) -> TableLines:
+    """Read a table; `read` returns the text of a paragraph.
 
-    The text of a merged cell appears once, where the cell begins. A nested table goes on one line.
-    Pictures of a row without text move to the next row. Rows that were deleted or are hidden are
-    left out.
+    The text of a merged cell appears once, where the cell begins. Deleted and hidden rows are left
+    out.
     """
-    lines: list[Passage] = []
-    header, in_header = 0, True
-    pending: tuple[PlacedFigure, ...] = ()
+    lines = TableLines(nested=nested)
+    in_header = True
     for row, _ in _find(table, (Tag.ROW,)):
         properties = first_child(row, f"{W}trPr")
         if properties is not None and (
@@ -151,25 +149,14 @@ def _read_table(
             passages = (
                 read(block)
                 if block.tag in _PARAGRAPHS
-                else _read_table(block, read, nested=True)[0]
+                else _read_table(block, read, nested=True).passage()
                 for block, _ in _find(cell, _BLOCKS)
                 if block.tag != _ALT_CHUNK
             )
             filled = [passage for passage in passages if not passage.blank]
             cells.append(join(filled, " ").on_one_line())
-        while cells and cells[-1].blank:
-            cells.pop()
-        if not any(cell.text for cell in cells):
-            pending += join(cells, "").figures
-            continue
-        text, figures = join(cells, ", " if nested else " | ")
-        before = tuple(PlacedFigure(0, placed.figure) for placed in pending)
-        lines.append(Passage(text, before + figures))
-        header += in_header
-        pending = ()
-    text, figures = join(lines, "; " if nested else "\n")
-    after = tuple(PlacedFigure(len(text), placed.figure) for placed in pending)
-    return Passage(text, figures + after), header if header < len(lines) else 0
+        lines.add_row(cells, is_header=in_header)
+    return lines
 
 
 def _leads_on(paragraph: etree._Element) -> bool:
@@ -187,20 +174,20 @@ _FRAME = f"{W}framePr"
 
 
 class _Format(NamedTuple):
-    """The properties of a paragraph that decide what kind of block it is."""
+    """Properties of a paragraph that determine its block."""
 
     style: Style
     level: int | None = None
     list_id: int | None = None
     list_level: int = 0
     merges: bool = False
-    """The text continues in the next paragraph: the mark was deleted, or it is a drop cap."""
+    """Whether the text continues in the next paragraph, after a deleted mark or a drop cap."""
 
 
 class Body(Struct):
     """Converts the paragraphs and tables of a document to blocks, in reading order."""
 
-    package: Package
+    package: OfficePackage
     styles: Styles
     lists: Lists
     pictures: Pictures
@@ -208,7 +195,6 @@ class Body(Struct):
     writer: BlockWriter = field(default_factory=BlockWriter)
     _pending_notes: deque[NoteRef] = field(default_factory=deque)
     _unfinished: Line | None = None
-    _formats: dict[str | None, _Format] = field(default_factory=dict)
 
     def read(self, container: etree._Element, part: Part, *, headings: bool = True) -> None:
         """Add the blocks of a container: the body, a text box, a note or a frame."""
@@ -229,15 +215,11 @@ class Body(Struct):
         self, element: etree._Element, inline: Inline, headings: bool, in_contents: bool
     ) -> None:
         in_contents = in_contents or _leads_on(element)
-        text = None if self._unfinished else inline.plain_text(element)
-        if text is not None:
-            passage = Passage(text).trim()
-            self._add_passage(self._plain_format(element), passage, headings, in_contents)
-            return
         format = self._read_format(element)
         line = self._unfinished or Line()
         self._unfinished, line.hidden = None, format.style.hidden
-        # Checked before and after: the field of a table of contents may begin or end here.
+        # Checked before and after: the field of a table of contents may start or end in the
+        # paragraph.
         in_contents = in_contents or inline.fields.in_contents
         inline.read(element, line)
         if format.merges:
@@ -261,7 +243,7 @@ class Body(Struct):
     def _add_passage(
         self, format: _Format, passage: Passage, headings: bool, in_contents: bool = False
     ) -> None:
-        # Blank items are counted too, so the number is taken before anything else.
+        # Blank items count too, so the marker is requested first.
         marker = self.lists.next_marker(format.list_id, format.list_level)
         self.writer.add(
             passage,
@@ -277,41 +259,38 @@ class Body(Struct):
         rows = list(_find(table, (Tag.ROW,)))
         cells = list(_find(rows[0][0], (Tag.CELL,))) if len(rows) == 1 else []
         if len(cells) == 1:
-            # A table with one cell is a frame. Its headings are ignored, because whether another
-            # row follows must not decide the chapter of the text before it.
+            # A table with one cell is a frame. Its headings are ignored, because a following row
+            # must not change the chapter of the text before it.
             self.read(cells[0][0], inline.part, headings=False)
             return
         attachments = Line()
 
         def read(paragraph: etree._Element) -> Passage:
             """Read a paragraph of a cell; its notes and boxes follow after the table."""
-            text = inline.plain_text(paragraph)
-            if text is not None:
-                format, passage = self._plain_format(paragraph), Passage(text)
-            else:
-                format = self._read_format(paragraph)
-                line = Line(hidden=format.style.hidden)
-                inline.read(paragraph, line)
-                attachments.notes += line.notes
-                attachments.boxes += line.boxes
-                passage = line.passage()
+            format = self._read_format(paragraph)
+            line = Line(hidden=format.style.hidden)
+            inline.read(paragraph, line)
+            attachments.notes += line.notes
+            attachments.boxes += line.boxes
+            passage = line.passage()
             marker = self.lists.next_marker(format.list_id, format.list_level)
             if passage.blank:
                 return passage
             passage = passage.strip()
             return passage.indent(f"{marker} ", "") if marker else passage
 
-        passage, header_rows = _read_table(table, read)
+        lines = _read_table(table, read)
+        passage, header_rows = lines.passage(), lines.header_rows
         if not header_rows and "\n" in passage.text:
             header_rows = int(self._begins_with_header(table, passage.text))
         self.writer.add_table(passage, header_rows, in_contents=in_contents)
         self._add_attachments(attachments)
 
     def _begins_with_header(self, table: etree._Element, text: str) -> bool:
-        """Return whether the look of a table says that its first row is a header.
+        """Return whether the table look marks the first row as a header.
 
-        Word sets that for each new table. Where the style of the table does not format the first
-        row, it counts only if each cell of the row is a label.
+        Word sets the mark for each new table. If the table style does not format the first row, the
+        mark counts only if each cell of the row is a label.
         """
         properties = first_child(table, f"{W}tblPr")
         look = None if properties is None else first_child(properties, f"{W}tblLook")
@@ -326,7 +305,7 @@ class Body(Struct):
         """Add the notes and then the text boxes of a paragraph or table."""
         self._pending_notes.extend(line.notes)
         if self._pending_notes and not self.writer.in_note:
-            # A queue instead of recursion: notes may refer to each other without end.
+            # A queue instead of recursion, because notes may refer to each other.
             self.writer.in_note = True
             while self._pending_notes:
                 if note := self.notes.pop(self._pending_notes.popleft(), None):
@@ -337,17 +316,6 @@ class Body(Struct):
                 write_chart(root, self.writer)
             else:
                 self.read(root, part)
-
-    def _plain_format(self, paragraph: etree._Element) -> _Format:
-        """Return the format of a paragraph without direct formatting, from a cache by style."""
-        properties = paragraph[0] if len(paragraph) else None
-        first = properties[0] if properties is not None and len(properties) else None
-        if first is None or first.tag != _STYLE_ID:
-            return self._read_format(paragraph)
-        style_id = first.get(VAL)
-        if style_id not in self._formats:
-            self._formats[style_id] = self._read_format(paragraph)
-        return self._formats[style_id]
 
     def _read_format(self, paragraph: etree._Element) -> _Format:
         style_id, list_id, list_level, merges = None, None, None, False
@@ -372,7 +340,7 @@ class Body(Struct):
         style = self.styles.find(style_id)
         if not has_level or style.level == TITLE_LEVEL:
             level = style.level
-        # The list is named by the paragraph itself or else by its style.
+        # The list is set by the paragraph or by its style.
         list_id = style.list_id if list_id is None else list_id
         if not list_id:
             return _Format(style, level, merges=merges)

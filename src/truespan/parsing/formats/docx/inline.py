@@ -1,4 +1,4 @@
-"""Reads a paragraph: its text, the figures at their positions, and its boxes and notes."""
+"""Reader of paragraphs: text, figures at their positions, text boxes and notes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Callable
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.parsing.formats.charts import CHARTS
+from truespan.parsing.formats.charts import CHART
 from truespan.parsing.formats.docx.package import (
     DROPPED,
     PROPERTIES,
     VAL,
     WP,
     O,
-    Package,
     Tag,
     child_value,
     flag,
@@ -29,6 +28,7 @@ from truespan.parsing.formats.ooxml import (
     SVG,
     A,
     M,
+    OfficePackage,
     Part,
     Pictures,
     R,
@@ -64,7 +64,7 @@ _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 
 
 def read_symbol(font: str, code: str) -> str:
-    """Return the character for a symbol; "" if invalid, a private one if the font is unknown."""
+    """Return the character of a symbol; "" if invalid, a private one if the font is unknown."""
     try:
         number = int(code, 16)
     except ValueError:
@@ -98,7 +98,7 @@ class Fields(Struct):
 
     @property
     def muted(self) -> bool:
-        """Return whether the text at this position belongs to a field instruction."""
+        """Whether the current text belongs to a field instruction."""
         return not all(open_field.in_result for open_field in self.open)
 
     @property
@@ -112,7 +112,7 @@ class Fields(Struct):
     def change(self, kind: str | None) -> None:
         """Process a field character: "begin", "separate" (the result follows) or "end"."""
         if kind == "begin":
-            # Limited, so that fields that are never closed do not slow down the rest.
+            # Limited, so that unclosed fields do not slow down the rest.
             if len(self.open) < _MAX_OPEN:
                 self.open.append(_Field())
         elif self.open and kind == "separate":
@@ -128,7 +128,7 @@ class Fields(Struct):
             innermost.instruction += text[:_MAX_OPEN]
 
     def end_paragraph(self) -> None:
-        """End all instructions: an unclosed field hides at most the rest of its paragraph."""
+        """End all instructions, so that an unclosed field hides only the rest of its paragraph."""
         for open_field in self.open:
             open_field.in_result = True
 
@@ -177,21 +177,12 @@ class Line(PassageParts):
 class Inline:
     """Reads the paragraphs of one container: the body of a document, a box or a note."""
 
-    def __init__(self, part: Part, package: Package, styles: Styles, pictures: Pictures) -> None:
+    def __init__(
+        self, part: Part, package: OfficePackage, styles: Styles, pictures: Pictures
+    ) -> None:
         self.part, self.package, self.styles, self.pictures = part, package, styles, pictures
         self.fields = Fields()
         self._alt = ""
-        self._traits = package.inspect(part)
-        self._may_hide = styles.may_hide or self._traits.may_hide
-
-    def plain_text(self, paragraph: etree._Element) -> str | None:
-        """Return the text of a paragraph with nothing but text; None if it needs `read`."""
-        if self.fields.open or self.styles.may_hide or paragraph.tag != Tag.PARAGRAPH:
-            return None
-        if paragraph in self._traits.complex_paragraphs:
-            return None
-        text = "".join([element.text or "" for element in paragraph.iter(Tag.TEXT)])
-        return None if "\n" in text or "\r" in text else text
 
     def read(self, paragraph: etree._Element, line: Line) -> None:
         self._read_children(paragraph, line)
@@ -206,8 +197,8 @@ class Inline:
                 self._read_children(child, line)
 
     def _read_run(self, run: etree._Element, line: Line) -> None:
-        if self._may_hide and self._is_hidden(run, line):
-            # Fields are tracked in hidden text too, or the text after it would be misread.
+        if self._is_hidden(run, line):
+            # Fields are tracked in hidden text too, since they may end after it.
             for child in run:
                 if child.tag == f"{W}fldChar":
                     self.fields.change(child.get(f"{W}fldCharType"))
@@ -230,7 +221,7 @@ class Inline:
         text = element.text
         if text and not self.fields.muted:
             if "\n" in text or "\r" in text:
-                # These line breaks are the layout of the XML file, not of the document.
+                # Line breaks of the XML file, not of the document.
                 if element.get(_SPACE_ATTRIBUTE) != "preserve":
                     text = text.strip()
                 text = _BROKEN_LINE.sub(" ", text)
@@ -241,12 +232,12 @@ class Inline:
             line.parts.append(text)
 
     def _add_denominator(self, element: etree._Element, line: Line) -> None:
-        """Write a slash before a denominator: one half is not 12."""
+        """Write a slash before a denominator, so that one half does not read 12."""
         self._add("/", line)
         self._read_children(element, line)
 
     def _change_field(self, element: etree._Element, line: Line) -> None:
-        """Process a field character; that of a form field holds what was chosen."""
+        """Process a field character; a form field contains the chosen value."""
         for data in element.iterchildren(f"{W}ffData"):
             self._add(_read_choice(data), line)
         self.fields.change(element.get(f"{W}fldCharType"))
@@ -256,12 +247,12 @@ class Inline:
         line.notes.append((kind, element.get(f"{W}id", "")))
 
     def _read_alternatives(self, element: etree._Element, line: Line) -> None:
-        for option in select_alternative(element, *CHARTS):
+        for option in select_alternative(element, CHART):
             self._read_children(option, line)
 
     def _add_part(self, element: etree._Element, line: Line) -> None:
-        """Add the text of a diagram or a chart, which is in a part of its own."""
-        reference = element.get(f"{R}id" if element.tag in CHARTS else f"{R}dm", "")
+        """Add the text of a diagram or chart, which is a separate part."""
+        reference = element.get(f"{R}id" if element.tag == CHART else f"{R}dm", "")
         relation = self.part.relations.get(reference)
         if relation is None or relation.external:
             return
@@ -270,7 +261,7 @@ class Inline:
             line.boxes.append((part.root, part))
 
     def _read_frame(self, element: etree._Element, line: Line) -> None:
-        """Read a drawing; its properties hold the alternative text."""
+        """Read a drawing; its properties have the alternative text."""
         properties = first_child(element, f"{WP}docPr")
         outer = self._alt
         self._alt = "" if properties is None else alt_text(properties)
@@ -323,11 +314,11 @@ _HANDLERS: dict[str, Callable[[Inline, etree._Element, Line], None]] = {
     **dict.fromkeys(
         (Tag.TEXT_BOX, f"{A}txBody"), lambda inline, e, line: line.boxes.append((e, inline.part))
     ),
-    **dict.fromkeys((f"{DIAGRAM}relIds", *CHARTS), Inline._add_part),
+    **dict.fromkeys((f"{DIAGRAM}relIds", CHART), Inline._add_part),
     **dict.fromkeys((f"{WP}inline", f"{WP}anchor"), Inline._read_frame),
     f"{PIC}pic": Inline._read_picture,
     f"{A}blip": Inline._add_blip,
     f"{V}imagedata": Inline._add_vml_image,
     f"{V}textpath": lambda inline, e, line: inline._add(e.get("string", ""), line),
 }
-"""The handler of each element. The children of any other element are read."""
+"""Handlers by element. The children of other elements are read."""

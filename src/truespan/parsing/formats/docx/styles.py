@@ -20,7 +20,7 @@ _FIRST_ROW = 0x20
 
 
 class Style(Struct, frozen=True):
-    """A resolved style. `level` is that of a heading, 0 for the title, None for other text."""
+    """A resolved style. `level` is the heading level, 0 for the title, None for other text."""
 
     level: int | None = None
     kind: BlockKind = BlockKind.PARAGRAPH
@@ -28,7 +28,7 @@ class Style(Struct, frozen=True):
     list_id: int | None = None
     list_level: int | None = None
     is_contents: bool = False
-    """Whether it is a style of lists of what lies ahead."""
+    """Whether the style is one of contents lists."""
 
 
 class Styles:
@@ -39,7 +39,6 @@ class Styles:
         self._cache: dict[str, Style] = {}
         self.default_id: str | None = None
         self.language: str | None = None
-        self.may_hide = root is not None and next(root.iter(Tag.HIDDEN), None) is not None
         for element in root.iterchildren(f"{W}style") if root is not None else ():
             style_id = element.get(f"{W}styleId", "")
             self._elements.setdefault(style_id, element)
@@ -60,7 +59,7 @@ class Styles:
         return self._cache[wanted]
 
     def formats_first_row(self, style_id: str | None) -> bool:
-        """Return whether a table style, or one it is based on, formats the first row apart."""
+        """Return whether a table style, or a base style, formats the first row."""
         seen: set[str] = set()
         while style_id and style_id not in seen and len(seen) < _MAX_CHAIN_LENGTH:
             seen.add(style_id)
@@ -110,7 +109,7 @@ class Styles:
 
 
 def has_header_row(look: etree._Element) -> bool:
-    """Return whether the look of a table sets the first row apart."""
+    """Return whether the table look marks the first row."""
     stated = look.get(f"{W}firstRow")
     if stated is not None:
         return stated in ("1", "true", "on")
@@ -141,14 +140,14 @@ def read_list_position(properties: etree._Element) -> tuple[int | None, int | No
 def _read_level(
     style_id: str, name: str, properties: etree._Element | None
 ) -> tuple[int | None, bool]:
-    """Return the level of one style without its bases, and whether it sets one."""
+    """Return the level of a style without its base styles, and whether it sets one."""
     if "title" in (style_id.lower(), name.lower()):
         return TITLE_LEVEL, True
     if properties is not None:
         level, has_level = read_outline_level(properties)
         if has_level:
             return level, True
-    # The name comes first: it is in English even when the id is localised.
+    # The name comes first: it is English even if the id is localised.
     for text in (name, style_id):
         if level := heading_level(text):
             return level, True
@@ -161,19 +160,19 @@ _PLACEHOLDER = re.compile("%([1-9])")
 
 
 class _Level(Struct, frozen=True):
-    """How the items of one level are numbered."""
+    """Numbering of one list level."""
 
     form: str = "decimal"
     pattern: str = ""
     start: int = 1
     restart: int | None = None
-    """An item at a level below this number restarts the count; 0 means never."""
+    """Level below which an item restarts the count; 0 for never."""
     plain_numbers: bool = False
     style_id: str | None = None
 
 
 class _Instance(Struct):
-    """One use of a list, with levels of its own and counters that it may share."""
+    """An instance of a list, with its own levels and possibly shared counters."""
 
     counts: list[int | None]
     levels: dict[int, _Level]
@@ -197,7 +196,7 @@ class Lists:
             owners[child_value(element, f"{W}styleLink") or ""] = key
         for element in root.iterchildren(f"{W}num"):
             key = child_value(element, f"{W}abstractNumId") or ""
-            # Some lists only name the style that holds the definition of another list.
+            # Some lists only refer to a style with the definition of another list.
             shared = lists.get(owners.get(links.get(key) or " ", key))
             number = parse_count(element.get(f"{W}numId"))
             if not shared or not number or number in self._instances:
@@ -218,7 +217,7 @@ class Lists:
         return next(levels, None)
 
     def next_marker(self, list_id: int | None, index: int) -> str | None:
-        """Return the marker of the next item, "" if it has none; None if there is no such list."""
+        """Return the marker of the next item, "" for none; None if the list does not exist."""
         instance = self._instances.get(list_id or 0)
         if instance is None or not 0 <= index < _LEVELS:
             return None
@@ -228,7 +227,7 @@ class Lists:
             if restart is None or index < restart:
                 counts[deeper] = None
         level = instance.levels.get(index, _Level())
-        # A restart applies once: the items that follow continue from it.
+        # A restart applies once; later items continue from it.
         previous = counts[index]
         following = level.start if previous is None else previous + 1
         counts[index] = instance.restarts.pop(index, following)
@@ -255,7 +254,7 @@ def _read_levels(element: etree._Element) -> dict[int, _Level]:
         levels[index] = _Level(
             form="decimal" if form is None else form.get(VAL, "decimal"),
             pattern=(child_value(level, f"{W}lvlText") or "")[:_MAX_PATTERN_LENGTH],
-            # The default is 0 by the specification; programs always write the start.
+            # The default is 0 by the specification; programs always write a start.
             start=parse_count(child_value(level, f"{W}start"), 0) or 0,
             restart=parse_count(child_value(level, f"{W}lvlRestart")),
             plain_numbers=bool(flag(level, f"{W}isLgl")),

@@ -1,11 +1,11 @@
 """EPUB 2 and 3 parser: the pages of a book in reading order, with chapters from its contents.
 
-Auxiliary pages stay where the spine has them, so that nothing is lost. The navigation document, if
-it is a page itself, is kept without its lists: they name what lies ahead.
+Auxiliary pages stay in the order of the spine, so that nothing is lost. A navigation document that
+is a page is kept without its lists, which name later text.
 
-The contents say where chapters and sections begin. Their names are words that stand there: a label
-of the contents may say more than that. Where the contents have not named a chapter of a page yet,
-the headings of the page count, as they do in a page that the contents leave out.
+The table of contents determines where chapters and sections begin. A label must occur in the text
+at that place, since a label of the contents may reveal more. Headings of a page apply before its
+first entry in the contents, and on pages without entries.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
 
 
 class _Book:
-    """Reads a book page by page, so that only one page is in memory as a tree."""
+    """Reads a book page by page, with one page tree in memory."""
 
     def __init__(self, files: BookFiles, images: bool) -> None:
         self.package = read_package(files)
         self.pictures = Pictures(images, files.archive, self.package.media_types)
         self.readable = 0
-        """The number of pages that could be read."""
+        """Number of pages that could be read."""
         self._files = files
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for entry in self.package.entries:
@@ -90,16 +90,16 @@ class _Book:
                 place = places.skip(piece) if is_contents else places.enter(piece)
                 block = to_block(piece, place.chapter, place.section, self.pictures, is_contents)
                 if not block.text and not block.figures:
-                    # The printed page has no content here, so it begins with the next block.
+                    # A page start without content moves to the next block.
                     pending += tuple(start._replace(offset=0) for start in block.pages)
                     continue
                 yield replace(block, pages=pending + block.pages) if pending else block
                 pending = ()
 
     def _is_later(self, base: str, address: str) -> bool | None:
-        """Return whether an address leads to a page after the page `base`; None if to `base`.
+        """Return whether an address points to a page after `base`; None if to `base` itself.
 
-        Whether there is such a page does not matter: that would depend on what follows.
+        Whether the page exists must not matter, since that would depend on later text.
         """
         member = self._files.find_member(base, address)
         if member == base:
@@ -109,7 +109,7 @@ class _Book:
     def _separate_cover(self, piece: Piece) -> Iterator[Block]:
         """Yield the cover before the first piece of the book, unless the piece shows it.
 
-        Whether a later page shows it must not matter: figures and images are counted from here.
+        Whether a later page shows it must not matter, because figures are numbered from the start.
         """
         sources = [mark.source for _, mark in piece.marks if isinstance(mark, Picture)]
         if self._cover_done or not (piece.text or sources):
@@ -123,7 +123,7 @@ class _Book:
             self.pictures.find = find
 
     def _read_pieces(self, item: Item | None, entries: list[Entry]) -> list[Piece]:
-        """Read a page; one bad page does not spoil the book."""
+        """Read a page; an unreadable page is skipped."""
         if item is None or item.member is None or item.member not in self._files.archive.names:
             self.missing += 1
             return []

@@ -86,7 +86,7 @@ class BookFiles:
         if _SCHEME.match(path):
             return None
         written, decoded = _resolve(base, path), _resolve(base, unquote(path))
-        # The sign that begins a query may also be part of a name that was never encoded.
+        # A question mark may be part of a name that was not encoded.
         literal = _resolve(base, href.strip())
         for name in (written, decoded, literal):
             if found := self.archive.find(name) or self._folded.get(_fold(name)):
@@ -149,12 +149,12 @@ def read_package(files: BookFiles) -> Package:
         for element in _find_all(root, "item")
         if (id := element.get("id"))
     ]
-    # Reversed, so that the first of several items with the same id wins.
+    # Reversed, so that the first of several items with one id wins.
     items = {item.id: item for item in reversed(listed)}
     # Each page once, in reading order; auxiliary pages stay in place.
     ids = dict.fromkeys(element.get("idref", "") for element in _find_all(root, "itemref"))
     pages = [(id, _find_readable(items.get(id), items)) for id in ids]
-    # A page under many ids is one page: read for each of them it could be made to fill the memory.
+    # A page with many ids is read once; otherwise it could fill the memory.
     spine = tuple({(page and page.member) or id: page for id, page in pages}.values())
     _refuse_encrypted(files, {item.member for item in spine if item})
     navigation = next((item.member for item in items.values() if "nav" in item.properties), None)
@@ -278,7 +278,7 @@ def _read_contents(
 
 
 def _place_entries(lines: Iterator[_Line], base: str, files: BookFiles) -> list[Entry]:
-    """Resolve the position of each line. A line without one begins where the next line does."""
+    """Resolve the position of each line. A line without one begins at the next line's position."""
     entries: list[Entry] = []
     pending: list[_Line] = []
     for line in lines:
@@ -308,7 +308,7 @@ def _nav_lines(nav: etree._Element) -> Iterator[_Line]:
 
 
 class _Point(Struct):
-    """An open point of an NCX. It is complete where its first child or its end comes."""
+    """An open point of an NCX, complete at its first child or its end."""
 
     label: str = ""
     href: str = ""
@@ -343,7 +343,7 @@ _WORDS = re.compile(r"\w+")
 def _stands_in(label: str, piece: Piece, alts: str) -> bool:
     """Return whether a piece begins with a label, or a heading ends with it.
 
-    `alts` is what the pictures before it say.
+    `alts` are the alternative texts of the pictures before the piece.
     """
     wanted = letters_of(label)
     if wanted and (letters_of(piece.text).startswith(wanted) or wanted in letters_of(alts)):
@@ -358,12 +358,12 @@ class BookPlaces:
     def __init__(self) -> None:
         self._places = HeadingPlaces()
         self._due: list[Entry] = []
-        """Entries whose position was passed: they apply from the next piece with text."""
+        """Entries whose position was passed; they apply to the next piece with text."""
         self._alts = ""
-        """What the pictures say that were passed since."""
+        """Alternative texts of the pictures since the last text."""
         self._by_fragment: dict[str, list[Entry]] = {}
         self._chapter_depth = 1
-        """Entries of the contents at most this deep begin chapters, deeper ones sections."""
+        """Maximum depth of entries that begin chapters; deeper entries begin sections."""
         self._has_entry = self._in_title = self._in_section = False
         self._only_contents = False
 
@@ -378,7 +378,7 @@ class BookPlaces:
         self._has_entry = self._in_title = self._only_contents = False
 
     def skip(self, piece: Piece) -> Place:
-        """Pass a piece of a list of contents. What the contents call this list does not matter."""
+        """Skip a piece of a contents list, and the entries that point into it."""
         for _, mark in piece.marks:
             if isinstance(mark, Anchor):
                 self._by_fragment.pop(mark.id, None)
@@ -388,8 +388,8 @@ class BookPlaces:
     def enter(self, piece: Piece) -> Place:
         """Return the place of the next piece.
 
-        A label must not apply before its position, so an entry that points into a piece waits for
-        the next piece, unless the piece is a heading: that names itself what begins.
+        A label must not apply before its position, so an entry that points into a piece applies to
+        the next piece, unless the piece is a heading.
         """
         reached: list[Entry] = []
         later: list[Entry] = []
@@ -407,8 +407,8 @@ class BookPlaces:
         due, self._due = self._due, later
         for entry, following in zip(due, [*due[1:], None], strict=False):
             self._has_entry = True
-            # A label of the contents may say more than was read, so it must stand here. If that of
-            # a part does not, its chapters stand for themselves.
+            # A label may reveal unread text, so it must occur here. If the label of a part does
+            # not, its chapters have no part.
             is_read = _stands_in(entry.label, piece, self._alts)
             if not is_read and following and following.depth > entry.depth:
                 self._chapter_depth = following.depth
@@ -433,7 +433,7 @@ class BookPlaces:
             heading, label = letters_of(piece.text), letters_of(self._places.chapter or "")
             if self._in_title:
                 self._places.top_level = piece.level
-            # A heading that repeats the label of the chapter is no section.
+            # A heading that repeats the label of the chapter is not a section.
             if heading and heading not in label and not (label and label in heading):
                 self._places.begin_section(piece.text)
         return Place(self._places.chapter, self._places.section)

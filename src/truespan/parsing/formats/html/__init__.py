@@ -104,9 +104,9 @@ _DATA = re.compile(
 
 
 class Pictures(Struct):
-    """The pictures found so far. Bytes are read only if `wanted`, and once for each picture.
+    """Collected pictures. Bytes are read only if `wanted`, and once for each picture.
 
-    In a book, `find` resolves an address to a member of the archive, if it leads to one.
+    In a book, `find` resolves an address to a member of the archive.
     """
 
     wanted: bool
@@ -159,7 +159,7 @@ class Pictures(Struct):
             return Image(extension, content) if extension and content else None
 
         image = self._add_image(member, read_member)
-        # An alternative text that is only the name of the file, with or without folders, is noise.
+        # An alternative text that is only the file name is noise.
         file_name = picture.alt.replace("\\", "/").lstrip("./").lower()
         is_name = file_name and f"/{member.lower()}".endswith(f"/{file_name}")
         return Figure("" if is_name else picture.alt, member[:_MAX_ORIGIN_LENGTH], image)
@@ -179,7 +179,7 @@ class Pictures(Struct):
 
 
 def _extension_of(media_type: str, name: str = "") -> str | None:
-    """Return the file extension for a media type, or that of the name; None if not a picture."""
+    """Return the extension of a media type or a file name; None if not a picture."""
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type in _EXTENSIONS:
         return _EXTENSIONS[media_type]
@@ -218,7 +218,7 @@ def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = Fa
             if text:
                 reader.data(text)
         return
-    # By its byte order mark, by the encoding it names, or by detection.
+    # By the byte order mark, the declared encoding, or detection.
     found = None
     if not content.startswith(_BYTE_ORDER_MARKS):
         found = _CHARSET.search(content, 0, _HEAD) or _DECLARATION.match(content, 0, _HEAD)
@@ -233,14 +233,14 @@ def _parse_xml(name: str, content: bytes) -> etree._Element | None:
     try:
         root = parse_xhtml(name, content)
     except SourceUnsafe:
-        # A page may nest deeper than the XML parser allows. Entities, however, are an attack.
+        # A page may be nested too deep for the XML parser, but entity declarations are an attack.
         if b"<!ENTITY" in content:
             raise
         return None
     except SourceRefused:
         return None
-    # Without a namespace the page was parsed as HTML, by a parser that stops at some depth and
-    # lets an empty title swallow the page.
+    # A page without a namespace was parsed as HTML by a parser that limits the depth and loses the
+    # page after an empty title.
     return root if isinstance(root.tag, str) and root.tag.startswith("{") else None
 
 
@@ -248,7 +248,7 @@ def _read_attributes(element: etree._Element) -> Attributes:
     attributes = element.attrib
     if not attributes:
         return {}
-    # Listing all attributes takes quadratic time, so of very many only the basic ones are read.
+    # Listing all attributes takes quadratic time, so of many only the basic ones are read.
     if len(attributes) > _MANY:
         return {name: value for name in BASIC if (value := element.get(name)) is not None}
     result: dict[str, str] = {}
@@ -264,15 +264,15 @@ def _read_attributes(element: etree._Element) -> Attributes:
 def _parse_html(name: str, text: str, reader: PageReader, *, xhtml: bool) -> None:
     """Feed a page to `reader` while it is parsed.
 
-    No tree is built: the parser cuts trees at a depth of 2,048 elements and loses the text below,
-    and it takes minutes for an element with 100,000 attributes.
+    No tree is built: trees are cut at a depth of 2,048 elements, and an element with 100,000
+    attributes takes minutes.
     """
     text = text.replace("\0", "")
-    # Browsers treat a closing line break as another one; the parser does not.
+    # Browsers treat `</br>` as a line break; the parser does not.
     for stray in ("</br>", "</BR>"):
         text = text.replace(stray, "<br>")
     if xhtml:
-        # HTML takes CDATA sections for comments, so they are written as text.
+        # HTML parsers treat CDATA sections as comments, so they are converted to text.
         first, *others = text.split("<![CDATA[")
         parts = [first]
         for other in others:

@@ -1,7 +1,7 @@
-"""The reader of a page, and the handler of each element.
+"""The reader of a page, and the handlers of elements.
 
-A handler is called where its element starts, and returns the function to call where it ends. Some
-are generators: they continue after `yield` where the element ends.
+A handler is called at the start of its element and returns a function to call at the end. Some
+handlers are generators, which continue after `yield` at the end of the element.
 """
 
 from __future__ import annotations
@@ -48,15 +48,13 @@ from truespan.types.text import BlockKind
 
 End = Callable[[], None]
 
-# Looking up a member of an enumeration takes longer than everything else for a short block.
-_HEADING, _PARAGRAPH = BlockKind.HEADING, BlockKind.PARAGRAPH
 _IN_DRAWINGS = frozenset({"svg", "image", "title"})
 
 
 class PageReader:
-    """Parser target that collects one page; `targets` are the element ids to mark in the text.
+    """Parser target that collects the pieces of a page; `targets` are the element ids to mark.
 
-    In a book, `is_later` says whether a link leads to a page further on; None if to this page.
+    In a book, `is_later` returns whether a link points to a later page; None if to this page.
     """
 
     def __init__(
@@ -67,21 +65,21 @@ class PageReader:
         self._targets = targets
         self._is_later = is_later
         self._ids: set[str] = set()
-        """The ids of the elements so far."""
+        """Ids of the elements so far."""
         self.links_on = 0
-        """How many links to places further on are open."""
+        """Number of open links to later text."""
         self._linked: list[str] = []
         self._ends: list[End | None] = []
         self.head = Head()
         self.pieces: list[Piece] = []
         self.out = self.pieces
-        """Where pieces are added: to the page or to the cell of a table."""
+        """Current list of pieces: of the page or of a table cell."""
         self.inline = Inline()
         self.level = 0
         self.quotes = self.notes = self.captions = 0
         self.code = self.links = self.drawings = 0
         self.superscripts = self.superscript_total = 0
-        """How many superscripts are open, and how many there were in all."""
+        """Number of open superscripts, and the total so far."""
         self.lists: list[PageList] = []
         self.item: Item | None = None
         self.tables: list[Table] = []
@@ -89,12 +87,10 @@ class PageReader:
         self.region, self.articles = PAGE, 0
         self.has_parentheses = False
         self.skipped = 0
-        """How many elements are open whose content is ignored."""
+        """Number of open elements whose content is ignored."""
         self.captured: list[str] | None = None
-        self.shows_case: bool | None = None
-        """Whether a case of the open switch was shown; None outside of a switch."""
 
-    # The names of these four methods are fixed by lxml.
+    # lxml defines the names of these four methods.
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if self.skipped:
@@ -143,38 +139,25 @@ class PageReader:
             end()
 
     def close(self) -> list[Piece]:
-        """Return the pieces of the page; marks after the last text are on a piece without text."""
+        """Return the pieces of the page; marks after the last text are in a piece without text."""
         flow = self.inline.take()
         if flow.text or flow.marks:
             self.emit(flow, self.kind)
         return self.pieces
 
     def flush(self) -> None:
-        """End the block, or the line in code. Marks without text wait for it, pictures do not."""
+        """End the block, or the line in code. Marks without text are kept for the next block."""
         if not self.inline.parts:
             return
         if self.code:
             self.inline.begin_line()
             return
         kind = self.kind
-        text = self.inline.take_plain()
-        if text:
-            # The same as `emit`, without the checks that plain text does not need.
-            piece = Piece(kind, text, self.region)
-            if self.lists:
-                piece.depth = len(self.lists)
-                piece.item, self.item = self.item, None
-            if self.level and kind is _HEADING:
-                piece.level = self.level
-            if self._linked:
-                piece.linked = self._take_linked()
-            self.out.append(piece)
-        elif text is None:
-            flow = self.inline.take(breaks=kind is not _HEADING)
-            if flow.text or any(isinstance(mark, Picture) for _, mark in flow.marks):
-                self.emit(flow, kind)
-            elif flow.marks:
-                self.inline.add_flow(flow)
+        flow = self.inline.take(breaks=kind is not BlockKind.HEADING)
+        if flow.text or any(isinstance(mark, Picture) for _, mark in flow.marks):
+            self.emit(flow, kind)
+        elif flow.marks:
+            self.inline.add_flow(flow)
 
     def emit(self, flow: Flow, kind: BlockKind) -> None:
         level = self.level if kind is BlockKind.HEADING else 0
@@ -192,7 +175,7 @@ class PageReader:
         return text
 
     def leads_on(self, address: str) -> bool:
-        """Return whether a link leads to a place further on in the text."""
+        """Return whether a link points to later text."""
         address = address.strip()
         later = self._is_later(address) if address else False
         if later is not None:
@@ -202,7 +185,7 @@ class PageReader:
 
     @property
     def kind(self) -> BlockKind:
-        """Return the kind of a block here. Headings in lists, quotes and notes begin no chapter."""
+        """Kind of the current block. Headings in lists, quotes and notes begin no chapter."""
         if self.notes:
             return BlockKind.FOOTNOTE
         if self.captions:
@@ -211,10 +194,10 @@ class PageReader:
             return BlockKind.LIST
         if self.quotes:
             return BlockKind.QUOTE
-        return _HEADING if self.level else _PARAGRAPH
+        return BlockKind.HEADING if self.level else BlockKind.PARAGRAPH
 
     def enter(self, **values: object) -> End:
-        """Start a block; these attributes have other values until it ends."""
+        """Start a block with other values of these attributes until it ends."""
         self.flush()
         outer = {name: getattr(self, name) for name in values}
         for name, value in values.items():
@@ -228,7 +211,7 @@ class PageReader:
         return end
 
     def capture(self) -> list[str]:
-        """Keep the text of an element out of the page; return the list that will hold it."""
+        """Collect the text of an element outside of the page; return the list for it."""
         self.skipped, self.captured = 1, []
         return self.captured
 
@@ -236,13 +219,13 @@ class PageReader:
 Handler = Callable[[PageReader, str, Attributes], End | None]
 
 _DEEPEST_TABLE = 8
-"""The deepest nesting of tables; the cells of deeper ones become paragraphs."""
+"""Maximum nesting of tables; cells of deeper tables become paragraphs."""
 _ROLE_LEVEL = 2
-"""The level of a heading by role without a level."""
+"""Level of a heading with the role `heading` and no level."""
 
 
 def _handler(steps: Callable[[PageReader, str, Attributes], Iterator[None]]) -> Handler:
-    """Turn a generator into a handler: what follows `yield` is done where the element ends."""
+    """Turn a generator into a handler; code after `yield` runs at the end of the element."""
 
     def start(page: PageReader, tag: str, attributes: Attributes) -> End:
         running = steps(page, tag, attributes)
@@ -257,7 +240,7 @@ def _skip(page: PageReader, *_: object) -> None:
 
 
 def _skip_replaced(page: PageReader, *_: object) -> None:
-    """Ignore an element that takes up room in a line, but keep a space."""
+    """Replace an inline element by a space."""
     page.inline.add(" ")
     page.skipped = 1
 
@@ -303,7 +286,7 @@ def _read_superscript(page: PageReader, *_: object) -> Iterator[None]:
 
 
 def _with_notes(inner: Handler | None) -> Handler:
-    """Return the handler of an element that holds notes and may have a handler of its own."""
+    """Return a handler for an element that contains notes, around its own handler, if any."""
 
     @_handler
     def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
@@ -318,7 +301,7 @@ def _with_notes(inner: Handler | None) -> Handler:
 
 
 def _in_contents(inner: Handler) -> Handler:
-    """Return the handler of an element that tells of what lies ahead."""
+    """Return a handler for a contents list around the handler of the element."""
 
     @_handler
     def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
@@ -333,7 +316,7 @@ def _in_contents(inner: Handler) -> Handler:
 
 
 def _may_hold_notes(handler: Handler) -> Handler:
-    """Wrap a handler so that it first checks whether its element holds notes."""
+    """Wrap a handler with a check whether its element contains notes."""
     with_notes = _with_notes(handler)
 
     def start(page: PageReader, tag: str, attributes: Attributes) -> End | None:
@@ -394,23 +377,6 @@ def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[N
 
 
 @_handler
-def _read_switch(page: PageReader, *_: object) -> Iterator[None]:
-    outer, page.shows_case = page.shows_case, False
-    yield
-    page.shows_case = outer
-
-
-def _start_case(page: PageReader, tag: str, attributes: Attributes) -> None:
-    """Show the first case of a switch whose language is known here, or else its default."""
-    if page.shows_case is None:
-        return
-    known = tag == "default" or attributes.get("required-namespace", "").strip() in _LANGUAGES
-    if page.shows_case or not known:
-        _skip(page)
-    page.shows_case = page.shows_case or known
-
-
-@_handler
 def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     end_list = None if page.lists else _read_list(page, "ul", attributes)
     page.flush()
@@ -423,7 +389,7 @@ def _read_item(page: PageReader, _: str, attributes: Attributes) -> Iterator[Non
 
 
 def _start_term(page: PageReader, *_: object) -> End:
-    """Start a term of a definition list, which is at the margin and has no marker."""
+    """Start a term of a definition list, which has no marker and no indentation."""
     page.flush()
     page.item = (lambda: "") if page.lists else None
     return page.flush
@@ -510,7 +476,7 @@ def _add_picture(page: PageReader, tag: str, attributes: Attributes) -> None:
     if tag == "input" and attributes.get("type", "").strip().lower() != "image":
         page.inline.add(" ")
         return
-    # Outside of drawings <image> is an old spelling of <img>.
+    # Outside of drawings, <image> is an alias of <img>.
     tag = "img" if tag == "image" and not page.drawings else tag
     if picture := read_picture(tag, attributes):
         page.inline.mark(picture)
@@ -553,8 +519,6 @@ def _start_root(page: PageReader, _: str, attributes: Attributes) -> End:
     return _start_block(page)
 
 
-_LANGUAGES = ("http://www.w3.org/1998/Math/MathML", "http://www.w3.org/1999/xhtml")
-"""The languages, by their namespaces, that a case of a switch may need."""
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 # fmt: off
@@ -573,7 +537,7 @@ _WITHIN_LINES = frozenset((
 ))
 # fmt: on
 _NO_LISTS = frozenset((*_WITHIN_LINES, *_HEADINGS, "html", "main", "article"))
-"""Elements that are never a list of contents, even if their name says so."""
+"""Elements that are never a contents list, whatever their class."""
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_BLOCKS, _start_block),
     **dict.fromkeys(_SKIPPED, _skip),
@@ -596,8 +560,6 @@ HANDLERS: dict[str, Handler] = {
     "footnote": _start_footnote,
     "pagebreak": _read_page_break,
     "dialog": lambda page, _, attributes: (_start_block if "open" in attributes else _skip)(page),
-    "switch": _read_switch,
-    **dict.fromkeys(("case", "default"), _start_case),
     "li": _read_item,
     "dt": _start_term,
     "table": _read_table,
@@ -621,7 +583,7 @@ def _apply_attributes(tag: str, attributes: Attributes, handler: Handler | None)
     if tag in ("html", "body"):
         return handler
     role_tag = effective_tag(tag, attributes)
-    # A note that is shown on request is hidden in the page but belongs to its text.
+    # A note that is shown on request is hidden, but it is part of the text.
     if role_tag == "footnote":
         return HANDLERS[role_tag]
     if is_hidden(attributes):

@@ -15,13 +15,13 @@ class Picture(NamedTuple):
 
 
 class Page(NamedTuple):
-    """The position where a page of the printed book begins."""
+    """The start of a page of the printed book."""
 
     number: int
 
 
 class Anchor(NamedTuple):
-    """The position that a table of contents points to."""
+    """A target of a table of contents."""
 
     id: str
 
@@ -46,15 +46,15 @@ class Flow(NamedTuple):
 Position = tuple[int, int]
 """A position in the text of an `Inline`: the number of the block, and the index of the part."""
 
-# A NUL stands for a line break: no page can hold one, because the parser removes them. The sign for
-# a mark is removed from the text here, in the few blocks that have marks.
+# NUL stands for a line break; the parser removes it from pages. The sign for a mark is removed from
+# the text of blocks with marks.
 _BREAK, MARK_SIGN = "\0", "\x01"
 _SPECIAL_RUN = re.compile(f"[ {_BREAK}{MARK_SIGN}]{{2,}}|[{_BREAK}{MARK_SIGN}]")
 _EDGES = re.compile(f"\\A[ \n{MARK_SIGN}]+|[ \n{MARK_SIGN}]+\\Z")
 _INVISIBLE = f" \t\r\n\f{_BREAK}{MARK_SIGN}"
 _MAX_PARTS = 16
 _MAX_BREAKS = 2
-"""Two line breaks are a blank line; more of them mean the same."""
+"""Maximum number of consecutive line breaks; two are a blank line."""
 
 
 class Inline:
@@ -64,17 +64,17 @@ class Inline:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
-        """The text so far; public, because the check whether it is empty must cost nothing."""
+        """Parts of the text so far; public for a fast check whether it is empty."""
         self._marks: dict[int, Mark] = {}
         self._taken = 0
         self.add = self.parts.append
-        """Add text as it is in the source."""
+        """Add text from the source unchanged."""
 
     def break_line(self) -> None:
         self.add(_BREAK)
 
     def begin_line(self) -> None:
-        """Begin a new line unless the text is at the beginning of one."""
+        """Begin a new line unless the text is at the start of one."""
         if self.parts and not self.parts[-1].endswith((_BREAK, "\n")):
             self.add(_BREAK)
 
@@ -88,8 +88,8 @@ class Inline:
     def text_since(self, position: Position) -> str | None:
         """Return the text after a position.
 
-        None if its block has ended, if it contains marks, or if it has many parts: the limit keeps
-        deeply nested links from taking quadratic time.
+        None if its block has ended, or if the text has marks or many parts; the limit avoids
+        quadratic time for deeply nested links.
         """
         end = len(self.parts)
         if position[0] != self._taken or end - position[1] > _MAX_PARTS:
@@ -105,7 +105,7 @@ class Inline:
             self.add(text)
 
     def is_blank_before(self, position: Position) -> bool:
-        """Return whether a position is at the beginning of its block."""
+        """Return whether a position is at the start of its block."""
         if position[1] > _MAX_PARTS:
             return False
         return not any(part.strip(_INVISIBLE) for part in self.parts[: position[1]])
@@ -130,25 +130,13 @@ class Inline:
             _EDGES.sub(lambda edge: MARK_SIGN * edge[0].count(MARK_SIGN), text)
         )
 
-    def take_plain(self) -> str | None:
-        """Do the same faster; return None and keep the text if it has marks or line breaks."""
-        if self._marks:
-            return None
-        parts = self.parts
-        text = parts[0] if len(parts) == 1 else "".join(parts)
-        if _BREAK in text:
-            return None
-        parts.clear()
-        self._taken += 1
-        return collapse_spaces(text).strip(" ")
-
     def take_verbatim(self) -> Flow:
         """Return the text unchanged, without a line break at its start, and start a new block."""
         text = self._join_parts().replace("\r\n", "\n").replace(_BREAK, "\n")
         return self._place_marks(text.removeprefix("\n"))
 
     def _join_parts(self) -> str:
-        """Return all parts as one text; signs for marks are removed from text that has marks."""
+        """Join the parts; in a block with marks, remove stray signs for marks."""
         parts = self.parts
         if self._marks:
             for place, part in enumerate(parts):
@@ -176,10 +164,10 @@ _EMPTY = Flow("")
 def collapse_spaces(text: str) -> str:
     """Replace each run of spaces and line breaks with one space.
 
-    Other white space stays, as in a browser. Each step halves the longest run, so that even a run
-    of millions takes only a few passes; a regular expression is far slower.
+    Other white space is kept, as in a browser. Each step halves the longest run, so that a run of
+    millions takes few passes; a regular expression is far slower.
     """
-    # Checked first, because most of the many short texts have none of them.
+    # Checked first, because most texts have none.
     for sign in "\n\t\r\f":
         if sign in text:
             text = text.replace(sign, " ")
@@ -189,7 +177,7 @@ def collapse_spaces(text: str) -> str:
 
 
 def _collapse_run(run: str, breaks: bool) -> str:
-    """Return what a browser shows of a run of spaces, breaks and marks: its breaks or one space."""
+    """Return the visible part of a run of spaces, breaks and marks: its breaks or one space."""
     white, room = ("\n", _MAX_BREAKS) if breaks and _BREAK in run else (" ", 1)
     result: list[str] = []
     for sign in run:
@@ -202,13 +190,13 @@ def _collapse_run(run: str, breaks: bool) -> str:
 
 
 Attributes = Mapping[str, str]
-"""The attributes of an element by name, in lower case and with the usual prefixes."""
+"""Attributes of an element by name, in lower case and with the usual prefixes."""
 
 MEANINGFUL = frozenset({"hidden", "aria-hidden", "style", "role", "epub:type"})
 """Attributes that can change the meaning of an element."""
 
 BASIC = ("id", "name", "hidden", "style", "role", "src", "alt", "title")
-"""The attributes that are read of an element with very many attributes."""
+"""Attributes that are read of an element with very many attributes."""
 
 _HIDING_STYLE = re.compile(
     r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\b", re.IGNORECASE
@@ -238,8 +226,8 @@ _ONE_PIXEL = re.compile(r"\s*[01](?:px)?\s*", re.IGNORECASE)
 
 
 def is_hidden(attributes: Attributes) -> bool:
-    """Return whether a browser or a screen reader does not show an element."""
-    # "until-found" hides text that readers can find with the search of the browser.
+    """Return whether an element is hidden in a browser or a screen reader."""
+    # Text with "until-found" can be found with the search of the browser.
     if "hidden" in attributes and attributes["hidden"].strip().lower() != "until-found":
         return True
     if attributes.get("aria-hidden", "").strip().lower() == "true":
@@ -253,7 +241,7 @@ def is_block(attributes: Attributes) -> bool:
 
 
 def effective_tag(tag: str, attributes: Attributes) -> str:
-    """Return the tag that the role or type of an element stands for; else its own."""
+    """Return the tag that corresponds to the role or type of an element; else its own tag."""
     for word in attributes.get("epub:type", "")[:200].lower().split():
         if word in _TYPE_TAGS:
             return _TYPE_TAGS[word]
@@ -265,7 +253,7 @@ def effective_tag(tag: str, attributes: Attributes) -> str:
 
 
 def is_layout(attributes: Attributes) -> bool:
-    """Return whether the role of an element says that it is only layout."""
+    """Return whether an element has the role of layout only."""
     return attributes.get("role", "").strip().lower() in ("presentation", "none")
 
 
@@ -282,7 +270,7 @@ def read_picture(tag: str, attributes: Attributes) -> Picture | None:
     if all(_ONE_PIXEL.fullmatch(attributes.get(side, "")[:20]) for side in ("width", "height")):
         return None
     source = next((attributes[name] for name in _SOURCES[tag] if attributes.get(name)), "")
-    # Pages that load pictures lazily put a placeholder into `src`.
+    # Pages that load pictures lazily have a placeholder in `src`.
     if source.startswith("data:") and attributes.get("data-src"):
         source = attributes["data-src"]
     alt = attributes.get("alt") or attributes.get("aria-label") or ""
@@ -302,7 +290,7 @@ _AHEAD_CLASS = re.compile(
 
 
 def lists_ahead(attributes: Attributes) -> bool:
-    """Return whether the page says that an element tells of what lies ahead: contents or such."""
+    """Return whether the attributes mark an element as a contents list."""
     for name in ("epub:type", "role"):
         if name in attributes and any(
             word.rpartition(":")[2] in _AHEAD_TYPES for word in _split_words(attributes, name)
@@ -313,7 +301,7 @@ def lists_ahead(attributes: Attributes) -> bool:
     if "class" not in attributes:
         return False
     names = attributes["class"][:200].lower()
-    # Checked first, because most elements have a class and hardly any has one of these.
+    # Fast check: hardly any class contains one of these.
     if "toc" not in names and "of" not in names and "blurb" not in names:
         return False
     return any(_AHEAD_CLASS.fullmatch(word) for word in names.split())
@@ -334,15 +322,15 @@ _MARK = re.compile(
 )
 _BACK = re.compile("(?:[↩↑↵⤴][\ufe0e\ufe0f]?\\s*\\d{0,3}|\\^)[\ufe0e\ufe0f]?")
 _MAX_MARK_LENGTH, _MAX_BACK_LINK_LENGTH = 20, 40
-"""Longer links are text, whichever attributes they have."""
+"""Maximum length of links to and from notes; longer links are text."""
 
 
 LinkPurpose = Literal["reference", "back", "within"]
-"""What a link is for, by its attributes. One within the document may lead to a note."""
+"""Purpose of a link by its attributes. A link within the document may point to a note."""
 
 
 def find_purpose(attributes: Attributes) -> LinkPurpose | None:
-    """Return what a link is for; None if it has nothing to do with notes."""
+    """Return the purpose of a link; None if it is not related to notes."""
     roles = {*_split_words(attributes, "epub:type"), *_split_words(attributes, "role")}
     if roles & _BACK_ROLES:
         return "back"
@@ -353,7 +341,7 @@ def find_purpose(attributes: Attributes) -> LinkPurpose | None:
 
 
 def holds_notes(attributes: Attributes) -> bool:
-    """Return whether an element holds notes, by the names that common programs write."""
+    """Return whether an element contains notes, by the names that common programs write."""
     if not _NOTE_CLASSES.isdisjoint(_split_words(attributes, "class")):
         return True
     return bool(_NOTE_ID.fullmatch(attributes.get("id", "")[:40]))
@@ -366,7 +354,7 @@ def _split_words(attributes: Attributes, name: str) -> list[str]:
 def format_note_link(
     text: str, purpose: LinkPurpose, is_reference: bool, at_start: bool
 ) -> str | None:
-    """Return the text that replaces a link to or from a note; None to keep it as it is."""
+    """Return the replacement of a link to or from a note; None to keep the link."""
     bare = text.strip()
     if len(bare) <= _MAX_MARK_LENGTH and _BACK.fullmatch(bare):
         return ""

@@ -1,7 +1,7 @@
 """The structure of a page: lists, tables, metadata, and the selection of its main text.
 
-Text in doubt is kept, so that nothing a reader wants is lost. Boilerplate is what the page
-declares as such, and a header, footer or aside of the page that consists of links.
+Doubtful text is kept, so that no content is lost. Boilerplate is navigation, and a header, footer
+or aside of the page that consists of links.
 """
 
 from __future__ import annotations
@@ -15,51 +15,40 @@ from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.parsing.formats.html.inline import (
-    MARK_SIGN,
     Attributes,
     Flow,
     Inline,
     PlacedMark,
-    collapse_spaces,
 )
 from truespan.text.contents import ContentsFinder, leads_on
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind, Properties
 
 _DEEPEST = 20
-"""Deeper levels keep the margin of this one, so that it cannot outgrow the text."""
+"""Maximum number of indented list levels."""
 _LARGEST = 10**9
 
 
 Item = Callable[[], str]
-"""Returns the marker of an item of a list, which is known only after the whole list was read."""
+"""Returns the marker of a list item, which is known only after the whole list was read."""
 
 
 _LIST_STYLES = {
     "i": "lowerRoman",
     "I": "upperRoman",
     "cjk-decimal": "ideographDigital",
-    "cjk-earthly-branch": "ideographZodiac",
-    "cjk-heavenly-stem": "ideographTraditional",
-    **dict.fromkeys(
-        ("cjk-ideographic", "simp-chinese-informal", "trad-chinese-informal"),
-        "chineseCountingThousand",
-    ),
-    "simp-chinese-formal": "chineseLegalSimplified",
-    "trad-chinese-formal": "ideographLegalTraditional",
+    "cjk-ideographic": "chineseCountingThousand",
+    "simp-chinese-informal": "chineseCountingThousand",
+    "trad-chinese-informal": "chineseCountingThousand",
     "japanese-informal": "japaneseCounting",
-    "japanese-formal": "japaneseLegal",
     "korean-hangul-formal": "koreanCounting",
-    "hiragana": "hiragana",
-    "hiragana-iroha": "hiraganaIroha",
     "katakana": "aiueoFullWidth",
-    "katakana-iroha": "irohaFullWidth",
 }
 _STYLE = re.compile(r"\blist-style(?:-type)?\s*:\s*([a-z-]{2,40})", re.IGNORECASE)
 
 
 def list_style(attributes: Attributes) -> str:
-    """Return how an ordered list counts: its type, or a style of East Asian numbers."""
+    """Return the number format of an ordered list: its type, or an East Asian list style."""
     if found := _STYLE.search(attributes.get("style", "")[:1000]):
         name = found[1].lower()
         if name in _LIST_STYLES:
@@ -68,7 +57,7 @@ def list_style(attributes: Attributes) -> str:
 
 
 class PageList(Struct, eq=False):
-    """A list while it is read. A descending one knows its first number only at its end."""
+    """An open list. The first number of a descending list is known only at its end."""
 
     ordered: bool = False
     style: str = "1"
@@ -76,7 +65,7 @@ class PageList(Struct, eq=False):
     descending: bool = False
     _count: int = 0
     _numbered: tuple[int, int] | None = None
-    """The index and number of the last item with an explicit number."""
+    """Index and number of the last item with an explicit number."""
 
     def next_item(self, value: int | None) -> Item:
         """Add an item; `value` is its explicit number, if any."""
@@ -117,15 +106,15 @@ def whole_number(text: str | None) -> int | None:
 
 
 _LONG_ENOUGH_TO_READ = 1000
-"""A region with more characters outside links than this is kept."""
+"""Minimum number of characters outside of links that keeps a region."""
 _MIN_OF_MAIN, _MIN_OF_ARTICLE = 4, 2
-"""An element counts as the main text if it holds at least this fraction (1/n) of all text."""
+"""An element is the main text if it has at least this fraction (1/n) of all text."""
 _NOTICES = ("©", "(c) ", "copyright", "all rights reserved")
 _LONG_NOTICE = 600
 
 
 class Landmark(Struct, eq=False):
-    """A header, footer or aside of the page, with what decides whether it is boilerplate."""
+    """A header, footer or aside of the page, with the criteria for boilerplate."""
 
     tag: str
     letters: int = 0
@@ -143,21 +132,22 @@ class Landmark(Struct, eq=False):
 
 
 class Region(Struct, frozen=True, eq=False):
-    """The region of a page that a piece is in. `article` counts the outermost articles from 1."""
+    """The region of a piece in the page. `article` is the number of the outermost article, from
+    1."""
 
     main: bool = False
     article: int = 0
     navigation: bool = False
     fallback: bool = False
     contents: bool = False
-    """Within an element that tells of what lies ahead."""
+    """Whether the region is within a contents list."""
     divided: bool = False
-    """Within a section, whose header and footer are part of its text."""
+    """Whether the region is within a section, whose header and footer are part of its text."""
     landmark: Landmark | None = None
 
     @property
     def is_boilerplate(self) -> bool:
-        """Return whether it is navigation, or a landmark of links or with a copyright notice."""
+        """Whether the region is navigation, or a landmark of links or with a copyright notice."""
         landmark = self.landmark
         if self.navigation or landmark is None:
             return self.navigation
@@ -180,9 +170,9 @@ _MAY_LEAD_ON = frozenset(
 class Piece(Struct, eq=False):
     """A block without a chapter.
 
-    `level` is that of a heading, else 0. Within lists, `depth` is their number, and `item` the item
-    that begins here, if any; its marker is not part of `text`. `linked` is what links to places
-    further on contain of the text.
+    `level` is the level of a heading, else 0. `depth` is the number of open lists, and `item` the
+    list item that the piece begins, if any; its marker is not part of `text`. `linked` is the text
+    of links to later text.
     """
 
     kind: BlockKind
@@ -196,13 +186,14 @@ class Piece(Struct, eq=False):
     header_rows: int = 0
 
     def belongs_to(self, contents: ContentsFinder, *, in_book: bool = False) -> bool:
-        """Return whether it is part of a list of what lies ahead; any link to it is, in a book."""
+        """Return whether the piece is part of a contents list; in a book, any link to later text
+        is."""
         marked = self.region.contents or self.region.navigation
         linked = False
         if self.linked and self.kind in _MAY_LEAD_ON:
             linked = leads_on(self.linked, self.text)
             marked = marked or (linked and in_book)
-        # Pictures without text neither continue a list nor end it.
+        # Pictures without text neither continue nor end a list.
         if not self.text:
             return marked
         return contents.enter(self.text, self.kind, level=self.level, linked=linked, marked=marked)
@@ -223,24 +214,24 @@ class Piece(Struct, eq=False):
 
 
 _MAX_CELL_LENGTH = 2000
-"""A table with a cell longer than this is layout."""
+"""Maximum length of a cell; a table with a longer cell is layout."""
 _OWN_BLOCKS = frozenset({BlockKind.HEADING, BlockKind.TABLE, BlockKind.CODE})
 
 
 class Table(Struct, eq=False):
-    """A table while it is read. Pieces outside of cells become rows, except leading captions."""
+    """An open table. Pieces outside of cells become rows, except leading captions."""
 
     layout: bool = False
     captions: list[Piece] = field(default_factory=list)
     outside: list[Piece] = field(default_factory=list)
     """Pieces outside of cells; a new list after each cell."""
     in_head: bool = False
-    """Whether the rows that are being read are in `thead`."""
+    """Whether the current rows are in `thead`."""
     _rows: list[list[list[Piece]]] = field(default_factory=list)
     _head_rows: int = 0
-    """The number of rows up to the last one in `thead`."""
+    """Number of rows up to the last row in `thead`."""
     _values: list[tuple[int, list[Piece]]] = field(default_factory=list)
-    """The cells that are not headings, with the index of their row."""
+    """Cells that are not headings, with the index of their row."""
 
     def begin_row(self) -> None:
         self.end_outside()
@@ -263,7 +254,7 @@ class Table(Struct, eq=False):
         if not self.outside:
             return False
         pieces, self.outside = self.outside, []
-        # Only captions before everything else move, so that the order of the words stays.
+        # Only leading captions move, so that the order of words does not change.
         while pieces and not self._rows and pieces[0].kind is BlockKind.CAPTION:
             self.captions.append(pieces.pop(0))
         if pieces:
@@ -276,10 +267,10 @@ class Table(Struct, eq=False):
 
     @property
     def is_layout(self) -> bool:
-        """Return whether its cells are parts of the page rather than values.
+        """Whether the table is layout: its cells are parts of the page, not values.
 
-        That is so if the page says so, if a cell holds blocks that do not fit on a line, or if no
-        row has more than one cell with content.
+        A table is layout if the page declares it, if a cell contains blocks that do not fit on a
+        line, or if no row has more than one cell with content.
         """
         if self.layout or all(sum(map(bool, row)) < 2 for row in self._rows):
             return True
@@ -292,10 +283,7 @@ class Table(Struct, eq=False):
 
     @property
     def header_rows(self) -> int:
-        """Return how many of the first lines of its text are its header.
-
-        That are the rows of `thead`, else the first rows whose cells are all headings.
-        """
+        """Number of header lines: the rows of `thead`, else the first rows of heading cells."""
         values = next((row for row, cell in self._values if cell), len(self._rows))
         count = min(self._head_rows, values) or values
         lines = width = 0
@@ -310,9 +298,6 @@ class Table(Struct, eq=False):
 
     def to_flow(self) -> Flow:
         """Return each row as a line, with a bar between cells."""
-        rows = [_format_plain_row(row) for row in self._rows if any(row)]
-        if None not in rows:
-            return Flow("\n".join(row for row in rows if row))
         lines = Inline()
         for row in self._rows:
             if not any(row):
@@ -327,18 +312,6 @@ class Table(Struct, eq=False):
                     cells.add(" ")
             lines.add_flow(cells.take(breaks=False))
         return lines.take()
-
-
-def _format_plain_row(row: Sequence[Sequence[Piece]]) -> str | None:
-    """Return a row as `Table.to_flow` does, but several times as fast; None if it has marks."""
-    cells: list[str] = []
-    for cell in row:
-        flows = [piece.to_flow() for piece in cell]
-        if any(flow.marks for flow in flows):
-            return None
-        cells.append(" ".join([flow.text for flow in flows]))
-    line = collapse_spaces(" | ".join(cells)).strip(" ")
-    return None if MARK_SIGN in line else line
 
 
 _AUTHORS = ("author", "dc.creator", "dcterms.creator", "citation_author", "article:author")
@@ -397,12 +370,12 @@ class Head(Struct):
 
 
 def one_line(text: str | None) -> str | None:
-    """Return a value on one line, cut to a sensible length; None if it is blank."""
+    """Return a value on one line of limited length; None if it is blank."""
     return shorten(" ".join(text[: 2 * _LONGEST].split()), _LONGEST) or None if text else None
 
 
 def enter_region(region: Region, tag: str, articles: int) -> Region:
-    """Return the region that an element begins; `articles` is the number of articles before it."""
+    """Return the region of an element; `articles` is the number of articles before it."""
     match tag:
         case "main":
             return replace(region, main=True, divided=True, landmark=None)
@@ -445,7 +418,7 @@ def _text_length(pieces: Sequence[Piece]) -> int:
 
 
 def _add_title(body: Sequence[Piece], main: Sequence[Piece]) -> list[Piece]:
-    """Put the title of the page before its main part if it is outside of it."""
+    """Put a title outside of the main part before it."""
     if any(piece.level == 1 for piece in main):
         return list(main)
     before = body[: next(index for index, piece in enumerate(body) if piece is main[0])]

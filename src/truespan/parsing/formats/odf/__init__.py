@@ -32,9 +32,9 @@ from truespan.parsing.formats.odf.lists import (
     Styles,
 )
 from truespan.parsing.formats.ooxml import Pictures, Relation, parse_count
-from truespan.parsing.passage import Passage, PassageParts, join
+from truespan.parsing.passage import Passage, PassageParts, TableLines, join
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
-from truespan.types.text import Loaded, PlacedFigure, Properties
+from truespan.types.text import Loaded, Properties
 
 _CONTENT, _STYLES, _META, _MANIFEST = (
     "content.xml",
@@ -55,13 +55,13 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
         if manifest and b"encryption-data" in manifest:
             raise SourceEncrypted(name)
         content, common, meta = (
-            _read_member(name, archive, member) for member in (_CONTENT, _STYLES, _META)
+            read_member(name, archive, member) for member in (_CONTENT, _STYLES, _META)
         )
         if content is None:
             raise SourceBroken(name)
         roots = [content] if common is None else [content, common]
     styles, pictures = Styles(roots), Pictures(archive, images)
-    # Without an outline style headings have no numbers.
+    # Without an outline style, headings have no numbers.
     outline = Numbering(styles.outline) if styles.outline is not None else None
     document = Document(
         name=name,
@@ -81,9 +81,9 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
                 else:
                     raise SourceUnsupported(name)
     except RecursionError as error:
-        # The depth limit of the XML parser should prevent this; a crash would be worse.
+        # The depth limit of the XML parser should prevent this.
         raise SourceUnsafe(name) from error
-    properties = _read_properties(meta, document.styles.language)
+    properties = read_properties(meta, document.styles.language)
     return Loaded(
         blocks=tuple(document.writer.blocks),
         title=document.writer.title or properties.title or document.first_title,
@@ -94,8 +94,8 @@ def load_odf(name: str, data: bytes, *, images: bool) -> Loaded:
     )
 
 
-def _read_member(name: str, archive: Archive, member: str) -> etree._Element | None:
-    """Return the root of a member; None if it is missing, or damaged and not the content."""
+def read_member(name: str, archive: Archive, member: str) -> etree._Element | None:
+    """Return the root of a member; None if it is missing, or damaged unless it is the content."""
     content = archive.read(member)
     try:
         return None if content is None else parse_xml(name, content)
@@ -105,7 +105,8 @@ def _read_member(name: str, archive: Archive, member: str) -> etree._Element | N
         return None
 
 
-def _read_properties(meta: etree._Element | None, language: str | None) -> Properties:
+def read_properties(meta: etree._Element | None, language: str | None = None) -> Properties:
+    """Return the properties in the metadata of an OpenDocument file."""
     texts: dict[str, list[str]] = {}
     for element in () if meta is None else meta.iter(f"{OFFICE}meta"):
         for child in element:
@@ -152,15 +153,15 @@ _SKIPPED = frozenset(
                                     "enhanced-geometry", "applet", "plugin", "param")}
     | {f"{PRESENTATION}notes", f"{SVG}title", f"{SVG}desc"}
 )  # fmt: skip
-"""Elements whose text is no part of the document, or is read elsewhere."""
+"""Elements whose text is not part of the document, or is read elsewhere."""
 _REPEATED = frozenset({"header", "footer", "date-time", "page-number", "page", "handout"})
-"""The classes of frames that show the same on each slide, or an image of the slide."""
+"""Classes of frames with the same content on each slide, or with an image of the slide."""
 _WHITE = re.compile("[ \t\r\n]+")
 _MAX_SPACES, _MAX_REPEATS = 200, 100
 
 
 class _Found(NamedTuple):
-    """A paragraph, a table or a shape, with its place in lists."""
+    """A paragraph, a table or a shape, with its list marker."""
 
     element: etree._Element
     marker: str | None = None
@@ -170,7 +171,7 @@ class _Found(NamedTuple):
 
 
 class _Line(PassageParts):
-    """The content of a paragraph while it is read."""
+    """The content of a paragraph that is being read."""
 
     boxes: list[etree._Element] = field(default_factory=list)
     notes: list[etree._Element] = field(default_factory=list)
@@ -185,7 +186,7 @@ class Document(Struct):
     styles: Styles
     lists: Lists
     outline: Numbering | None
-    """That of the headings."""
+    """Numbering of headings."""
     pictures: Pictures
     writer: BlockWriter = field(default_factory=BlockWriter)
     first_title: str | None = None
@@ -234,8 +235,8 @@ class Document(Struct):
         self, element: etree._Element, numbering: Numbering, level: int, in_contents: bool
     ) -> Iterator[_Found]:
         for item in element:
-            # The number of an item is taken where its first paragraph is: an item that only holds
-            # a deeper list has none.
+            # The number of an item is requested at its first paragraph, because an item with only a
+            # nested list has none.
             marker: str | None = "" if item.tag == _ITEM_HEADER else None
             if item.tag not in (_ITEM, _ITEM_HEADER):
                 continue
@@ -282,7 +283,7 @@ class Document(Struct):
         """Add the notes and then the text boxes of a paragraph or table."""
         self._pending.extend(line.notes)
         if self._pending and not self.writer.in_note:
-            # A queue instead of recursion: notes may hold each other.
+            # A queue instead of recursion, because notes may be nested.
             self.writer.in_note = True
             while self._pending:
                 self.read(self._pending.popleft())
@@ -306,10 +307,10 @@ class Document(Struct):
     def _read_child(self, child: etree._Element, line: _Line) -> None:
         tag = child.tag
         if tag in (f"{TEXT}span", f"{TEXT}a"):
-            hides = self.styles.may_hide and tag == f"{TEXT}span"
-            style = self.styles.find("text", child.get(f"{TEXT}style-name")) if hides else None
             outer = line.hidden
-            line.hidden = outer or (style is not None and style.hidden)
+            if tag == f"{TEXT}span":
+                style = self.styles.find("text", child.get(f"{TEXT}style-name"))
+                line.hidden = outer or style.hidden
             self._read_inline(child, line)
             line.hidden = outer
         elif tag == f"{TEXT}s":
@@ -340,7 +341,7 @@ class Document(Struct):
             line.parts.append(text)
 
     def _add_text(self, text: str, line: _Line) -> None:
-        """Add text; as the format asks, white space is one space, and none at the beginning."""
+        """Add text with white space collapsed, and removed at the start of a line."""
         if line.hidden:
             return
         text = _WHITE.sub(" ", text) if not text.isprintable() or "  " in text else text
@@ -352,7 +353,7 @@ class Document(Struct):
     # Shapes
 
     def _read_shape(self, shape: etree._Element, line: _Line) -> None:
-        """Read a frame, a group or a drawn shape; texts in it follow the paragraph."""
+        """Read a frame, a group or a drawn shape; its text follows the paragraph."""
         if shape.tag in _SKIPPED:
             return
         if shape.tag in (_GROUP, f"{DRAW}a"):
@@ -382,13 +383,13 @@ class Document(Struct):
             line.figures.append((len(line.parts), figure))
 
     def _read_object(self, frame: etree._Element, line: _Line) -> bool:
-        """Add a formula to the line, or a chart after it; return whether it was one of these."""
+        """Add a formula to the line, or a chart after it; return False for other objects."""
         element = next(frame.iterchildren(_OBJECT))
         root = element[0] if len(element) else None
         href = element.get(f"{XLINK}href", "").removeprefix("./").rstrip("/")
         if root is None and self.archive is not None and href:
             content = self.archive.read(f"{href}/{_CONTENT}")
-            # Formulas of older programs have a harmless document type.
+            # Formulas of old programs have a harmless document type.
             root = parse_xhtml(self.name, content) if content else None
         if root is None:
             return False
@@ -408,40 +409,27 @@ class Document(Struct):
             self.read(cells[0], headings=False)
             return
         attachments = _Line()
-        passage, header_rows = self._read_table(found.element, attachments)
-        self.writer.add_table(passage, header_rows, in_contents=found.in_contents)
+        lines = self._read_table(found.element, attachments)
+        self.writer.add_table(lines.passage(), lines.header_rows, in_contents=found.in_contents)
         self._add_attachments(attachments)
 
     def _read_table(
-        self, table: etree._Element, attachments: _Line, nested: bool = False
-    ) -> tuple[Passage, int]:
-        """Return a table as lines, and how many of them are its header; a nested one as one."""
-        lines: list[Passage] = []
-        pending: tuple[PlacedFigure, ...] = ()
-        header = 0
+        self, table: etree._Element, attachments: _Line, *, nested: bool = False
+    ) -> TableLines:
+        """Read a table; its notes and boxes are added to `attachments`."""
+        lines = TableLines(nested=nested)
         for row, in_header in _rows(table):
             cells = [self._read_cell(cell, attachments) for cell in _cells(row)]
-            while cells and cells[-1].blank:
-                cells.pop()
-            if not any(cell.text for cell in cells):
-                pending += join(cells, "").figures
-                continue
-            text, figures = join(cells, ", " if nested else " | ")
-            before = tuple(PlacedFigure(0, placed.figure) for placed in pending)
             repeats = parse_count(row.get(f"{TABLE}number-rows-repeated"), 1) or 1
-            lines += [Passage(text, before + figures)] * min(repeats, _MAX_REPEATS)
-            header += in_header
-            pending = ()
-        text, figures = join(lines, "; " if nested else "\n")
-        after = tuple(PlacedFigure(len(text), placed.figure) for placed in pending)
-        return Passage(text, figures + after), header if header < len(lines) else 0
+            lines.add_row(cells, is_header=in_header, repeats=min(repeats, _MAX_REPEATS))
+        return lines
 
     def _read_cell(self, cell: etree._Element, attachments: _Line) -> Passage:
         passages: list[Passage] = []
         for found in self._walk(cell):
             element = found.element
             if element.tag == _TABLE:
-                passages.append(self._read_table(element, attachments, nested=True)[0])
+                passages.append(self._read_table(element, attachments, nested=True).passage())
                 continue
             line = _Line()
             if element.tag in _PARAGRAPHS:
@@ -512,7 +500,7 @@ def _is_hidden_section(element: etree._Element) -> bool:
 
 
 def _style_of_first(element: etree._Element, styles: Styles) -> str:
-    """Return the list style that the first paragraph of a list asks for."""
+    """Return the list style of the first paragraph of a list."""
     paragraph = next(element.iter(*_PARAGRAPHS), None)
     name = None if paragraph is None else paragraph.get(f"{TEXT}style-name")
     return styles.find("paragraph", name).list_style
@@ -531,7 +519,7 @@ def _rows(table: etree._Element, in_header: bool = False) -> Iterator[tuple[etre
 
 
 def _cells(row: etree._Element) -> list[etree._Element]:
-    """Return the cells of a row; a cell that another covers has no text of its own."""
+    """Return the cells of a row; a covered cell has no text."""
     cells: list[etree._Element] = []
     for child in row:
         if child.tag in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):

@@ -1,4 +1,4 @@
-"""The styles of OpenDocument: what paragraphs are, what is hidden, and how lists are numbered."""
+"""Styles of OpenDocument: kinds of paragraphs, hidden text, and the numbering of lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_CHAIN_LENGTH = 40
 _MAX_AFFIX_LENGTH = 40
 _ESCAPE = re.compile("_([0-9a-f]{2})_")
 _CAPTIONS = frozenset({"illustration", "table", "drawing", "figure"})
-"""The styles of captions that LibreOffice has besides the usual one."""
+"""Further caption styles of LibreOffice."""
 
 
 class ParagraphStyle(Struct, frozen=True):
@@ -36,7 +36,7 @@ class ParagraphStyle(Struct, frozen=True):
 
     kind: BlockKind = BlockKind.PARAGRAPH
     level: int | None = None
-    """That of a title; headings state their level themselves."""
+    """Level of a title; headings have their level in the text."""
     hidden: bool = False
     is_contents: bool = False
     list_style: str = ""
@@ -51,7 +51,6 @@ class Styles:
         self.list_styles: dict[str, etree._Element] = {}
         self.outline: etree._Element | None = None
         self.language: str | None = None
-        self.may_hide = False
         for root in roots:
             for element in root.iter(f"{STYLE}style"):
                 key = element.get(f"{STYLE}family", ""), element.get(f"{STYLE}name", "")
@@ -60,8 +59,6 @@ class Styles:
                 self.list_styles.setdefault(element.get(f"{STYLE}name", ""), element)
             for element in root.iter(f"{TEXT}outline-style"):
                 self.outline = element if self.outline is None else self.outline
-            for element in root.iter(f"{STYLE}text-properties"):
-                self.may_hide = self.may_hide or element.get(f"{TEXT}display") == "none"
             for default in root.iter(f"{STYLE}default-style"):
                 if default.get(f"{STYLE}family") == "paragraph" and not self.language:
                     self.language = _read_language(default)
@@ -115,23 +112,11 @@ _FORMS = {
     "i": "lowerRoman",
     "I": "upperRoman",
     "一": "chineseCountingThousand",
-    "壹": "chineseLegalSimplified",
-    "壱": "japaneseLegal",
     "①": "decimalEnclosedCircle",
     "１": "decimalFullWidth",
     "ア": "aiueoFullWidth",
-    "ｱ": "aiueo",
-    "あ": "hiragana",
-    "イ": "irohaFullWidth",
-    "ｲ": "iroha",
-    "い": "hiraganaIroha",
-    "甲": "ideographTraditional",
-    "子": "ideographZodiac",
     "가": "ganada",
-    "㉮": "ganada",
-    "ㄱ": "chosung",
     "일": "koreanCounting",
-    "하": "koreanLegal",
     "А": "russianUpper",
     "а": "russianLower",
     "α": "lowerGreek",
@@ -143,7 +128,7 @@ _FORMS = {
     "١": "arabicNumbers",
     "۱": "persianNumbers",
 }
-"""The form of numbers by the first of the examples that stand for it."""
+"""Number formats by the first character of their example."""
 _PLACEHOLDER = re.compile("%([1-9]|10)%")
 
 
@@ -153,12 +138,12 @@ class _Level(Struct, frozen=True):
     suffix: str = ""
     start: int = 1
     shown: int = 1
-    """How many levels, counted from this one upwards, the number consists of."""
+    """Number of levels shown in the number, counted upwards from this level."""
     pattern: str = ""
 
 
 class Numbering:
-    """Numbers the items of one list or, with an outline style, the headings of a document."""
+    """Numbers the items of a list or, with an outline style, the headings of a document."""
 
     def __init__(self, style: etree._Element | None) -> None:
         self.counts: list[int | None] = [None] * _LEVELS
@@ -166,12 +151,12 @@ class Numbering:
         self._no_style = style is None
 
     def use(self, style: etree._Element | None) -> None:
-        """Number the items that follow in another style; they go on counting."""
+        """Number the following items in another style without restarting."""
         if style is not None:
             self._levels, self._no_style = read_levels(style), False
 
     def next_marker(self, index: int, start: int | None = None) -> str:
-        """Return the marker of the next item at a level from 0 on; "" if it has none."""
+        """Return the marker of the next item at a level, from 0; "" if it has none."""
         index = min(index, _LEVELS - 1)
         level = self._levels.get(index, _Level())
         before = self.counts[index]
@@ -225,14 +210,14 @@ def read_levels(style: etree._Element | None) -> dict[int, _Level]:
 
 
 class Lists(Struct):
-    """The lists of a document so far: some continue an earlier one."""
+    """The lists of a document so far, which later lists may continue."""
 
     styles: Styles
     _by_id: dict[str, Numbering] = field(default_factory=dict)
     _by_style: dict[str, Numbering] = field(default_factory=dict)
 
     def begin(self, element: etree._Element, style: str) -> Numbering:
-        """Return the numbering of a list that begins in no other."""
+        """Return the numbering of a top-level list."""
         found = self._by_id.get(element.get(f"{TEXT}continue-list", ""))
         if found is None and element.get(f"{TEXT}continue-numbering") == "true":
             found = self._by_style.get(style)

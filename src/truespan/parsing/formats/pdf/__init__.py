@@ -47,14 +47,14 @@ _MAX_PAGES = 20_000
 _MAX_ENTRIES = 5_000
 _MAX_OBJECTS = 1_000
 _HARDLY_ANY_TEXT = 16
-"""A page with fewer letters and a picture is a scan with a stamp or a page number."""
+"""Minimum number of characters of a page with text; a page with fewer and a picture is a scan."""
 
 
 def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool = False) -> Loaded:
     """Parse a PDF file or raise `SourceRefused`.
 
-    With `ocr`, the text of pages is recognised that have none, or another than they show. With
-    `running_heads`, running heads and page numbers stay in the text.
+    With `ocr`, text is recognised on pages without text or with garbled text. With `running_heads`,
+    running heads and page numbers stay in the text.
     """
     try:
         document = pdfium.PdfDocument(data)
@@ -105,7 +105,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
     if broken:
         warnings.append(f"{broken} of {len(pages)} pages could not be read.")
     entries = [_read_entry(mark) for mark in islice(document.get_toc(), _MAX_ENTRIES)]
-    # On a page that was rotated to read it, the heights of the outline do not apply.
+    # The heights of the outline do not apply to pages that were rotated.
     entries = [e._replace(height=None) if e.page in rotated else e for e in entries]
     properties = read_properties(document)
     removed: list[str] = []
@@ -123,7 +123,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
 
 
 def _read_labels(document: pdfium.PdfDocument) -> list[str]:
-    """Return the label of each page; without one, its number."""
+    """Return the label of each page; its number if it has no label."""
     labels: list[str] = []
     for number in range(len(document)):
         label = _read_string(
@@ -134,7 +134,10 @@ def _read_labels(document: pdfium.PdfDocument) -> list[str]:
 
 
 def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], bool, bool] | None:
-    """Return the lines, whether the page was rotated and is a picture; None if it is broken."""
+    """Return the lines of a page, whether it was rotated, and whether it is a picture.
+
+    Returns None if the page is broken.
+    """
     try:
         page = document[number]
     except pdfium.PdfiumError:
@@ -155,8 +158,11 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
 
 
 def is_garbled(lines: Sequence[str]) -> bool:
-    """Return whether the text of a page is not what it shows, as with fonts that lack a table of
-    their characters: most are unknown or private, or words have digits and signs inside them."""
+    """Return whether the text of a page differs from its appearance, as with fonts without a
+    character map.
+
+    Most characters are then unknown or private, or words contain digits and signs.
+    """
     text = "".join(lines)
     odd = sum(char == "\ufffd" or unicodedata.category(char) in ("Co", "Cn") for char in text)
     if odd > _MAX_ODD_CHARACTERS * len(text):
@@ -173,8 +179,8 @@ def is_garbled(lines: Sequence[str]) -> bool:
 def _recognise(
     document: pdfium.PdfDocument, pages: list[list[Line]], numbers: Sequence[int]
 ) -> Iterator[str]:
-    """Put what pages show in place of their text, where it is more; yield what to tell of it."""
-    # Imported here, because the extra that it needs may not be installed.
+    """Replace the text of pages by recognised text, if there is any; yield warnings."""
+    # Imported on first use, because the extra may not be installed.
     from truespan.parsing.formats.ocr import MAX_SIDE, Recogniser, describe, to_lines
 
     recogniser = Recogniser()
@@ -189,7 +195,7 @@ def _recognise(
             continue
         finally:
             page.close()
-        # A page of a drawing may have a title as text, and nothing that can be recognised.
+        # A page with a drawing may have a title as text and nothing to recognise.
         if lines:
             pages[number] = lines
     yield from describe(pages)
@@ -207,7 +213,7 @@ def _read_entry(mark: pdfium.PdfBookmark) -> Entry:
             | ((raw.PDFDEST_VIEW_FITH | raw.PDFDEST_VIEW_FITBH), [height, *_])
             | (raw.PDFDEST_VIEW_FITR, [_, _, _, height])
         ):
-            # A height of 0 means "unchanged".
+            # A height of 0 means that it is not specified.
             return Entry(title, mark.level, page + 1, height or None)
     return Entry(title, mark.level, page + 1, None)
 
@@ -216,10 +222,10 @@ def _to_blocks(pages: Sequence[Sequence[Line]], entries: Sequence[Entry]) -> Ite
     lines = place_lines(pages)
     structure = match_outline(lines, [entry for entry in entries if entry.title])
     paragraphs = list(join_paragraphs(lines, structure.places, structure.within))
-    # The text before the first entry must not reveal whether an outline follows.
+    # The text before the first entry must not depend on the outline.
     first = min(structure.places, default=len(lines))
     before = [paragraph for paragraph in paragraphs if paragraph.first < first]
-    # The words decide, as in plain text: a large font does not prove a heading.
+    # Headings are recognised by their words, as in plain text; a large font proves nothing.
     yield from to_blocks(before)
     place, contents = Place(None, None), ContentsFinder()
     for paragraph in paragraphs[len(before) :]:
@@ -248,10 +254,10 @@ class Entry(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """The chapter or section that begins at each line, and the first lines of headings.
+    """Places by their first line, and the first lines of headings.
 
-    The line after a heading is among the places too, so that no paragraph continues a heading.
-    `within` are the lines of headings except the first.
+    The line after a heading has a place too, so that no paragraph continues a heading. `within` are
+    the lines of headings except the first.
     """
 
     places: dict[int, Place]
@@ -262,15 +268,15 @@ class Structure(NamedTuple):
 def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structure:
     """Find the lines that the outline points to. Top-level entries are chapters, others sections.
 
-    Programs do not agree on whether the height of an entry is the top of the heading, its bottom or
-    some way above. So a line on that page that reads like the title is used, the nearest to that
-    height; without one, the first line below the height.
+    Programs disagree on whether the height of an entry is the top or the bottom of the heading, or
+    above it. So the line of that page that matches the title and is nearest to the height is used;
+    without a match, the first line below the height.
     """
     plain = [letters_of(line.line.text) for line in lines]
     found: list[tuple[range, Entry]] = []
     following: range | None = None
     for entry in reversed(entries):
-        # An entry without destination groups those below it: it begins where the next one does.
+        # An entry without a destination groups the next ones and begins where the next one does.
         heading = following if entry.page is None else _find_heading(entry, lines, plain)
         following = None if heading is None else range(heading.start, heading.start)
         if heading is not None:
@@ -281,8 +287,8 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
     chapter, section = None, None
     chapter_level = 0
     for (heading, entry), after in zip(found, [*found[1:], None], strict=False):
-        # A title that does not stand there may say more than was read. If that of a part does not,
-        # its chapters stand for themselves.
+        # A title that does not occur there may reveal unread text. If the title of a part does
+        # not, its chapters have no part.
         if not heading and after and after[0].start == heading.start:
             chapter_level = max(after[1].level, chapter_level)
             continue
@@ -299,7 +305,10 @@ def match_outline(lines: Sequence[Placed], entries: Sequence[Entry]) -> Structur
 
 
 def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -> range | None:
-    """Return the lines of the heading, none before its first line, or None after the last line."""
+    """Return the lines of the heading of an entry; an empty range if only its place is known.
+
+    Returns None if the entry points past the last line.
+    """
     page = entry.page or 1
     first = bisect_left(lines, page, key=lambda line: line.page)
     if first == len(lines):
@@ -322,7 +331,7 @@ def _find_heading(entry: Entry, lines: Sequence[Placed], plain: Sequence[str]) -
 
 
 def _match_title(title: str, lines: Sequence[str]) -> int:
-    """Return how many of the lines read like the title; 0 if it does not begin here."""
+    """Return the number of lines that match the title; 0 if they do not."""
     read = ""
     for count, line in enumerate(lines, 1):
         read += line
@@ -350,7 +359,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 
 
 def read_properties(document: pdfium.PdfDocument) -> Properties:
-    """Return the metadata of the file; titles that programs make up are left out."""
+    """Return the metadata of the file without titles generated by programs."""
 
     def read(key: bytes) -> str:
         return _read_string(lambda buffer, size: raw.FPDF_GetMetaText(document, key, buffer, size))
@@ -373,7 +382,7 @@ def read_properties(document: pdfium.PdfDocument) -> Properties:
 
 
 def parse_authors(text: str) -> tuple[str, ...]:
-    """Split names; a comma does so only between several words: "Doe, Jane" is one person."""
+    """Split authors; a comma separates only full names, since "Doe, Jane" is one person."""
     names = _BETWEEN_AUTHORS.split(text)
     if len(names) == 1 and all(" " in part.strip() for part in text.split(",")):
         names = text.split(",")

@@ -1,8 +1,7 @@
-"""Words that a line end breaks: which hyphens only the break needs, and which are the word's own.
+"""Hyphens at line ends: whether a hyphen is part of the word or only of the line break.
 
-The document itself knows best: it has most of its words elsewhere, with or without a hyphen. What
-it does not have is looked up in the vocabulary of the embedding model that is installed with
-Truespan, which has the 20,000 most frequent words of English.
+The other occurrences of a word in the document decide first. Words that occur only once are looked
+up in the vocabulary of the embedding model, which has the 20,000 most frequent English words.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from typing import Self
 _HYPHENS = "\u2010-"
 _BROKEN = re.compile(rf"(?P<before>[\w’'{_HYPHENS}]*\w)[{_HYPHENS}]$")
 _FIRST_PART = re.compile(r"[^\W_]+")
-# Possessive and from the beginning of a word: a long word would be tried at each letter.
+# Possessive and anchored at the start of a word; otherwise a long word is tried at each letter.
 _TOKEN = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:-[^\W\d_]++)?+")
 _KEEPS_HYPHEN = frozenset({"all", "ex", "half", "ill", "quasi", "self", "so", "vice", "well"})
 _SUFFIXES = frozenset(
     {"able", "ally", "est", "ful", "ing", "ish", "less", "ling", "ment", "ness", "ship", "some",
      "ted", "ting", "tion", "ward", "wards"}
 )  # fmt: skip
-"""Ends of words that are also words, at least for the vocabulary."""
+"""Suffixes that are also words, at least in the vocabulary."""
 _PREFIXES = frozenset(
     {"con", "counter", "dis", "fore", "inter", "mis", "out", "over", "per", "sub", "super", "trans",
      "under"}
 )  # fmt: skip
-"""Beginnings of words that are also words; what follows them is usually joined to them."""
+"""Prefixes that are also words; they are usually joined to the following part."""
 _INFLECTED = ("s", "es", "d", "ed", "ing", "ly")
 _MUCH_MORE_OFTEN = 20
 _VOCABULARY = "_models/bge-small-en-v1.5-onnx-int8/vocab.txt"
@@ -43,7 +42,7 @@ _UNSPACED = re.compile(
 
 
 class Spelling:
-    """How a document spells its words within lines: `words` counts them, with their hyphens."""
+    """Spelling of words within the lines of a document: `words` counts them with hyphens."""
 
     def __init__(self, words: Counter[str]) -> None:
         self._words = words
@@ -52,7 +51,7 @@ class Spelling:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> Self:
-        """Count the words of a document; those that a line end breaks are not counted."""
+        """Count the words of a document, except words broken at a line end."""
         words: Counter[str] = Counter()
         broken = False
         for line in lines:
@@ -73,8 +72,8 @@ class Spelling:
         whole = "".join(parts)
         if hyphenated := self._words["-".join(parts)]:
             return self._words[whole] > _MUCH_MORE_OFTEN * hyphenated
-        # Two words of their own that make up no known one: "comma-separated". Only where the
-        # vocabulary is that of the text, as other languages join words without a hyphen.
+        # Two words that do not form a known word, as in "comma-separated". Only for English, since
+        # other languages join words without a hyphen.
         shortest = _SHORTEST_OF_NAME if last.istitle() else _SHORTEST_PART
         is_compound = (
             self._is_english
@@ -93,8 +92,7 @@ class Spelling:
 
 
 def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
-    """Return the text before a line break, without a hyphen that only the break needs, and the
-    separator that replaces the break."""
+    """Return the text before a line break without a hyphen of the break, and the separator."""
     if not before:
         return before, ""
     broken = _BROKEN.search(before, max(0, len(before) - 100))

@@ -1,8 +1,8 @@
 """The words of a PDF page with their positions, joined into lines in reading order.
 
-PDFium returns the characters of a page, with the spaces and line breaks it detects, and the
-position of each. Positions cost more than everything else, so only those of the first and the last
-character of each word are requested.
+PDFium returns the characters of a page, with the spaces and line breaks it detects, and their
+positions. Reading positions is the most expensive part, so only the first and the last character of
+each word are located.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HYPHEN_AT_END = "\x02\ufffe"
 _SOFT_HYPHEN = "\xad"
 _WORD = re.compile(rf"[^\s{_HYPHEN_AT_END}]+[{_HYPHEN_AT_END}]?|[{_HYPHEN_AT_END}]|[\r\n]+")
 _WIDE_GAP = 1.5
-"""A gap wider than a space, in line heights: what follows may be another column."""
+"""Minimum gap between columns, in line heights."""
 _Box = tuple[float, float, float, float]
 _SAMPLES = 40
 _EDGE = 2.0
@@ -45,13 +45,13 @@ _DOTLESS = {"ı": "i", "ȷ": "j"}
 _NOTHING = "\u2060"
 """Takes the place of an accent that became part of a letter; cleaning drops it."""
 _COVERED = 0.6
-"""The share of an accent or of its letter, whichever is narrower, that is over the other."""
+"""Minimum overlap of an accent and its letter, as a share of the narrower one."""
 _NEAR = 400
 _MAX_LOST_ACCENTS = 100
 
 
 class Line(NamedTuple):
-    """A line or a part of one, upright. Heights grow upwards, as on the page."""
+    """A line or a part of one, upright. Heights grow upwards."""
 
     text: str
     left: float
@@ -63,11 +63,11 @@ class Line(NamedTuple):
     pieces: tuple[str, ...] = ()
     """The texts that were joined across wide gaps, if there are several."""
     confidence: float | None = None
-    """How certain text recognition is of the words; None if the file has them as text."""
+    """Confidence of OCR; None for text of the file."""
 
     @property
     def cells(self) -> int:
-        """The number of pieces: a line of several looks like the row of a table."""
+        """Number of pieces; a line of several pieces looks like a table row."""
         return len(self.pieces) or 1
 
     @property
@@ -79,7 +79,7 @@ class Line(NamedTuple):
         return (self.top + self.bottom) / 2
 
     def is_beside(self, other: Line) -> bool:
-        """Return whether both are at the same height."""
+        """Return whether two lines are at the same height."""
         shared = min(self.top, other.top) - max(self.bottom, other.bottom)
         return shared * 2 > min(self.height, other.height)
 
@@ -98,7 +98,7 @@ def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
     textpage = page.get_textpage()
     try:
         characters = _read_characters(textpage)
-        # Most of a sample of characters decide by how many quarters the page is rotated.
+        # The majority of a sample of characters determines the rotation in quarters.
         rotations: Counter[int] = Counter()
         for index in range(0, len(characters), max(1, len(characters) // _SAMPLES)):
             angle = raw.FPDFText_GetCharAngle(textpage, index)
@@ -109,7 +109,7 @@ def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
         words = [
             word
             for word in _read_words(textpage, characters, rotation)
-            # Words beyond the borders of the page are not visible.
+            # Words outside of the page are not visible.
             if not word.text
             or (
                 (left - _EDGE <= word.right and word.left <= right + _EDGE)
@@ -133,7 +133,7 @@ def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
 
 
 def _read_characters(textpage: pdfium.PdfTextPage) -> str:
-    """Return exactly one character for each that PDFium counts, so that indexes agree."""
+    """Return exactly one character for each index of PDFium."""
     count = textpage.count_chars()
     if not count:
         return ""
@@ -142,17 +142,17 @@ def _read_characters(textpage: pdfium.PdfTextPage) -> str:
     text = bytes(buffer)[: 2 * max(written - 1, 0)].decode("utf-16-le", "surrogatepass")
     if len(text) == count:
         return text
-    # Characters of two units, or missing ones, shift all that follow, so each is read by itself.
+    # Characters of two units, or missing ones, shift the indexes, so each is read separately.
     codes = (raw.FPDFText_GetUnicode(textpage, index) for index in range(count))
     return "".join(chr(code) if code < 0x110000 else "\ufffd" for code in codes)
 
 
 def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: int) -> str:
-    """Return as many characters, with each accent that is printed over a letter composed with it.
+    """Compose accents with the letters below them, without changing the number of characters.
 
-    Fonts of TeX have no "ä": the file draws an accent and then a letter below it. That of a capital
-    is raised, so PDFium may take it for a line of its own and report it elsewhere. An accent that
-    is beside its neighbours is one that is written about, or a sign of some program.
+    TeX fonts have no "ä": the file draws an accent and then a letter below it. The accent of a
+    capital is raised, so PDFium may report it as a separate line. An accent beside other characters
+    stands for itself.
     """
     if not _ACCENT.search(characters):
         return characters
@@ -185,7 +185,7 @@ def _compose_accents(textpage: pdfium.PdfTextPage, characters: str, rotation: in
 def _is_below(
     textpage: pdfium.PdfTextPage, place: int, characters: list[str], accent: _Box, rotation: int
 ) -> bool:
-    """Return whether the character at a place is a letter that an accent is printed over."""
+    """Return whether a character is a letter below an accent."""
     if not characters[place].isalpha() or characters[place] in _ACCENTS:
         return False
     letter = _read_box(textpage, place, rotation)
@@ -222,7 +222,7 @@ def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) ->
         if rotation:
             left, bottom, right, top = _rotate((left, bottom, right, top), rotation)
         if not math.isfinite(left + bottom + right + top):
-            # Broken fonts have letters at positions that are not numbers.
+            # Broken fonts have positions that are not finite.
             position = (left, bottom, right, top)
             left, bottom, right, top = (
                 value if math.isfinite(value) else 0.0 for value in position
@@ -244,7 +244,7 @@ def _rotate(box: _Box, quarters: int) -> _Box:
 
 
 def _is_apart(before: _Word, word: _Word) -> bool:
-    """Return whether the gap between two words is too wide for one piece of a line."""
+    """Return whether the gap between two words is too wide for one piece."""
     height = max(before.top - before.bottom, word.top - word.bottom)
     gap = word.left - before.right
     if _is_right_to_left(before.text) and _is_right_to_left(word.text):
@@ -259,7 +259,7 @@ def _is_right_to_left(text: str) -> bool:
 
 
 def _join_words(words: list[_Word]) -> list[Line]:
-    """Return words as a piece of a line; none if nothing visible is left."""
+    """Join words to a piece of a line; empty if nothing visible is left."""
     joined = " ".join(word.text for word in words)
     if joined.endswith(_SOFT_HYPHEN):
         joined = f"{joined[:-1]}-"
@@ -268,7 +268,7 @@ def _join_words(words: list[_Word]) -> list[Line]:
         return []
     if not text.isascii():
         text = _MARKED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
-    # In some fonts a word is higher if it begins or ends with a letter that goes below the line.
+    # In some fonts a word that begins or ends with a descender is higher.
     heights = Counter(round(word.top - word.bottom, 1) for word in words)
     often = max(heights.values()) / 2
     usual = min(height for height, count in heights.items() if count > often)
@@ -294,14 +294,14 @@ _CHARS_OF_PROSE = 18
 _FILLED = 0.6
 _MAX_ACROSS = 0.3
 _MAX_PIECES = 2000
-"""No page of text has more pieces, and the search for columns would take too long."""
+"""Maximum number of pieces of a page for the search for columns, which is quadratic."""
 _MAX_COLUMNS = 8
 
 
 def sort_lines(pieces: Sequence[Line]) -> list[Line]:
     """Join the pieces of a page into lines in reading order."""
-    # The order in the file goes up and down the page, or many lines are followed by their neighbour
-    # across the gutter. Up and to the right is the way to the next cell or the next column.
+    # Sort by position if the order of the file jumps up and down the page, or often crosses the
+    # gutter. Moving up and to the right leads to the next cell or column and does not count.
     jumps = sum(
         after.bottom > before.top and after.left < before.right
         for before, after in pairwise(pieces)
@@ -316,7 +316,7 @@ def sort_lines(pieces: Sequence[Line]) -> list[Line]:
     lines = _join_rows(pieces)
     if len(lines) < 3:
         return lines
-    # Some programs write the margins before or after everything else.
+    # Some programs write headers and footers first or last.
     if lines[-1].bottom > max(line.bottom for line in lines[:-1]):
         lines = [lines[-1], *lines[:-1]]
     if lines[0].top < min(line.top for line in lines[1:]):
@@ -325,7 +325,7 @@ def sort_lines(pieces: Sequence[Line]) -> list[Line]:
 
 
 def _join_rows(parts: Sequence[Line]) -> list[Line]:
-    """Join neighbours that are side by side into one line, as in the row of a table."""
+    """Join adjacent pieces at the same height, as in a table row."""
     rows: list[Line] = []
     for piece in parts:
         before = rows[-1] if rows else None
@@ -383,7 +383,7 @@ def _find_gutter(pieces: Sequence[Line]) -> float | None:
     """
     if not 2 * _LINES_OF_A_COLUMN <= len(pieces) <= _MAX_PIECES:
         return None
-    # A gap can only begin where a piece ends and end where another begins, so edges are enough.
+    # A gap begins where a piece ends and ends where another begins, so edges are enough.
     edges = sorted([(p.left, 1) for p in pieces] + [(p.right, -1) for p in pieces])
     best: tuple[float, float] | None = None
     crossing = 0

@@ -1,9 +1,9 @@
-"""Rebuilds the paragraphs of a PDF from its lines.
+"""Paragraphs of a PDF, rebuilt from its lines.
 
-A PDF file has no paragraphs. A line continues the one before it unless there is a gap, another
-font size, an indent after a full stop or a list marker, or unless its first word had fitted on the
-line before. If only the last holds and no sentence ended, the line break stays: that is how tables,
-verses and titles look.
+A PDF file has no paragraphs. A line continues the previous line unless there is a gap, another font
+size, an indent after a full stop, or a list marker, or unless its first word would have fitted on
+the previous line. If only the last is true and no sentence ended, the line break is kept, as in
+tables, verses and titles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from truespan.parsing.formats.text import Paragraph
 from truespan.types.text import PageStart
 
 UNCLEAR = 0.95
-"""Recognised words with less confidence are marked as unclear."""
+"""Minimum confidence of clear text; recognised text with less is unclear."""
 _WIDE_PITCH = 1.4
 _OTHER_SIZE = 0.12
 _INDENT = 0.7
@@ -29,18 +29,18 @@ _SLACK = 0.4
 _SHORT_RUN = 3
 _NORMAL_PITCH = 1.15
 _TOP = 3
-"""Blank lines at the top of a page or column, and the most that are counted."""
+"""Number of blank lines assumed at the top of a page or column, and their maximum."""
 _ENDS = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_][\u2010-]$")
 _BULLET = re.compile(r"[•◦▪‣●○■□◆➢⁃∙](?:\s|$)")
 
 
 _Relation = Literal["same", "line", "new"]
-"""How a line relates to the one before: same paragraph, same but on its own line, or a new one."""
+"""Relation of a line to the previous one: same paragraph, same with a line break, or new."""
 
 
 class Placed(NamedTuple):
-    """A line with the margins and the line distance of the run of lines it belongs to."""
+    """A line with the margins and line spacing of its run of lines."""
 
     line: Line
     page: int
@@ -51,9 +51,9 @@ class Placed(NamedTuple):
 
 
 def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
-    """Return the lines of all pages with the margins of the runs that they belong to."""
+    """Return the lines of all pages with the margins of their runs."""
     runs = [(page, run) for page, lines in enumerate(pages, 1) for run in _split_runs(lines)]
-    # The widths of the long runs so far: pages that follow must not divide paragraphs.
+    # Widths of the long runs so far; later pages must not affect paragraphs.
     widths: list[float] = []
     result: list[Placed] = []
     for number, (page, run) in enumerate(runs):
@@ -61,7 +61,7 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
         if len(run) > _SHORT_RUN:
             insort(widths, right - left)
         elif len(run) < _SHORT_RUN and widths:
-            # A full line is as wide as in most of them.
+            # Assume the median width for a short run.
             right = max(right, left + widths[len(widths) // 2])
         steps = sorted(
             before.bottom - after.bottom
@@ -69,7 +69,7 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
             if not _other_size(before, after)
         )
         pitch = normal = _NORMAL_PITCH * median(line.height for line in run)
-        # Up to half of all gaps may be between paragraphs, so only the lower half counts.
+        # Up to half of the gaps may be between paragraphs, so only the lower half counts.
         if steps and (step := median(steps[: len(steps) // 2 + 1])):
             pitch = max(step, normal * 0.8)
         result.extend(
@@ -82,7 +82,7 @@ def place_lines(pages: Sequence[Sequence[Line]]) -> list[Placed]:
 def join_paragraphs(
     lines: Sequence[Placed], starts: Container[int], continued: Container[int]
 ) -> Iterator[Paragraph]:
-    """Yield paragraphs; lines in `starts` always begin one, those in `continued` never do."""
+    """Yield paragraphs; lines in `starts` always begin one, and lines in `continued` never do."""
     spelling = Spelling.of_lines(line.line.text for line in lines)
     relations: list[_Relation] = ["new"]
     start, page = 0, PageStart(0, 0)
@@ -109,9 +109,9 @@ def _join_text(
     page: PageStart,
     spelling: Spelling,
 ) -> tuple[str, tuple[PageStart, ...]]:
-    """Return the text of a paragraph and where pages begin in it; `page` is the one before it.
+    """Return the text of a paragraph and the pages that start in it; `page` is the page before it.
 
-    What was recognised is on a scanned page, or on an unclear one if its words are not certain.
+    Recognised text is on a scanned page, or on an unclear page if its confidence is low.
     """
     recognised = [
         (line.line.confidence, len(line.line.text))
@@ -141,20 +141,20 @@ def _join_text(
 
 
 def _relate(first: Placed, before: Placed, current: Placed) -> _Relation:
-    """Return how a line relates to a paragraph, given the first and last line of that."""
+    """Return the relation of a line to a paragraph with this first and last line."""
     if _other_size(before.line, current.line) or _BULLET.match(current.line.text):
         return "new"
     ended = _ENDS.search(before.line.text) is not None
-    # The first word of this line had fitted on the line before.
+    # The first word of this line would have fitted on the previous line.
     room = before.right - before.line.right
     short = room > current.line.first_width + _SLACK * before.line.height
     broken_word = _BROKEN_WORD.search(before.line.text) is not None
     lower_case = current.line.text[:1].islower()
     if current.run != before.run:
-        # Down and to the left is the way to the next row of a table.
+        # Moving down and to the left leads to the next row of a table.
         next_row = current.line.right <= before.left and current.line.middle < before.line.middle
         if current.page == before.page and next_row:
-            # A bracket alone closes what the indented lines above it are.
+            # A lone bracket closes the indented lines above it.
             return "new" if any(map(str.isalnum, current.line.text)) else "line"
         if short and not broken_word:
             return "new"
@@ -182,7 +182,7 @@ def _other_size(line: Line, other: Line) -> bool:
 
 
 def _split_runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """Yield the runs of lines that go down the page below each other."""
+    """Yield runs of lines that are below each other."""
     run: list[Line] = []
     for line in lines:
         before = run[-1] if run else line

@@ -1,9 +1,9 @@
-"""Running heads and page numbers of a PDF, found by how lines repeat from page to page.
+"""Detection of running heads and page numbers, by lines that repeat from page to page.
 
-A line is removed only if it stands apart from the body of its page, in type that is not larger, and
-is either the same on most pages or has the number of its page. A number is taken for that of the
-page if it is alone on its line, follows a word such as "page", or is the page's label and set off
-from the words beside it. Other numbers that count with the pages, such as years, are text.
+A line is removed only if a gap separates it from the body of its page, its type is not larger, and
+it is the same on most pages or contains the page number. A number is a page number if it is alone
+on its line, follows a word such as "page", or is the label of the page and separated from the words
+beside it. Other numbers that increase with the pages, such as years, are text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from truespan.text.headings import letters_of, parse_roman
 
 MIN_NUMBERED_PAGES, MIN_REPEATED_PAGES = 3, 4
 MIN_SHARE = 0.6
-"""The share of all pages, or of the odd or the even ones, that repeat a line without a number."""
+"""Minimum share of all, odd or even pages that repeat a line without a number."""
 MAX_HEAD_LINES = 2
 MAX_CHARS = 120
 _SAME_HEIGHT = 3.0
 _LARGER = 1.12
 _WIDE_STEP, _NORMAL_STEP = 1.4, 1.15
 _YEARS = range(1500, 2101)
-"""Numbers that are more likely years than pages when they are not the label of their page."""
+"""Numbers that are more likely years than page numbers, unless they are the page label."""
 
 _MARKS = r"[\s\-–—―|·•~*<>\[\]_=]*"
 _PAGE = r"\b(?:pages?|pg|p|seite|página|pág|pagina|pag|стр(?:аница)?)\b\.?\s*"
@@ -39,8 +39,8 @@ _SEPARATOR = re.compile(" [|·•–—] ")
 
 
 class _Key(NamedTuple):
-    """The part of a line that repeats: its words without the page number, and the number minus the
-    index of the page, which stays the same where numbers count pages."""
+    """The repeating part of a line: its words without the page number, and the difference between
+    the number and the page index, which is constant for page numbers."""
 
     is_top: bool
     kind: Literal["same", "lone", "beside", "label"]
@@ -61,7 +61,7 @@ def remove_running_heads(
 ) -> tuple[list[list[Line]], list[str]]:
     """Return the pages without running heads and page numbers, and the removed lines.
 
-    `labels` are those of the pages, such as "iv" or "12". A head whose words are nowhere else is
+    `labels` are the page labels, such as "iv" or "12". A head whose words occur nowhere else is
     kept once.
     """
     usual = median([line.height for lines in pages for line in lines] or [0.0])
@@ -81,7 +81,7 @@ def remove_running_heads(
                     if key.kind != "lone" or head.line.text not in rivals:
                         groups[key].append(head)
     certain = _find_certain(groups, len(pages))
-    # All lines of a head go or none does, so that no line is taken out of a paragraph.
+    # Remove all lines of a head or none, so that no line is removed from a paragraph.
     heads = [each for block in blocks if all(head in certain for head in block) for each in block]
     removed = {(head.page, head.line_index) for head in _without_first(heads, certain, titles)}
     kept = [
@@ -92,12 +92,12 @@ def remove_running_heads(
 
 
 def _find_edges(lines: Sequence[Line]) -> list[tuple[bool, list[int]]]:
-    """Return the lines at the top and at the bottom of a page that a gap divides from the rest."""
+    """Return the lines at the top and bottom of a page that are separated by a gap."""
     order = sorted(range(len(lines)), key=lambda index: -lines[index].middle)
     steps = sorted(
         step for above, below in pairwise(lines) if (step := above.bottom - below.bottom) > 0
     )
-    # Most steps may be between paragraphs, and those next to the edges are wide.
+    # The lower quartile, because many steps may be between paragraphs or at the edges.
     usual = steps[(len(steps) - 1) // 4] if steps else 0.0
     edges: list[tuple[bool, list[int]]] = []
     for is_top, inward in ((True, order), (False, order[::-1])):
@@ -110,8 +110,11 @@ def _find_edges(lines: Sequence[Line]) -> list[tuple[bool, list[int]]]:
 
 
 def _find_rivals(texts: Sequence[str], page: int, label: str) -> set[str]:
-    """Return the numbers at the edges of a page that may not be its number: if there are several,
-    all but its label, and that too if it merely counts the pages of the file."""
+    """Return ambiguous numbers at the edges of a page.
+
+    If there are several numbers, these are all but the page label, and the label too if it only
+    counts the pages of the file.
+    """
     numbers = {text: number for text in texts if (number := _lone_number(text, label)) is not None}
     if len(set(numbers.values())) < 2:
         return set()
@@ -120,7 +123,7 @@ def _find_rivals(texts: Sequence[str], page: int, label: str) -> set[str]:
 
 
 def _read_keys(head: _Candidate, is_top: bool, label: str, titles: Counter[str]) -> Iterator[_Key]:
-    """Yield the ways in which a line may repeat on other pages."""
+    """Yield the keys under which a line may repeat on other pages."""
     text, page = head.line.text, head.page
     yield _Key(is_top, "same", text)
     if (number := _lone_number(text, label)) is not None:
@@ -131,14 +134,14 @@ def _read_keys(head: _Candidate, is_top: bool, label: str, titles: Counter[str])
         yield _Key(is_top, "beside", words, int(found["number"]) - page)
     else:
         for words, is_apart in _split_label(head.line, label):
-            # Titles that are numbered from 1 on often agree with the pages by chance.
+            # Numbers of titles often equal the page number by chance.
             if is_apart or label != str(page + 1) or titles[letters_of(words)]:
                 yield _Key(is_top, "label", words)
 
 
 def _split_label(line: Line, label: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a line that begins or ends with the label of its page, and whether a wide
-    gap or a mark divides the two."""
+    """Yield the words of a line that begins or ends with the page label, and whether a gap or a
+    mark separates them."""
     wanted = _read_number(label)
     parts = list(line.pieces) if line.cells > 1 else _SEPARATOR.split(line.text)
     is_apart = len(parts) > 1
@@ -198,7 +201,7 @@ def _read_number(label: str) -> int | None:
 
 
 def _roman_number(text: str) -> int | None:
-    """Return the value of small Roman digits; capitals number chapters."""
+    """Return the value of lower-case Roman digits; capitals number chapters."""
     digits = text.strip("- ")
-    # The pattern matches nothing too: a line of hyphens is no number.
+    # The pattern also matches an empty text, as of a line of hyphens.
     return parse_roman(digits) if _ROMAN.fullmatch(digits) else None

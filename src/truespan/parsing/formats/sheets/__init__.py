@@ -1,8 +1,7 @@
-"""Spreadsheets: each sheet is a chapter, and its tables are rows of cells as they are shown.
+"""Spreadsheets: each sheet is a chapter with tables of displayed cell values.
 
-`layout` divides the filled cells of a sheet of any format into tables and lines of text.
-Formulas are shown by their stored results. Hidden sheets, rows and columns are left out unless they
-are asked for.
+`layout` divides the filled cells of a sheet into tables and lines of text. Formulas have their
+stored results. Hidden sheets, rows and columns are left out unless requested.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from truespan.types.text import Loaded
 
 
 def load_sheets(found: Format, name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes what is hidden in it."""
-    # Millions of cells without a cycle among them: looking for cycles takes a quarter of the time.
+    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden sheets, rows and
+    columns."""
+    # Garbage collection would take a quarter of the time, for millions of cells without cycles.
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -20,7 +20,7 @@ Value = int | float | str | bool | datetime.time | datetime.date | datetime.time
 def load_binary(name: str, data: bytes, *, hidden: bool) -> Loaded:
     """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden sheets."""
     if data.startswith(_ZIP):
-        # The library unpacks without limits: what it will read is read once within them.
+        # The library unpacks without limits, so all members are read within limits first.
         archive = Archive(name, data)
         for member in archive.names:
             archive.read(member)
@@ -40,7 +40,7 @@ def load_binary(name: str, data: bytes, *, hidden: bool) -> Loaded:
     except (calamine.CalamineError, ValueError) as error:
         raise SourceBroken(name) from error
     except BaseException as error:
-        # A panic of the library is no `Exception`.
+        # A panic of the library is not an `Exception`.
         if type(error).__name__ != "PanicException":
             raise
         raise SourceBroken(name) from error

@@ -1,14 +1,13 @@
-"""From the filled cells of a sheet to blocks: tables, their titles, and lines of text.
+"""Layout of a sheet: tables, their titles, and lines of text from the filled cells.
 
-Cells that touch, or that only hidden rows and columns divide, belong together. A blank row ends a
-table, and a blank column does where the right side has row labels of its own: a column that is left
-blank for looks divides nothing. A short line above a table is its title and names the section.
+Adjacent cells, also across hidden rows and columns, belong together. A blank row ends a table. A
+blank column does if the right side has its own row labels, since blank columns are also used for
+spacing. A short line above a table is its title and the section.
 
-Rows are taken one after the other, and no row changes what was made of those before it. So a title
-names the section of the rows after it, once one of them shows that it is a title: a row of several
-cells, a sentence, or any row after a blank one. A row has a blank cell for each column that rows so
-far have used. Whether tables stand side by side is decided by the first row of the right one and
-the row below it.
+Rows are processed in order, and no row changes the result for the rows before it. So a title is the
+section of the rows after it, once one of them confirms it: a row of several cells, a sentence, or
+any row after a blank row. A row has a blank cell for each column used so far. Whether tables are
+side by side is decided by the first row of the right table and the row below it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from truespan.types.text import Block, BlockKind, PageStart
 
 
 class Row(NamedTuple):
-    """A row with filled cells. `order` is its number without the hidden rows before it."""
+    """A row with filled cells. `order` is its number without hidden rows."""
 
     number: int
     order: int
     columns: tuple[int, ...]
-    """The columns of the cells, from 0, ascending; rows of the same shape share the tuple."""
+    """Columns of the cells, ascending from 0; rows of the same shape share the tuple."""
     cells: Sequence[str]
 
 
@@ -44,7 +43,7 @@ class Area(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A comment of a cell, or a text box or chart that begins at a cell."""
+    """A comment, a text box or a chart at a cell."""
 
     row: int
     column: int
@@ -52,16 +51,16 @@ class Note(NamedTuple):
 
 
 class Sheet(Struct):
-    """What a reader found in one sheet."""
+    """The content of one sheet."""
 
     name: str
     rows: list[Row] = field(default_factory=list)
     hidden_columns: frozenset[int] = frozenset()
     merged: list[Area] = field(default_factory=list)
     headers: list[Area] = field(default_factory=list)
-    """The rows that the workbook declares to be headers of tables."""
+    """Header rows of tables declared by the workbook."""
     frozen_rows: int = 0
-    """How many rows stay visible when the sheet is scrolled."""
+    """Number of frozen rows at the top."""
     comments: list[Note] = field(default_factory=list)
     boxes: list[Note] = field(default_factory=list)
 
@@ -80,7 +79,7 @@ REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 
 
 def column_index(letters: str) -> int:
-    """Return the number of a column by its letters, from 0."""
+    """Return the index of a column by its letters, from 0."""
     index = 0
     for letter in letters:
         index = index * 26 + ord(letter) - 64
@@ -88,7 +87,7 @@ def column_index(letters: str) -> int:
 
 
 def read_area(reference: str) -> Area | None:
-    """Return the cells of a reference such as `A1:F9`; None if it is none."""
+    """Parse a reference such as `A1:F9`; None if it is invalid."""
     first, _, last = reference.partition(":")
     start, end = REFERENCE.fullmatch(first), REFERENCE.fullmatch(last or first)
     if not start or not end:
@@ -115,24 +114,24 @@ def layout(sheet: Sheet) -> list[Block]:
 
 
 _DEEPEST = 3
-"""How often a region is divided again, by columns and by rows: more would not be linear."""
+"""Maximum number of times a region is divided by columns and rows, which bounds the time."""
 _MAX_TITLE_LENGTH = 120
 _MAX_ENTRY_LENGTH = 80
-"""A column of longer texts is prose."""
+"""Maximum length of list entries; a column of longer texts is prose."""
 _MAX_HEADERS = 5
 _MAX_PARTS = 40
-"""Maximum number of tables side by side; columns further to the right belong to the last one."""
+"""Maximum number of tables side by side; further columns belong to the last table."""
 _MAX_MERGED = 200
-"""How many merged cells of a row are considered."""
+"""Maximum number of merged cells of a row that are considered."""
 _MAX_BLANK = 20
-"""Maximum number of blank cells for each filled one so far; with more, blanks are left out."""
+"""Maximum number of blank cells for each filled cell so far; with more, blanks are left out."""
 _FREE_BLANK = 100_000
 _USUAL_NAME = re.compile(
     r"(?:Sheet|Tabelle|Feuil|Feuille|Hoja|Foglio|Planilha|Folha|Blad|Ark|Arkusz|List|Munka|Лист"
     r"|Taul|Sayfa|シート|工作表|시트)[ _]?[0-9]+",
     re.IGNORECASE,
 )
-"""The names that programs give, which say nothing."""
+"""Default sheet names."""
 _YEAR = re.compile(r"(?:19|20|21)[0-9]{2}")
 _QUANTITY = re.compile(r"[^\w%]*[0-9][0-9.,:'\s/%E+-]*[^\w]{0,3}%?|#[A-Z/0!?]+|TRUE|FALSE")
 _LINE_BREAK = re.compile(r"(?<!\s)\s*[\n\r\v\f\u2028\u2029]\s*+")
@@ -154,9 +153,9 @@ class _Writer:
         self._sheet = sheet
         self._section: str | None = None
         self._title: str | None = None
-        """The last short line above everything else, which may be the title of what follows."""
+        """Last short line, which may be the title of the following rows."""
         self._titled = False
-        """Whether the section, or the title, belongs to the next rows after a blank one."""
+        """Whether the section or title applies to the next rows after a blank row."""
         self._comments = sorted(sheet.comments, reverse=True)
         self._wide: dict[int, list[Area]] = {}
         for area in sheet.merged:
@@ -167,12 +166,12 @@ class _Writer:
         self._headers = {(area.top, area.left): area for area in sheet.headers}
         self.blocks: list[Block] = []
         if not _USUAL_NAME.fullmatch(sheet.name) and sheet.name.strip():
-            # The name of a sheet is in none of its cells.
+            # The name of a sheet is not in a cell.
             pages = (PageStart(0, 0, "row A:A"),)
             self.blocks.append(Block(BlockKind.HEADING, sheet.name, sheet.name, pages=pages))
 
     def add_region(self, rows: Sequence[Row], depth: int) -> None:
-        """Write rows that follow each other, divided by columns and again by rows."""
+        """Write consecutive rows, divided by columns and again by rows."""
         if not self._titled:
             self._section = self._title = None
         self._confirm_title()
@@ -183,7 +182,7 @@ class _Writer:
         self._confirm_title()
         starts = self._find_starts(rows[start:]) if depth else []
         if len(starts) > 1:
-            # What stands side by side has one heading at most, which is above all of it.
+            # Tables side by side share at most one title above all of them.
             section = self._section
             for part in _divide_columns(rows[start:], starts):
                 for region in _split_rows(part):
@@ -214,7 +213,7 @@ class _Writer:
                 entries.append(row)
         self._add_entries(entries)
         if self._title is not None and len(entries) > 1:
-            # The first entry of a list is no title of what follows a blank row.
+            # The first entry of a list is not the title of rows after a blank row.
             self._titled = False
 
     def _add_entries(self, rows: Sequence[Row]) -> None:
@@ -224,7 +223,7 @@ class _Writer:
             self._add_table(rows, 0)
 
     def _find_starts(self, rows: Sequence[Row]) -> list[int]:
-        """Return the first column of each table that stands beside another, and of the first."""
+        """Return the first column of each of the tables side by side."""
         hidden = self._sheet.hidden_columns
         right = rows[0].columns[0]
         starts = [right]
@@ -242,8 +241,7 @@ class _Writer:
         return starts
 
     def _add_rows(self, rows: Sequence[Row]) -> None:
-        """Write rows as tables: a line of text ends one, and so does a header that the workbook
-        declares."""
+        """Write rows as tables. A line of text or a declared header ends a table."""
         table: list[Row] = []
         for row in rows:
             area = self._headers.get((row.number, row.columns[0]))
@@ -265,7 +263,7 @@ class _Writer:
         self.blocks.append(Block(kind, text, self._sheet.name, self._section, pages=(start,)))
 
     def _count_headers(self, rows: Sequence[Row]) -> int:
-        """Return how many of the first rows are the header."""
+        """Return the number of header rows."""
         top, most = rows[0], min(_MAX_HEADERS, len(rows) - 1)
         area = self._headers.get((top.number, top.columns[0]))
         if area:
@@ -284,13 +282,13 @@ class _Writer:
                 break
         if count != 1:
             return count
-        # The row below must not be wider; only the corner above its label is often empty.
+        # The row below must not be wider, except for the empty corner above its label.
         columns = {*top.columns, *rows[1].columns}
         return int(columns - self._spanned(top) <= {min(columns)} and len(columns) > 1)
 
     def _spanned(self, row: Row) -> set[int]:
-        """Return the columns of the cells of a row, and those that merged cells cover up to the
-        next cell."""
+        """Return the columns of a row, including those covered by merged cells up to the next
+        cell."""
         columns = {*row.columns}
         for area in self._wide.get(row.number, ()):
             if area.left in columns:
@@ -303,7 +301,7 @@ class _Writer:
         used: list[int] = []
         first = rows[0].columns[0]
         if first and any(area.left == first for area in self._wide.get(rows[0].number, ())):
-            # Below the empty corner beside a merged cell are the labels of the rows.
+            # The row labels are below the empty corner beside a merged cell.
             used.append(first - 1)
         slots: dict[tuple[int, ...], list[int]] = {}
         cells = filled = 0
@@ -314,7 +312,7 @@ class _Writer:
         offset = 0
         for row in rows:
             shape = row.columns
-            # Only as wide as the rows so far: the label of a row must not tell what follows.
+            # Only as wide as the rows so far, so that a label does not depend on later rows.
             if not unit or shape[0] < left or shape[-1] > right:
                 left, right = min(left, shape[0]), max(right, shape[-1])
                 unit = f"row {column_name(left)}:{column_name(right)}"
@@ -348,7 +346,7 @@ class _Writer:
         )
 
     def add_comments(self, last: int | None) -> None:
-        """Write the comments of cells up to a row, after the text that they belong to."""
+        """Write the comments of cells up to a row."""
         while self._comments and (last is None or self._comments[-1].row <= last):
             note = self._comments.pop()
             column = column_name(note.column)
@@ -369,7 +367,7 @@ class _Writer:
 
 
 def _insert(used: list[int], columns: Sequence[int]) -> bool:
-    """Add columns to those in use; return whether one lies before a column in use."""
+    """Add columns to the used ones; return whether one precedes a used column."""
     moved = False
     for column in columns:
         at = bisect_left(used, column)
@@ -382,7 +380,7 @@ def _insert(used: list[int], columns: Sequence[int]) -> bool:
 
 
 def _group_columns(columns: Sequence[int], hidden: frozenset[int]) -> list[list[int]]:
-    """Return columns in groups that nothing or only hidden columns divide."""
+    """Group columns that are adjacent or separated only by hidden columns."""
     groups: list[list[int]] = []
     for column in columns:
         last = groups[-1][-1] if groups else column - 2
@@ -394,7 +392,7 @@ def _group_columns(columns: Sequence[int], hidden: frozenset[int]) -> list[list[
 
 
 def _stands_alone(row: Row, below: Row, group: Sequence[int]) -> bool:
-    """Return whether columns have a header and, in the row below it, a label of their own."""
+    """Return whether columns have a header and, in the row below, a row label."""
     start = bisect_left(row.columns, group[0])
     texts = row.cells[start : bisect_right(row.columns, group[-1])]
     label = bisect_left(below.columns, group[0])
@@ -405,7 +403,7 @@ def _stands_alone(row: Row, below: Row, group: Sequence[int]) -> bool:
 
 
 def _divide_columns(rows: Sequence[Row], starts: Sequence[int]) -> list[list[Row]]:
-    """Return the rows of each table that begins at one of these columns."""
+    """Return the rows of each table that starts at one of the columns."""
     divided: list[list[Row]] = [[] for _ in starts]
     cuts: dict[tuple[int, ...], list[tuple[int, int, int, tuple[int, ...]]]] = {}
     for row in rows:
@@ -420,7 +418,7 @@ def _divide_columns(rows: Sequence[Row], starts: Sequence[int]) -> list[list[Row
 def _cut(
     shape: tuple[int, ...], starts: Sequence[int]
 ) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return how the cells of a shape are divided among parts that begin at these columns."""
+    """Return the division of the cells of a shape among parts that start at the columns."""
     pieces: list[tuple[int, int, int, tuple[int, ...]]] = []
     begin = 0
     for part in range(len(starts)):
@@ -435,18 +433,18 @@ def _cut(
 
 
 def _is_quantity(text: str) -> bool:
-    """Return whether a cell holds a number, a date, a truth value or an error."""
+    """Return whether a cell is a number, a date, a boolean or an error."""
     return bool(_QUANTITY.fullmatch(text))
 
 
 def _may_be_title(text: str) -> bool:
-    """Return whether a line could be the title of what follows it."""
+    """Return whether a line may be a title."""
     is_short = len(text) <= _MAX_TITLE_LENGTH
     return is_short and not _SENTENCE.search(text) and not _is_quantity(text)
 
 
 def _may_head(row: Row) -> bool:
-    """Return whether a row could be the header of a table: names, and years at most."""
+    """Return whether a row may be a table header: names and years only."""
     named = sum(not _is_quantity(text) for text in row.cells)
     years = sum(bool(_YEAR.fullmatch(text)) for text in row.cells)
     return named + years == len(row.cells) and (named > 0 or years > 1)

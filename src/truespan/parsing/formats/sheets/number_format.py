@@ -1,9 +1,8 @@
 """Numbers as a spreadsheet program shows them: `#,##0.00`, `0%`, `yyyy-mm-dd`, `[h]:mm` and so on.
 
 A format code has up to four sections, for positive and negative numbers, zero and text. Dates whose
-order depends on where a workbook is opened (the format 14 of Excel) are written as in ISO 8601.
-Colours, fill characters and widths are left out. A code that cannot be understood shows the number
-as if it had none.
+order depends on the locale (format 14 of Excel) are written in ISO 8601. Colours, fill characters
+and widths are ignored. A number with an invalid code, or with a fraction, has the general format.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,7 +32,7 @@ BUILT_IN = {
     46: "[h]:mm:ss", 47: "mm:ss.0", 48: "##0.0E+0", 49: "@",
     **dict.fromkeys(range(50, 59), _DATE),
 }  # fmt: skip
-"""The formats that a workbook refers to by number alone. Others are General."""
+"""Built-in formats by number. Others are General."""
 
 _TOKEN = re.compile(
     r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.?)|_.?|\*.?|\[\$(?P<symbol>[^\]-]*)[^\]]*\]'
@@ -55,11 +53,11 @@ _MONTHS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DAY_0 = datetime.date(1899, 12, 30).toordinal()
 _FIRST_SURE_DAY = 61
-"""From March 1900 on, all programs agree which day a number is."""
+"""March 1900, from which all programs agree on dates."""
 _LAST_DAY = 2958466
 """The first day after the year 9999."""
 _NUDGE = 4.5e-16
-"""Half of the last digit that counts: 2.675 has to become 2.68, although it is stored as less."""
+"""Half of the last significant digit, so that 2.675 is rounded to 2.68."""
 _PLAIN = re.compile(r"-?[0-9]{1,15}|-?[0-9]{1,7}\.[0-9]{0,3}[1-9]")
 
 
@@ -75,7 +73,7 @@ _ISO_DATE = [
 
 
 class Section(NamedTuple):
-    """A section of a format code, and the numbers that it is for, if it says so."""
+    """A section of a format code, with the condition of its numbers, if any."""
 
     show: Show
     test: Callable[[float], bool] | None = None
@@ -83,7 +81,7 @@ class Section(NamedTuple):
 
 
 def show_general(value: float) -> str:
-    """Return a number without a format: all digits of an integer, up to ten of another."""
+    """Return a number in the general format: all digits of an integer, up to ten of others."""
     if not math.isfinite(value):
         return str(value)
     if value == int(value) and abs(value) < 1e15:
@@ -92,7 +90,7 @@ def show_general(value: float) -> str:
 
 
 def show_plain(value: str) -> str:
-    """Return a number, as a file has it, without a format."""
+    """Return a stored number in the general format."""
     if _PLAIN.fullmatch(value):
         return value
     try:
@@ -110,7 +108,7 @@ def is_date_format(code: str) -> bool:
 # Shared by threads: an `lru_cache` of functions without state of their own, which locks.
 @lru_cache(maxsize=512)
 def compile_format(code: str, from_1904: bool = False) -> Show | None:
-    """Return what shows a number in this format; None for one without any format."""
+    """Return a function that formats numbers; None for the general format."""
     if not code or len(code) > _MAX_CODE_LENGTH or code.lower() in ("general", "standard", "@"):
         return None
     read = _read_sections(code)[:4]
@@ -131,7 +129,7 @@ def compile_format(code: str, from_1904: bool = False) -> Show | None:
 
 
 def text_format(code: str) -> tuple[str, str] | None:
-    """Return what a format puts before and after text; None if nothing."""
+    """Return the literals before and after text in a format; None if there are none."""
     if "@" not in code or len(code) > _MAX_CODE_LENGTH:
         return None
     before = after = ""
@@ -179,7 +177,7 @@ def _read_sections(code: str) -> list[list[Token]]:
             text = found[kind] if kind == "noon" else found[kind].lower()
             sections[-1].append(Token(kind, text))
         elif found[0].startswith("_"):
-            # As wide as another character: a gap between words, nothing at the ends.
+            # A space with the width of a character.
             sections[-1].append(Token("literal", " "))
     return sections
 
@@ -199,7 +197,7 @@ def _compile_section(tokens: Sequence[Token], from_1904: bool) -> Section:
     if "exponent" in kinds:
         return Section(_compile_exponent(rest), test)
     if Token("sign", "/") in rest and "digit" in kinds:
-        return Section(_compile_fraction(rest), test)
+        return Section(show_general, test)
     return Section(_compile_number(rest), test)
 
 
@@ -294,7 +292,7 @@ def _compile_number(tokens: Sequence[Token]) -> Show:
 
 
 def _commas_before(tokens: Sequence[Token], point: int) -> int:
-    """Return how many commas stand directly before the decimal point: each divides by 1000."""
+    """Return the number of commas directly before the decimal point; each divides by 1000."""
     count = 0
     while point - count > 0 and tokens[point - count - 1] == Token("sign", ","):
         count += 1
@@ -302,7 +300,7 @@ def _commas_before(tokens: Sequence[Token], point: int) -> int:
 
 
 def _pad(text: str, zeros: int) -> str:
-    """Return digits with as many before the point as a format asks for; 0 for none at all."""
+    """Pad the digits before the point with zeros; without `zeros`, drop a lone zero."""
     whole, point, rest = text.partition(".")
     if not zeros:
         return ("" if whole == "0" else whole) + point + rest
@@ -328,33 +326,6 @@ def _compile_exponent(tokens: Sequence[Token]) -> Show:
             text = text[: len(text) - (most - least)] + text[least - most :].rstrip("0")
         sign = "-" if power < 0 else "+" if always else ""
         return f"{text.rstrip('.')}E{sign}{abs(power):0{max(width, 1)}}{after}".strip()
-
-    return show
-
-
-def _compile_fraction(tokens: Sequence[Token]) -> Show:
-    slash = next(index for index, token in enumerate(tokens) if token == Token("sign", "/"))
-    head, tail = tokens[:slash], tokens[slash + 1 :]
-    fixed = "".join(token.text for token in tail if token.text.isdecimal()).lstrip("0")
-    digits = sum(token.kind == "digit" for token in tail)
-    # "# ?/?" has a place for the whole part, "?/?" has none.
-    gap = next((index for index, token in enumerate(head) if token.kind == "literal"), 0)
-    mixed = any(token.kind == "digit" for token in head[:gap])
-
-    def show(value: float) -> str:
-        whole = int(value) if mixed else 0
-        rest = value - whole
-        if fixed and len(fixed) < 8:
-            below = int(fixed)
-            above = math.floor(rest * below + 0.5)
-        else:
-            part = Fraction(rest).limit_denominator(10 ** min(max(digits, 1), 6) - 1)
-            above, below = part.numerator, part.denominator
-        if mixed and above == below:
-            whole, above = whole + 1, 0
-        if mixed and not above:
-            return str(whole)
-        return f"{whole} {above}/{below}" if whole else f"{above}/{below}"
 
     return show
 
@@ -416,7 +387,7 @@ def _compile_date(tokens: Sequence[Token], from_1904: bool) -> Show:
 
 
 def _date_field(kind: str, text: str, noon: bool) -> str:
-    """Return where a part of a date stands in the template that is filled for each."""
+    """Return the template field of a part of a date."""
     size = len(text)
     first = "y" if text[:1] == "e" else text[:1]
     if kind == "date" and first in "yb":
@@ -435,14 +406,14 @@ def _date_field(kind: str, text: str, noon: bool) -> str:
 
 
 def _date_of(days: int) -> tuple[int, int, int, int]:
-    """Return year, month, day and day of the week of a day as Excel counts from 1900."""
+    """Return year, month, day and weekday of an Excel day number."""
     if days == 60:
         return (1900, 2, 29, 2)
     if days == 0:
         return (1900, 1, 0, 5)
     base = datetime.date(1899, 12, 31) if days < 60 else datetime.date(1899, 12, 30)
     date = base + datetime.timedelta(days=days)
-    # Before March 1900 Excel is a day of the week behind.
+    # Before March 1900, weekdays in Excel are off by one.
     return (date.year, date.month, date.day, (date.weekday() - (days < 60)) % 7)
 
 

@@ -1,4 +1,4 @@
-"""ODS and OTS: the paragraphs of each cell, which are what is shown."""
+"""ODS and OTS: the paragraphs of each cell, which are its displayed value."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe
 from truespan.parsing.archive import Archive
+from truespan.parsing.formats.odf import read_member, read_properties
+from truespan.parsing.formats.odf.lists import DRAW, OFFICE, STYLE, TABLE, TEXT
 from truespan.parsing.formats.sheets.layout import Area, Note, Row, Sheet, layout, read_area
 from truespan.parsing.formats.sheets.number_format import show_plain
-from truespan.parsing.xml import iterate_xml, local, parse_xml
-from truespan.types.text import Loaded, Properties
+from truespan.parsing.xml import iterate_xml, local
+from truespan.types.text import Loaded
 
-_NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
-TABLE, TEXT, OFFICE = (f"{{{_NAMES}{name}:1.0}}" for name in ("table", "text", "office"))
-STYLE, DRAW, META = (f"{{{_NAMES}{name}:1.0}}" for name in ("style", "drawing", "meta"))
 _CELL, _COVERED = f"{TABLE}table-cell", f"{TABLE}covered-table-cell"
 _PARAGRAPH, _NOTE = f"{TEXT}p", f"{OFFICE}annotation"
 _LAST_COLUMN = 16384
 _LAST_ROW = 1 << 20
 _MAX_REPEATED = 2_000_000
-"""How many filled cells a workbook may have by saying that a cell repeats."""
+"""Maximum number of filled cells that repetition adds to a workbook."""
 
 
 def load_ods(name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes what is hidden in it."""
+    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
     archive = Archive(name, data)
     content = archive.read("content.xml")
     if content is None:
@@ -36,7 +35,7 @@ def load_ods(name: str, data: bytes, *, hidden: bool) -> Loaded:
     book = _Book(name, hidden=hidden)
     book.read(content)
     blocks = [block for sheet in book.sheets for block in layout(sheet)]
-    properties = _read_properties(name, archive)
+    properties = read_properties(read_member(name, archive, "meta.xml"))
     return Loaded(
         tuple(blocks), title=properties.title, properties=properties, warnings=book.warnings()
     )
@@ -51,7 +50,7 @@ class _Book(Struct):
     _hidden_styles: set[str] = field(default_factory=set)
     _repeated: int = 0
     _shapes: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-    # Of the sheet that is being read:
+    # State of the current sheet:
     _table: etree._Element | None = None
     _sheet: Sheet = field(default_factory=lambda: Sheet(""))
     _number: int = 0
@@ -91,7 +90,7 @@ class _Book(Struct):
                     self._read_range(element)
 
     def _enter(self, element: etree._Element) -> None:
-        """Begin a sheet if this element is the first of one."""
+        """Begin a sheet at its first element."""
         table = next(element.iterancestors(f"{TABLE}table"), None)
         if table is None or table is self._table:
             return
@@ -188,7 +187,7 @@ class _Book(Struct):
         return text or (_value(cell) if not lines else "")
 
     def _read_range(self, element: etree._Element) -> None:
-        """Note the header of a range that has names and filters, as tables have."""
+        """Record the header of a database range."""
         if element.get(f"{TABLE}contains-header") == "false":
             return
         name, _, address = element.get(f"{TABLE}target-range-address", "").rpartition(":")
@@ -205,7 +204,7 @@ def _repeats(element: etree._Element, what: str, most: int, how: str = "repeated
 
 
 def _value(cell: etree._Element) -> str:
-    """Return the value of a cell that has no text: some programs leave it out."""
+    """Return the value of a cell without text, which some programs omit."""
     for name in ("string-value", "date-value", "time-value", "boolean-value"):
         if value := cell.get(f"{OFFICE}{name}"):
             return value.upper() if name == "boolean-value" else value
@@ -234,29 +233,3 @@ def _boxes(element: etree._Element, row: int, column: int) -> Iterator[Note]:
     text = "\n".join("".join(_runs(p)).strip() for p in element.iter(_PARAGRAPH)).strip()
     if text:
         yield Note(row, column, text)
-
-
-def _read_properties(name: str, archive: Archive) -> Properties:
-    content = archive.read("meta.xml")
-    texts: dict[str, str] = {}
-    keywords: list[str] = []
-    try:
-        root = parse_xml(name, content) if content else None
-    except SourceBroken:
-        root = None
-    for element in root.iter() if root is not None else ():
-        text = " ".join((element.text or "").split())
-        if text and local(element) == "keyword":
-            keywords.append(text)
-        elif text:
-            texts.setdefault(local(element), text)
-    author = texts.get("initial-creator") or texts.get("creator")
-    return Properties(
-        title=texts.get("title"),
-        authors=(author,) if author else (),
-        language=texts.get("language"),
-        created=texts.get("creation-date"),
-        modified=texts.get("date"),
-        keywords=tuple(dict.fromkeys(keywords)),
-        description=texts.get("description"),
-    )

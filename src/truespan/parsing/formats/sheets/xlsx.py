@@ -1,7 +1,7 @@
-"""XLSX, XLSM and XLTX: every cell as it is shown, from the parts of the package.
+"""XLSX, XLSM and XLTX: the displayed value of each cell.
 
-The cells of a sheet are found by a regular expression where its XML is as programs write it, which
-is several times faster than an XML parser, and by a parser otherwise.
+Cells are found by a regular expression if the XML has the usual form, which is several times as
+fast as an XML parser, and by a parser otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ S = f"{{{_FORMATS}/spreadsheetml/2006/main}}"
 C = f"{{{_FORMATS}/drawingml/2006/chart}}"
 
 _CELL = re.compile(
-    # The usual form first, because most cells have it.
+    # The most frequent form first.
     r'(<c r="([A-Z]{1,3})[0-9]{1,7}"([^<>]*)>(?:<v>([^<]*)</v></c>|(?<=/>)'
     r"|(?:<f[^<]*(?:</f>|(?<=/>)))?"
     r"(?:<v/>|(?:<v(?: [^<>]*)?>|<is><t(?: [^<>]*)?>)([^<]*)</(?:v|t></is)>)?</c>))"
@@ -63,7 +63,7 @@ Show = Callable[[str], str]
 
 
 def load_xlsx(name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes what is hidden in it."""
+    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
     package = OfficePackage(name, Archive(name, data))
     main = package.read_main("xl/workbook.xml", f"{S}workbook")
     book = _Book(name, package, hidden=hidden)
@@ -98,9 +98,9 @@ class _Book(Struct):
     hidden: bool
     strings: _Strings = field(default_factory=lambda: _Strings())
     numbers: dict[str, Show] = field(default_factory=dict)
-    """How numbers are shown, by the number of a style; without an entry, as they are."""
+    """Formatters of numbers by style; styles without an entry have the general format."""
     frames: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What stands before and after texts, by the number of a style."""
+    """Literals before and after texts, by style."""
     hidden_sheets: int = 0
     hidden_lines: int = 0
     broken: int = 0
@@ -128,7 +128,7 @@ class _Book(Struct):
             number = element.get("numFmtId", "")
             code = codes.get(int(number), "") if number.isdecimal() else ""
             if show := compile_format(code, from_1904):
-                # Dates take longer to write, and the same ones occur again and again.
+                # Dates are slow to format and repeat often.
                 shown = _read_number(show)
                 is_date = is_date_format(code)
                 self.numbers[str(index)] = lru_cache(_MAX_DATES)(shown) if is_date else shown
@@ -166,9 +166,9 @@ class _Book(Struct):
         return strings
 
     def show(self, style: str, kind: str, *, decoded: bool) -> Show:
-        """Return what shows the values of cells of this style and type.
+        """Return a formatter for cells of a style and type.
 
-        `decoded` values were read by an XML parser.
+        `decoded` values come from an XML parser.
         """
         before, after = self.frames.get(style, ("", ""))
         if kind in ("", "n"):
@@ -216,7 +216,7 @@ class _Book(Struct):
         return self.package.archive.read(found) if found else None
 
     def _read_plain(self, sheet: Sheet, rows: _Rows, content: bytes) -> bool:
-        """Read a sheet that is written as usual; return False if it is not."""
+        """Read a sheet with a regular expression; return False if its XML has another form."""
         start, end = content.find(b"<sheetData>"), content.rfind(b"</sheetData>")
         if start < 0 or end < start or not is_plain_xml(content):
             return False
@@ -226,21 +226,21 @@ class _Book(Struct):
         start += len(b"<sheetData>")
         at = start
         while at < end:
-            # Up to the last row of the window, or the end of a row that is larger than that.
+            # Up to the last row of the window, or the end of a larger row.
             stop = end if at + _WINDOW >= end else content.rfind(b"<row", at + 1, at + _WINDOW)
             if stop < 0:
                 stop = content.find(b"<row", at + _WINDOW, end)
                 stop = end if stop < 0 else stop
             for part in content[at:stop].decode("utf-8", "replace").split("</row>"):
                 place = 0
-                # Rows without cells precede the row that ends here.
+                # Rows without cells may precede the row.
                 while row := _ROW.match(part, place):
                     place = row.end()
                     cells = _CELL.findall(part, place) if part[place - 2] != "/" else []
                     rows.add(int(row[1]), row[2], cells)
                     place += sum([len(cell[0]) for cell in cells])
                 if place != len(part):
-                    # Something is not as usual, and has to be read with more care.
+                    # Unusual XML must be parsed.
                     return False
             at = stop
         if b"<f" in content:
@@ -339,14 +339,14 @@ class _Book(Struct):
 
 
 class _Strings(dict[str, str]):
-    """The texts that cells refer to by number; one that is not there is empty."""
+    """Shared strings by number; a missing one is empty."""
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
 class _Shows(dict[str, Show]):
-    """How the values of cells are shown, by the attributes of the cell."""
+    """Formatters by the attributes of a cell."""
 
     def __init__(self, book: _Book, decoded: bool) -> None:
         super().__init__()
@@ -373,7 +373,7 @@ class _Rows:
         sheet.rows, sheet.merged, sheet.headers = [], [], []
 
     def add(self, number: int, attributes: str, cells: Sequence[Sequence[str]]) -> None:
-        """Add a row; a cell is its source, column, attributes, and value in one of two forms."""
+        """Add a row; a cell has its source, column, attributes, and value in one of two forms."""
         if number <= self._last:
             self._ascending = False
         self._last = number
@@ -403,7 +403,7 @@ class _Rows:
         self._sheet.rows.append(Row(number, number - len(self.hidden), shape, texts))
 
     def finish(self) -> None:
-        """Put the rows in order, and count what was left out."""
+        """Sort the rows, and count hidden rows and columns."""
         if not self._ascending:
             self._sheet.rows = [
                 row._replace(order=row.number)
@@ -416,7 +416,7 @@ class _Rows:
 
 
 def _show_number(value: str) -> str:
-    """Return a number without a format; a short one is written as it is shown."""
+    """Return a number in the general format; a short number is unchanged."""
     if value.isdecimal() and len(value) < 16:
         return value
     if len(value) < 12 and "E" not in value and "e" not in value and value[-1:] != "0":
@@ -425,7 +425,7 @@ def _show_number(value: str) -> str:
 
 
 def _read_number(show: Callable[[float], str]) -> Show:
-    """Return what shows a number that is given as text."""
+    """Return a formatter of numbers in text form."""
 
     def shown(value: str) -> str:
         if not value:
@@ -439,7 +439,7 @@ def _read_number(show: Callable[[float], str]) -> Show:
 
 
 def _texts(element: etree._Element) -> Iterator[str]:
-    """Yield the runs of a text, without how it is spoken."""
+    """Yield the runs of a text without phonetic hints."""
     for child in element:
         tag = local(child)
         if tag in ("t", "text") and not len(child):
@@ -458,12 +458,12 @@ def _paragraphs(element: etree._Element) -> list[str]:
 
 
 def _without_copies(notes: Sequence[Note]) -> list[Note]:
-    """Drop the copies of comments that are there for programs that know no conversations."""
+    """Drop the copies of threaded comments for older programs."""
     return [note for note in notes if not note.text.startswith(_THREADED)] or list(notes)
 
 
 def _decode(text: str) -> str:
-    """Return the text that XML stands for."""
+    """Decode XML entities and escapes."""
     if "&" in text:
         text = unescape(text)
     return _clean(text) if "_x" in text else text.strip()
@@ -483,7 +483,7 @@ _TITLE_ROWS = re.compile(r"\$1:\$([0-9]{1,2})(?:$|,)")
 
 
 def _print_titles(root: etree._Element) -> dict[int, int]:
-    """Return how many rows at the top are repeated on each printed page, by the sheet."""
+    """Return the number of rows at the top that repeat on each printed page, by sheet."""
     found: dict[int, int] = {}
     for element in root.iterfind(f"{S}definedNames/{S}definedName"):
         place = element.get("localSheetId", "")
