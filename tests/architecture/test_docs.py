@@ -426,7 +426,7 @@ def test_formats_page_states_the_limits_in_force() -> None:
         (f"{archive.MAX_MEMBERS}", ""),
         (f"{archive.MAX_MEMBER_SIZE >> 20} MiB", ""),
         (f"{archive.MAX_TOTAL_SIZE >> 20} MiB", ""),
-        (f"{archive.HIGHEST_RATIO}, beyond the first {archive.FREE_SIZE >> 20} MiB", ""),
+        (f"{archive.MAX_RATIO}, beyond the first {archive.FREE_SIZE >> 20} MiB", ""),
         (f"{pdf._MAX_PAGES}", ""),
         (f"{settings.ocr_cpu_seconds} seconds more", "ocr_cpu_seconds"),
         (f"{child_parser.RECOGNITION_MEMORY >> 20} MiB more", ""),

@@ -1,4 +1,4 @@
-"""What becomes of a reader's position in another edition of the book."""
+"""Alignment: reading positions in another revision of a book."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ forewords = st.lists(st.sampled_from("qrstuvwxyz"), max_size=8)
 @proves("reading.re-anchored", "reading.never-past-position")
 @examples(400)
 @given(st.one_of(letters, distinct), st.one_of(letters, distinct), st.data())
-def test_nothing_unread_of_the_earlier_edition_lies_before_a_position(
+def test_alignment_never_passes_unread_sentences(
     old: list[str], new: list[str], data: st.DataObject
 ) -> None:
     sid = data.draw(st.integers(-1, len(old) - 1))
@@ -275,7 +275,7 @@ def test_hostile_books_take_steps_in_proportion_to_their_length() -> None:
         assert many < 6 * few, (name, few, many)
 
 
-def test_what_was_said_of_a_sentence_that_comes_later_now_stays_hidden() -> None:
+def test_alignment_hides_answers_about_later_text() -> None:
     old = [f"In chapter {n} the keeper of tower {n} lit lamp {n} at night." for n in range(12)]
     later = [*old[:4], *old[5:9], old[4], *old[9:]]
     shorter = [*old[:4], *old[5:]]

@@ -1,4 +1,4 @@
-"""Cleaning: what goes, what stays, and that a second time changes nothing."""
+"""Cleaning: removed and kept characters, and idempotence."""
 
 import unicodedata
 from itertools import pairwise
@@ -104,7 +104,7 @@ def test_a_joiner_goes_where_it_joins_nothing(text: str, cleaned: str):
 @pytest.mark.parametrize(
     "literal", ["[FIGURE:", "[FIG\u200bURE:", "[\x00FIGURE:", "[FIGURE\ufeff:"]
 )
-def test_a_figure_marker_in_the_source_stays_readable_and_is_none(literal: str):
+def test_cleaning_defuses_figure_markers(literal: str):
     assert clean(f"see {literal}fig_1] there") == "see [ FIGURE:fig_1] there"
 
 
@@ -119,7 +119,7 @@ def test_clean_text_comes_back_as_it_is():
 
 @often
 @given(st.lists(st.text("a \n\t\r\u200b", max_size=12), max_size=6))
-def test_blocks_are_joined_by_one_blank_line_and_begin_where_it_says(texts: list[str]):
+def test_blocks_are_joined_by_a_blank_line(texts: list[str]):
     canonical = assemble([Block(BlockKind.PARAGRAPH, text) for text in texts])
 
     bounds = [*canonical.block_starts, len(canonical.text) + 2]

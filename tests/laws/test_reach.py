@@ -1,4 +1,4 @@
-"""A span depends on nothing beyond its reach: a reader who is there would get the same one.
+"""A span depends on nothing after its reach.
 
 The documents here have sentences that begin and end anywhere, words that count more or less when
 they are cut, and chapters of any length: what the cutters may rely on, and no more. Others have
@@ -70,7 +70,7 @@ def test_windows_depend_on_nothing_beyond_their_reach(
 @example(_WITHIN_A_WORD, ChunkingProfile("four", Strategy.SENTENCES, 4, 0), 2)
 @example(_FULL_AFTER_A_TABLE, replace(SENTENCES, whole_rows=True), PLENTY)
 @example(_TABLE, replace(SENTENCES, size=2, overlap=0, whole_rows=True), 10)
-def test_chunks_of_sentences_depend_on_nothing_beyond_their_reach(
+def test_sentence_chunks_depend_only_on_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     assert_reach_is_exact(doc, profile, limit)
@@ -80,7 +80,7 @@ def test_chunks_of_sentences_depend_on_nothing_beyond_their_reach(
 @given(DOCUMENTS, token_profiles(), LIMITS)
 @example(_CUT_WITHIN_WORDS, ChunkingProfile("single", Strategy.TOKENS, 1, 0), PLENTY)
 @example(_BAR_AHEAD, ChunkingProfile("two", Strategy.TOKENS, 2, 0, whole_rows=True), PLENTY)
-def test_chunks_of_tokens_depend_on_nothing_beyond_their_reach(
+def test_token_chunks_depend_only_on_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     assert_reach_is_exact(doc, profile, limit)
@@ -88,7 +88,7 @@ def test_chunks_of_tokens_depend_on_nothing_beyond_their_reach(
 
 @often
 @given(workbooks(), st.one_of(window_profiles(), token_profiles()), LIMITS)
-def test_chunks_of_a_workbook_depend_on_nothing_beyond_their_reach(
+def test_workbook_chunks_depend_only_on_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     assert_reach_is_exact(doc, profile, limit)
@@ -130,7 +130,7 @@ def _with_other_end(begun: Document, other: Document) -> Document:
 
 @sometimes
 @given(DOCUMENTS, PROFILES, LIMITS)
-def test_the_reach_of_a_span_never_falls_and_covers_its_sentences(
+def test_reach_ascends_and_covers_the_sentences(
     doc: Document, profile: ChunkingProfile, limit: int
 ):
     spans = doc.chunk_spans(profile, limit)
@@ -141,13 +141,13 @@ def test_the_reach_of_a_span_never_falls_and_covers_its_sentences(
         assert last <= span.reach <= len(doc.sentences)
 
 
-def test_a_full_chunk_of_sentences_reaches_no_further_than_itself():
+def test_full_sentence_chunk_reaches_only_itself():
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(40)))
 
     assert [span.reach for span in doc.chunk_spans(SENTENCES)] == [7, 13, 19, 25, 31, 37, 40]
 
 
-def test_a_chunk_that_the_end_of_a_chapter_closed_reaches_the_next_chapter():
+def test_chunk_before_a_chapter_reaches_the_chapter():
     doc = document(" ".join(f"Sentence number {number} ends." for number in range(12)))
     start = doc.sentences[5].start
     chapters = CanonicalText(doc.text, (0, start), (Place("One", None), Place("Two", None)))
@@ -157,7 +157,7 @@ def test_a_chunk_that_the_end_of_a_chapter_closed_reaches_the_next_chapter():
     assert [span.reach for span in spans] == [5, 12]
 
 
-def test_a_chunk_that_a_large_sentence_closed_reaches_that_sentence():
+def test_chunk_before_a_long_sentence_reaches_it():
     doc = document("One is short. Two is short. Three has " + "many words " * 20 + "in it. Four.")
     packed = ChunkingProfile("packed", Strategy.SENTENCES, size=8, overlap=0, pack=250)
 

@@ -1,4 +1,4 @@
-"""Sentences: every word in exactly one, numbered, and none across a block."""
+"""Sentences: each word in exactly one, numbered, and none across a block."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -43,7 +43,7 @@ def test_each_word_lies_in_exactly_one_sentence(blocks: list[Block], language: s
 
 @often
 @given(BLOCKS)
-def test_no_sentence_begins_or_ends_with_white_space_or_crosses_a_block(blocks: list[Block]):
+def test_sentences_are_trimmed_and_within_blocks(blocks: list[Block]):
     canonical = assemble(blocks)
 
     for _, start, end in split_sentences(canonical):
@@ -137,7 +137,7 @@ def test_the_segmenter_never_gets_a_long_text_with_many_marks(monkeypatch: pytes
     [lambda _, text: [text], lambda _, text: [text[:1], text[1:2], text[2:]]],
     ids=["no sentence ends", "sentences of one character"],
 )
-def test_what_is_given_to_the_segmenter_stays_in_proportion_to_the_text(
+def test_segmenter_input_is_linear_in_the_text(
     monkeypatch: pytest.MonkeyPatch, segment: Callable[[str, str], list[str]]
 ):
     given = record_calls(monkeypatch, segment, keep=False)
@@ -174,7 +174,7 @@ def count_quotes(text: str) -> int:
 @pytest.mark.parametrize(
     "label", ["Chapter 1. It was Mr. Hyde! Or was it?", "Part I, Chapter 1. Oh. No."]
 )
-def test_a_heading_is_one_sentence_so_that_its_label_is_never_ahead_of_it(label: str):
+def test_heading_is_a_single_sentence(label: str):
     heading = label.removeprefix("Part I, ")
     canonical = assemble(
         [

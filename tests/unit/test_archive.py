@@ -1,4 +1,4 @@
-"""Archives that mean harm, are broken, or are larger than they say."""
+"""Archives: hostile, damaged and oversized files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_archive_behind_other_bytes_can_be_read() -> None:
     assert opened(b"#!/bin/sh\n" + packed({"a": "one"})).read("a") == b"one"
 
 
-def test_what_is_absent_is_none() -> None:
+def test_archive_returns_none_for_a_missing_member() -> None:
     archive = opened(packed({"a": "x"}))
 
     assert (archive.read("b"), "b" in archive.names, archive.find("b")) == (None, False, None)
@@ -132,7 +132,7 @@ def test_members_that_share_bytes_are_refused() -> None:
     assert refused.type is SourceUnsafe
 
 
-def test_a_member_that_holds_the_next_one_is_refused() -> None:
+def test_archive_refuses_members_that_share_bytes() -> None:
     data = packed({"a": "x" * 100, "b": "y" * 100})
     first = data.index(DIRECTORY) + 20
     longer = struct.unpack("<L", data[first : first + 4])[0] + 20
@@ -146,7 +146,7 @@ def test_an_encrypted_member_is_told_as_such() -> None:
         opened(changed(packed({"a": "x"}), DIRECTORY, 8, "<H", 1))
 
 
-def test_a_member_packed_in_another_way_is_refused_when_it_is_read() -> None:
+def test_archive_refuses_other_compression_on_reading() -> None:
     archive = opened(changed(packed({"a": "x"}), DIRECTORY, 10, "<H", 12))
 
     with pytest.raises(SourceUnsupported):
@@ -198,7 +198,7 @@ def test_a_member_that_says_it_is_too_large_is_believed(monkeypatch: pytest.Monk
         opened(packed({"a": "x" * 1001}))
 
 
-def test_members_that_say_they_are_too_large_together_are_believed(
+def test_archive_refuses_too_large_declared_total(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
@@ -207,7 +207,7 @@ def test_members_that_say_they_are_too_large_together_are_believed(
         opened(packed({"a": "x" * 600, "b": "y" * 600}))
 
 
-def test_members_that_hide_their_sizes_are_stopped_at_the_limit_of_all(
+def test_archive_stops_hidden_sizes_at_the_total_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "MAX_TOTAL_SIZE", 1000)
@@ -226,9 +226,7 @@ def test_members_that_hide_their_sizes_are_stopped_at_the_limit_of_all(
     [(16, "<L", 1), (24, "<L", 2), (24, "<L", 4)],
     ids=["checksum", "shorter", "longer"],
 )
-def test_bytes_that_are_not_what_the_directory_says_are_refused(
-    offset: int, form: str, value: int
-) -> None:
+def test_archive_refuses_bytes_unlike_the_directory(offset: int, form: str, value: int) -> None:
     archive = opened(changed(packed({"a": "xyz"}), DIRECTORY, offset, form, value))
 
     with pytest.raises(SourceBroken):
@@ -256,7 +254,7 @@ def test_bytes_that_end_too_early_are_refused() -> None:
     "data",
     [b"", b"PK\x03\x04", b"PK\x05\x06", b"PK\x05\x06" + bytes(17), b"not a zip at all"],
 )
-def test_what_is_no_archive_is_broken(data: bytes) -> None:
+def test_archive_refuses_other_data_as_broken(data: bytes) -> None:
     with pytest.raises(SourceBroken):
         opened(data)
 
@@ -274,7 +272,7 @@ def test_a_member_that_runs_into_the_directory_is_broken() -> None:
         opened(changed(packed({"a": "x"}), DIRECTORY, 20, "<L", 9))
 
 
-def test_an_archive_cut_anywhere_or_changed_anywhere_is_read_or_refused() -> None:
+def test_damaged_archives_are_read_or_refused() -> None:
     data = packed({"a": "one", "folder/b": "two" * 50})
 
     for place in range(len(data)):

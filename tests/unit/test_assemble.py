@@ -1,4 +1,4 @@
-"""Blocks become one text; figures and pages stay where they were."""
+"""Canonical text from blocks, with the offsets of figures and pages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_marker_stands_at_the_place_of_its_figure(block: Block, expected: str)
         assert canonical.text.startswith(shown(number), spot.offset)
 
 
-def test_without_markers_the_text_is_that_of_blocks_without_figures() -> None:
+def test_text_without_markers_ignores_figures() -> None:
     blocks = [paragraph("One two.", 3), paragraph("", 0), paragraph("Three.", 6)]
     bare = [paragraph("One two."), paragraph(""), paragraph("Three.")]
 
@@ -66,7 +66,7 @@ def test_without_markers_the_text_is_that_of_blocks_without_figures() -> None:
     assert [spot.offset for spot in assemble(blocks).figures] == [3, 10, 16]
 
 
-def test_a_figure_between_blocks_knows_what_follows_it() -> None:
+def test_figure_between_blocks_knows_the_next_block() -> None:
     canonical = assemble([paragraph("One."), paragraph("", 0), paragraph("Two.")])
     [spot] = canonical.figures
 
@@ -105,7 +105,7 @@ def test_a_text_without_pages_lies_on_none() -> None:
     assert assemble([paragraph("One.")]).page_at(2) is None
 
 
-def test_pages_are_compared_within_one_unit() -> None:
+def test_pages_are_compared_within_a_unit() -> None:
     blocks = [
         paragraph("One.", pages=(PageStart(0, 1),)),
         paragraph("Two.", pages=(PageStart(0, 1, "slide"),)),
@@ -141,7 +141,7 @@ LOCATIONS: list[tuple[Any, ...]] = [
 
 
 @each_row("pages, expected", LOCATIONS)
-def test_a_location_names_what_a_text_lies_on(
+def test_location_names_the_pages_of_a_text(
     pages: tuple[tuple[Any, ...], ...], expected: str | None
 ) -> None:
     canonical = CanonicalText("ab cd ef gh", pages=tuple(PageStart(*row) for row in pages))
@@ -187,13 +187,13 @@ def test_locations_join(labels: tuple[str | None, ...], expected: str | None) ->
         (("Note", "", None), None, "Note"),
     ],
 )
-def test_a_place_is_named_in_one_line(
+def test_place_is_named_on_a_single_line(
     labels: tuple[str | None, ...], location: str | None, expected: str
 ) -> None:
     assert name_place(labels, location) == expected
 
 
-def test_what_cleaning_takes_out_moves_figures_and_pages_along() -> None:
+def test_cleaning_moves_figures_and_pages() -> None:
     text = "\u200bOne\r\n\x00two."
     at = text.index("two")
     block = paragraph(text, at, pages=(PageStart(0, 1), PageStart(at, 2)))

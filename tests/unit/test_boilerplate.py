@@ -1,4 +1,4 @@
-"""What counts as boilerplate, by the words of a text alone."""
+"""Detection of boilerplate."""
 
 from __future__ import annotations
 

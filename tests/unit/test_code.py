@@ -1,4 +1,4 @@
-"""Programs: functions and classes are sections, and every line has its number."""
+"""Source code: functions and classes as sections, and line numbers."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_lines_far_too_long_are_split() -> None:
     assert max(end - start for _, start, end in split_sentences(canonical)) < 12_000
 
 
-def test_programs_are_found_only_where_they_are_asked_for() -> None:
+def test_source_code_is_found_only_by_pattern() -> None:
     assert not supported("a.py")
     assert not supported("a.py", "*")
     assert not supported("a.py", "*.md")

@@ -1,4 +1,4 @@
-"""Lists of what lies ahead are recognised by their form and by what announces them."""
+"""Contents lists, recognised by their form and their headings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_lists_in_plain_text_are_recognised():
     assert wrong == {}
 
 
-def test_whether_a_line_is_in_a_list_does_not_depend_on_what_follows():
+def test_contents_line_does_not_depend_on_later_text():
     for name, (paragraphs, _) in TEXTS.items():
         whole = load("book.txt", "\n\n".join(paragraphs).encode()).blocks
         for count in range(1, len(paragraphs)):
@@ -216,7 +216,7 @@ def test_a_label_of_nothing_visible_begins_no_list():
 
 
 @pytest.mark.parametrize("is_contents", [False, True])
-def test_text_that_is_all_of_one_kind_stays_as_it_is(is_contents: bool):
+def test_contents_finder_keeps_uniform_text(is_contents: bool):
     blocks = [paragraph(text, is_contents=is_contents) for text in ("One.", "Two.", "Three.")]
 
     canonical = assemble(blocks)
@@ -254,7 +254,7 @@ def as_docx(parts: list[str]) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("make", [as_html, as_epub, as_docx])
-def test_no_block_of_a_page_depends_on_what_follows(
+def test_page_blocks_do_not_depend_on_later_text(
     make: Callable[[list[str]], tuple[str, bytes]],
 ) -> None:
     def blocks(parts: list[str]) -> list[tuple[str, str | None, str | None, bool]]:

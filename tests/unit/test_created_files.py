@@ -1,4 +1,4 @@
-"""Files that are created whole or not at all."""
+"""Atomic creation of files."""
 
 from __future__ import annotations
 

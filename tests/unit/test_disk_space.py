@@ -1,4 +1,4 @@
-"""Writes are refused while there is still room for everything else."""
+"""The reserve of free disk space."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ EXABYTE = 1 << 60
 
 
 @proves("store.disk-reserve")
-def test_a_reserve_that_is_not_free_is_refused_with_both_numbers(tmp_path: Path):
+def test_missing_disk_space_is_refused_with_both_sizes(tmp_path: Path):
     with pytest.raises(StorageFull) as refusal:
         require_space(tmp_path, EXABYTE)
 
@@ -22,12 +22,12 @@ def test_a_reserve_that_is_not_free_is_refused_with_both_numbers(tmp_path: Path)
 
 
 @proves("store.disk-reserve")
-def test_a_reserve_that_is_free_is_no_error(tmp_path: Path):
+def test_free_disk_space_is_accepted(tmp_path: Path):
     require_space(tmp_path, 0)
     require_space(tmp_path, 1)
 
 
-def test_a_place_that_does_not_exist_yet_counts_as_where_it_will_be(tmp_path: Path):
+def test_disk_space_of_a_missing_folder_is_its_parents(tmp_path: Path):
     require_space(tmp_path / "not" / "yet", 1)
 
     with pytest.raises(StorageFull):

@@ -1,4 +1,4 @@
-"""What a DOCX file says, in reading order and each thing once."""
+"""DOCX: text in reading order without duplicates."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def test_runs_are_joined_without_anything_between_them() -> None:
         ("<w:t>a</w:t><w:lastRenderedPageBreak/><w:t>b</w:t>", "ab"),
     ],
 )
-def test_what_is_no_letter_in_a_run_is_kept_as_the_character_it_stands_for(
-    inner: str, text: str
-) -> None:
+def test_docx_special_characters_are_kept(inner: str, text: str) -> None:
     assert texts(p(r(inner))) == [text]
 
 
@@ -133,7 +131,7 @@ def test_tab_stops_of_a_paragraph_are_no_tabs() -> None:
         "<w:hyperlink><w:ins><w:smartTag>{}</w:smartTag></w:ins></w:hyperlink>",
     ],
 )
-def test_what_wraps_runs_neither_hides_nor_repeats_them(wrapped: str) -> None:
+def test_docx_wrapped_runs_are_read_once(wrapped: str) -> None:
     assert texts(p(r("a ") + wrapped.format(r("b")) + r(" c"))) == ["a b c"]
 
 
@@ -146,7 +144,7 @@ def test_what_wraps_runs_neither_hides_nor_repeats_them(wrapped: str) -> None:
         "<mc:AlternateContent><mc:Choice Requires='x'>{}</mc:Choice></mc:AlternateContent>",
     ],
 )
-def test_what_wraps_paragraphs_neither_hides_nor_repeats_them(wrapped: str) -> None:
+def test_docx_wrapped_paragraphs_are_read_once(wrapped: str) -> None:
     assert texts(p("a") + wrapped.format(p("b") + p("c")) + p("d")) == ["a", "b", "c", "d"]
 
 
@@ -161,7 +159,7 @@ def test_what_wraps_paragraphs_neither_hides_nor_repeats_them(wrapped: str) -> N
         "<w:r><w:commentReference w:id='0'/></w:r>",
     ],
 )
-def test_what_was_deleted_or_moved_away_is_left_out(gone: str) -> None:
+def test_docx_deleted_and_moved_text_is_left_out(gone: str) -> None:
     assert texts(p(r("a") + gone + r("b"))) == ["ab"]
 
 
@@ -235,7 +233,7 @@ def test_formulas_are_read_as_text() -> None:
 # Fields
 
 
-def test_of_a_field_the_result_is_read_and_the_instruction_is_not() -> None:
+def test_docx_field_result_is_read_without_instruction() -> None:
     assert texts(p(r("See ") + field(" REF x \\h ", r("page 5")) + r("."))) == ["See page 5."]
 
 
@@ -366,7 +364,7 @@ def test_a_heading_is_known_by_its_style_or_its_outline_level(paragraph: str, st
         (p("T", style="Subtitle"), style("Subtitle")),
     ],
 )
-def test_what_only_looks_like_a_heading_is_none(paragraph: str, styles: str) -> None:
+def test_text_that_resembles_a_heading_is_not_one(paragraph: str, styles: str) -> None:
     assert kinds(paragraph, styles=styles) == [(BlockKind.PARAGRAPH, "T")]
 
 
@@ -376,7 +374,7 @@ def test_styles_that_are_based_on_each_other_in_a_circle_end() -> None:
     assert kinds(p("T", style="A"), styles=circle) == [(BlockKind.PARAGRAPH, "T")]
 
 
-def test_the_highest_level_so_far_makes_chapters_and_lower_ones_sections() -> None:
+def test_docx_highest_heading_level_makes_chapters() -> None:
     body = (
         p("before")
         + p("II", style="Heading2")
@@ -416,7 +414,7 @@ def test_title_names_document_and_chapter_until_a_heading() -> None:
     assert [block.chapter for block in found.blocks] == ["The Book", "The Book", "One", "One"]
 
 
-def test_a_second_title_begins_a_chapter_and_leaves_the_title_as_it_is() -> None:
+def test_docx_second_title_begins_a_chapter() -> None:
     body = p("The Book", style="Title") + p("Part", style="Title") + p("One", style="Heading1")
     found = loaded(body)
 
@@ -428,7 +426,7 @@ def test_a_second_title_begins_a_chapter_and_leaves_the_title_as_it_is() -> None
     ]
 
 
-def test_a_heading_with_lines_is_one_line() -> None:
+def test_docx_heading_is_joined_to_a_single_line() -> None:
     body = p(r("<w:t>Part</w:t><w:br/><w:t>One</w:t>"), style="Heading1")
 
     assert places(body) == [("Part One", "Part One", None)]

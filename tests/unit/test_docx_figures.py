@@ -1,4 +1,4 @@
-"""Pictures of DOCX files: their places, their words, their bytes and how the search went."""
+"""Pictures of DOCX files: offsets, alternative texts, bytes and counts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_picture_stands_at_its_place_in_the_text(make) -> None:
     assert placed(body) == [("Look:  and .", [(6, "cat"), (11, "dog")])]
 
 
-def test_a_paragraph_with_a_picture_alone_is_a_block_without_text() -> None:
+def test_docx_picture_alone_is_a_block_without_text() -> None:
     figure = PlacedFigure(0, Figure("cat", "word/media/one.png"))
 
     assert loaded(p(picture("i1", alt="cat"))).blocks == (
@@ -58,7 +58,7 @@ def test_a_paragraph_with_a_picture_alone_is_a_block_without_text() -> None:
     )
 
 
-def test_space_that_is_trimmed_moves_the_place_with_it() -> None:
+def test_docx_trimming_moves_picture_offsets() -> None:
     body = p(r("   ") + picture("i1", alt="a") + r("  word  ") + picture("i1", alt="b"))
 
     assert placed(body) == [("word", [(0, "a"), (4, "b")])]
@@ -90,7 +90,7 @@ def test_a_picture_in_a_cell_stands_in_its_row() -> None:
     assert placed(body) == [("1 | 2\na | b c d", [(12, "x")])]
 
 
-def test_rows_of_pictures_alone_leave_them_between_the_rows_around() -> None:
+def test_docx_rows_of_pictures_move_to_the_next_row() -> None:
     def shown(alt: str) -> str:
         return p(picture("i1", alt=alt))
 
@@ -128,7 +128,7 @@ def test_pictures_of_a_group_have_words_of_their_own() -> None:
     assert placed(p(drawing(group, alt="both"))) == [("", [(0, "left"), (0, "both")])]
 
 
-def test_the_words_of_the_drawing_count_before_those_of_the_picture() -> None:
+def test_docx_alt_text_of_the_drawing_comes_first() -> None:
     body = p(picture("i1", alt="said", own_alt="C:\\x.png")) + p(picture("i1", own_alt="own"))
 
     assert placed(body) == [("", [(0, "said")]), ("", [(0, "own")])]
@@ -225,7 +225,7 @@ def test_a_damaged_picture_costs_no_text() -> None:
     assert found.warnings == ("Pictures damaged and not kept: 1.",)
 
 
-def test_a_vector_picture_without_a_plain_one_is_found() -> None:
+def test_docx_lone_vector_picture_is_found() -> None:
     blip = '<a:blip><a:extLst><a:ext><asvg:svgBlip r:embed="i1"/></a:ext></a:extLst></a:blip>'
 
     assert loaded(p(drawing(blip))).pictures == PictureCounts(1, 2, 1, 0)
@@ -235,7 +235,7 @@ def test_a_vector_picture_without_a_plain_one_is_found() -> None:
 
 
 @pytest.mark.parametrize("images", [True, False])
-def test_the_counts_tell_places_relationships_and_what_is_missing(images: bool) -> None:
+def test_docx_picture_counts_are_reported(images: bool) -> None:
     relations = [*IMAGES, ("i3", "image", "media/gone.png"), ("s", "settings", "settings.xml")]
     body = p(picture("i1") + picture("i1") + vml_picture("i3") + picture("nowhere"))
     found = loaded(body, relations=relations, images=images)
@@ -246,5 +246,5 @@ def test_the_counts_tell_places_relationships_and_what_is_missing(images: bool) 
     )
 
 
-def test_nothing_is_missing_where_every_target_is_there() -> None:
+def test_docx_picture_counts_report_nothing_missing() -> None:
     assert loaded(p(picture("i1") + picture("i2"))).pictures == PictureCounts(2, 2, 2, 0)

@@ -1,4 +1,4 @@
-"""DOCX files that are broken, built to harm, or something else: read or refused, never worse."""
+"""DOCX files that are damaged or hostile: read or refused."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def load(data: bytes, *, images: bool = True) -> Loaded:
         (docx("", members={"word/document.xml": "<workbook/>"}), SourceUnsupported),
     ],
 )
-def test_what_is_no_document_is_refused_for_what_it_is(
-    data: bytes, refusal: type[SourceRefused]
-) -> None:
+def test_docx_refuses_other_content_by_kind(data: bytes, refusal: type[SourceRefused]) -> None:
     with pytest.raises(SourceRefused) as refused:
         load(data)
     assert refused.type is refusal

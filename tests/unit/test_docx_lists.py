@@ -1,4 +1,4 @@
-"""The marks before the items of lists in a DOCX file."""
+"""List markers of DOCX files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBERS = abstract(
 )
 
 
-def test_items_have_numbers_by_their_level_and_are_indented_by_it() -> None:
+def test_docx_items_are_numbered_and_indented_by_level() -> None:
     body = item("a") + item("b", 1) + item("c", 1) + item("d", 2) + item("e") + item("f", 1)
 
     assert kinds(body, numbering=NUMBERS + num(1)) == [
@@ -68,7 +68,7 @@ def test_numbers_are_written_in_the_form_of_the_list(
     assert texts(item("x") * 2, numbering=numbering) == [f"{mark} x" for mark in marks]
 
 
-def test_two_uses_of_a_list_go_on_counting_unless_one_begins_again() -> None:
+def test_docx_list_instances_share_their_count() -> None:
     again = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'
     numbering = NUMBERS + num(1) + num(2) + num(3, inner=again)
     body = item("a") + item("b", list_id=2) + item("c", list_id=3) + item("d", list_id=3)
@@ -85,7 +85,7 @@ def test_a_level_that_never_begins_again_goes_on() -> None:
     assert texts(body, numbering=numbering + num(1)) == ["1. a", "  1. b", "2. c", "  2. d"]
 
 
-def test_one_use_of_a_list_may_mark_a_level_in_another_way() -> None:
+def test_docx_list_instance_overrides_a_level() -> None:
     other = f'<w:lvlOverride w:ilvl="0">{level(0, "upperRoman", "%1:")}</w:lvlOverride>'
 
     assert texts(item("a"), numbering=NUMBERS + num(1, inner=other)) == ["I: a"]
@@ -98,7 +98,7 @@ def test_legal_numbers_are_digits_whatever_the_outer_level_has() -> None:
     assert texts(item("a") + item("b", 1), numbering=numbering) == ["I. a", "  1.1 b"]
 
 
-def test_the_list_of_a_style_counts_where_the_paragraph_names_none() -> None:
+def test_docx_list_comes_from_the_style() -> None:
     place = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>'
     styles = style("L", inner=place) + style("M", based_on="L")
     out = p("c", style="L", properties='<w:numPr><w:numId w:val="0"/></w:numPr>')
@@ -126,7 +126,7 @@ def test_numbered_headings_carry_their_numbers() -> None:
     ]
 
 
-def test_a_list_that_only_names_a_style_is_the_list_of_that_style() -> None:
+def test_docx_list_may_refer_to_a_style() -> None:
     linked = abstract(id=1, inner='<w:numStyleLink w:val="S"/>')
     owner = abstract(level(0, "upperLetter", "%1."), id=2, inner='<w:styleLink w:val="S"/>')
 

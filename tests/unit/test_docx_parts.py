@@ -226,7 +226,7 @@ def test_headers_footers_and_comments_are_left_out() -> None:
     assert texts(p("a") + "<w:sectPr/>", members=members, relations=relations) == ["a"]
 
 
-def test_what_a_document_says_of_itself_is_kept() -> None:
+def test_odf_properties_are_read() -> None:
     core = (
         '<cp:coreProperties xmlns:cp="c" xmlns:dc="d" xmlns:dcterms="t"><dc:title>T</dc:title>'
         "<dc:creator>Ann; Bob;Ann</dc:creator><cp:keywords>x, y; z</cp:keywords>"

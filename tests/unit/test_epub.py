@@ -1,4 +1,4 @@
-"""EPUB 2 and 3: pages in the order of reading, with the places that the contents name."""
+"""EPUB 2 and 3: pages in reading order, with chapters from the contents."""
 
 import contextlib
 
@@ -110,7 +110,7 @@ def test_missing_pages_are_told_and_the_rest_goes_on():
     assert loaded(book).warnings == ("2 pages are named by the book and not in it.",)
 
 
-def test_a_page_that_is_no_text_is_told_and_the_rest_goes_on():
+def test_epub_unreadable_page_is_reported():
     book = Book({"bad.xhtml": b"\x00\x01\x02\x03" * 9, "two.xhtml": TWO})
 
     assert texts(book) == ["Two", "Second."]
@@ -231,7 +231,7 @@ def test_a_name_stands_in_the_text_that_was_read(
 @proves("reading.every-surface")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("kept", range(len(CONTENTS)))
-def test_no_label_depends_on_what_the_contents_say_of_later_places(version: int, kept: int):
+def test_epub_label_does_not_depend_on_later_entries(version: int, kept: int):
     reached = [0, 2, 4][kept]
     whole, cut = (
         places(Book(CHAPTERS, toc, version=version)) for toc in (CONTENTS, CONTENTS[:kept])
@@ -270,7 +270,7 @@ def test_a_place_at_the_end_of_a_page_labels_the_next_page():
     assert places(Book(pages, [(1, "Next", "a.xhtml#x")])) == [("a", None, None), ("b", "b", None)]
 
 
-def test_an_entry_without_a_place_begins_where_its_first_part_does():
+def test_epub_entry_without_target_uses_the_next():
     contents = [(1, "Part I", ""), (2, "One", "c1.xhtml"), (2, "Two", "c2.xhtml")]
     pages = {**CHAPTERS, "c1.xhtml": page("<h1>Part I: One</h1>")}
 
@@ -311,7 +311,7 @@ def test_pages_outside_contents_are_placed_by_headings():
     ]
 
 
-def test_headings_of_a_listed_page_make_sections_but_its_title_does_not():
+def test_epub_headings_of_a_listed_page_are_sections():
     body = "<h1>1. The start</h1><p>a</p><h2>Inner</h2><p>b</p><h3>The start</h3>"
     book = Book({"a.xhtml": page(body)}, [(1, "1. The start", "a.xhtml")])
 
@@ -335,7 +335,7 @@ def test_a_title_below_the_number_of_a_chapter_is_a_section():
     ]
 
 
-def test_the_navigation_document_as_a_page_is_kept_without_its_lists():
+def test_epub_navigation_page_is_kept_without_lists():
     nav = nav_page([(1, "The end", "c2.xhtml")], before="<p>before</p>", after="<p>after</p>")
     book = Book({"nav.xhtml": nav, **CHAPTERS}, item={"nav.xhtml": 'properties="nav"'})
 
@@ -378,7 +378,7 @@ def test_a_heading_that_leads_back_to_the_contents_is_text():
 
 
 @proves("figures.diagnostic-counts")
-def test_pictures_come_from_the_archive_and_missing_ones_are_counted():
+def test_epub_missing_pictures_are_counted():
     body = (
         "<p>a <img src='../i/p%20q.png' alt='A'/>b<img src='../i/gone.png'/></p>"
         "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink'>"
@@ -400,7 +400,7 @@ def test_pictures_come_from_the_archive_and_missing_ones_are_counted():
     assert loaded(book).pictures == found.pictures
 
 
-def test_the_type_of_a_picture_is_what_the_package_says():
+def test_epub_picture_type_comes_from_the_package():
     media = 'media-type="image/jpeg"'
     book = Book(
         {"a.xhtml": page("<img src='p.bin'/>")},
@@ -472,7 +472,7 @@ def test_the_name_of_a_file_is_no_description_of_its_picture(alt: str, kept: str
     assert [placed.figure.alt for placed in block.figures] == [kept]
 
 
-def test_footnotes_stay_in_their_place_even_if_they_are_shown_on_request():
+def test_epub_hidden_footnotes_stay_in_place():
     body = (
         "<p>a<a href='#n'>1</a></p><aside epub:type='footnote' id='n' hidden=''><p>note</p></aside>"
         "<ol><li role='doc-endnote'>end</li></ol><p>b</p>"

@@ -1,4 +1,4 @@
-"""A figure is described by what stands around it, and seen when all of that is."""
+"""Figures: descriptions and the sentences they depend on."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_description_has_caption_alt_text_heading_sentence() -> None:
     assert described(*story)[0][0] == record
 
 
-def test_what_begins_where_a_figure_stands_comes_after_it() -> None:
+def test_text_at_a_figure_offset_comes_after_it() -> None:
     inline = Block(
         BlockKind.PARAGRAPH,
         "Nobody waved. The lamp was lit.",
@@ -87,7 +87,7 @@ def test_what_begins_where_a_figure_stands_comes_after_it() -> None:
         assert record.description == "Figure 1.\nAfter: Nobody waved."
 
 
-def test_a_caption_above_a_figure_is_its_own_unless_another_has_it() -> None:
+def test_figure_uses_the_caption_above_once() -> None:
     records, _ = described(
         text("Start here."),
         figure(),
@@ -103,7 +103,7 @@ def test_a_caption_above_a_figure_is_its_own_unless_another_has_it() -> None:
     assert ["\nThird" in one.description for one in records] == [False, False, True]
 
 
-def test_the_last_sid_is_that_of_the_last_text_a_description_uses() -> None:
+def test_figure_last_sid_covers_its_description() -> None:
     [captioned], _ = described(
         text("One. Two."), figure(), text("Three. Four.", CAPTION), text("Five.")
     )
@@ -177,7 +177,7 @@ def test_a_description_fits_the_model_however_long_its_parts() -> None:
     assert chunk.text.startswith("Figure 1.\ncap cap")
 
 
-def test_a_figure_whose_bytes_are_not_there_is_logged_and_described() -> None:
+def test_figure_without_bytes_is_logged() -> None:
     blocks = (text("Boats came in."), *(figure("a boat", place) for place in (None, 0, 7, -1)))
     source = Source(doc_id="doc", name="a.docx", path="a.docx", size=1)
     for images in ((), (Image("png", b"x"),)):
@@ -199,7 +199,7 @@ def test_a_figure_whose_bytes_are_not_there_is_logged_and_described() -> None:
         assert len(draft.figures) == 4
 
 
-def test_the_words_about_pictures_are_the_text_where_there_is_no_other() -> None:
+def test_alt_texts_are_the_text_of_a_picture_file() -> None:
     source = Source(doc_id="doc", name="a.docx", path="a.docx", size=1)
 
     def draft(flags: FigureFlags, *alts: str) -> Draft:

@@ -1,4 +1,4 @@
-"""A lock is held by one at a time and let go when its holder ends, however it ends."""
+"""File locks: exclusive, and released when their process ends."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Cuts never split what a reader sees as one character."""
+"""Cutting text at grapheme boundaries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from tests.laws.texts import document
 from tests.promises import proves
-from truespan.core.graphemes import LONGEST, cut_before, shorten
+from truespan.core.graphemes import MAX_CLUSTER_LENGTH, cut_before, shorten
 from truespan.types.answer import preview
 from truespan.types.profile import ChunkingProfile, Strategy
 
@@ -55,11 +55,11 @@ def test_a_character_without_end_is_cut_like_any_text() -> None:
 
     assert cut_before(marks, 5000) == 5000
     assert cut_before("👩‍👩‍👧‍👦", 3) == 3
-    assert cut_before(f"ab{marks}", 2 + LONGEST // 2) == 2
+    assert cut_before(f"ab{marks}", 2 + MAX_CLUSTER_LENGTH // 2) == 2
 
 
 @proves("interfaces.whole-characters")
-def test_previews_and_parts_of_long_sentences_keep_characters_whole() -> None:
+def test_previews_and_parts_keep_graphemes_whole() -> None:
     family, accent = "👩‍👩‍👧‍👦", "e\u0301"
     for cluster in (family, accent, "🇫🇷"):
         long = cluster * 400

@@ -1,4 +1,4 @@
-"""HTML: what a browser shows of the main text, as blocks with chapters and sections."""
+"""HTML: the visible main text as blocks with chapters and sections."""
 
 import contextlib
 import re
@@ -53,7 +53,7 @@ def places(page: str) -> list[tuple[str, str | None, str | None]]:
         ("<p>she said <q>no</q></p>", "she said “no”"),
     ],
 )
-def test_white_space_is_what_a_browser_shows(page: str, text: str):
+def test_html_white_space_matches_a_browser(page: str, text: str):
     assert texts(page) == [text]
 
 
@@ -157,7 +157,7 @@ def test_a_table_that_only_puts_a_page_in_order_is_no_table(page: str):
 @pytest.mark.parametrize(
     "content", ["<h1>Title</h1>", "<p>text</p>" * 600, "<pre>code</pre>"], ids=["h1", "long", "pre"]
 )
-def test_a_table_with_whole_parts_of_a_page_in_its_cells_is_no_table(content: str):
+def test_html_layout_table_is_not_a_table(content: str):
     found = [kind for kind, _ in kinds(f"<table><tr><td>menu<td>{content}</table>")]
 
     assert BlockKind.TABLE not in found
@@ -216,7 +216,7 @@ def test_ruby_is_read_in_parentheses():
         "<math><annotation>secret</annotation></math>",
     ],
 )
-def test_what_no_reader_sees_is_left_out(element: str):
+def test_html_hidden_text_is_left_out(element: str):
     page = f"<head><title>secret</title></head><p>before</p>{element}<p>after</p>"
 
     assert texts(page) == ["before", "after"]
@@ -239,7 +239,7 @@ def test_what_no_reader_sees_is_left_out(element: str):
         "<fieldset><legend>kept</legend></fieldset>",
     ],
 )
-def test_what_a_reader_sees_is_kept(element: str):
+def test_html_visible_text_is_kept(element: str):
     assert "kept" in " ".join(texts(f"<p>before</p>{element}<p>after</p>"))
 
 
@@ -247,7 +247,7 @@ def test_what_a_reader_sees_is_kept(element: str):
     "page",
     ["<noscript>kept</noscript>", "<nav>kept</nav>", "<body style='display:none'>kept</body>"],
 )
-def test_what_is_all_there_is_is_kept(page: str):
+def test_html_lone_boilerplate_is_kept(page: str):
     assert texts(page) == ["kept"]
 
 
@@ -292,7 +292,7 @@ def test_several_articles_are_all_kept():
         "<aside><h3>See also</h3><a href=x>one thing</a> <a href=y>another thing</a></aside>",
     ],
 )
-def test_furniture_of_the_page_is_left_out_and_that_of_a_section_kept(part: str):
+def test_html_boilerplate_of_the_page_is_left_out(part: str):
     words = re.sub("<nav>.*</nav>|<[^>]*>", " ", part).split()
 
     assert texts(f"<p>text</p>{part}") == ["text"]
@@ -308,7 +308,7 @@ def test_a_header_with_the_title_is_kept_without_its_menu():
 # Places and properties
 
 
-def test_headings_make_chapters_and_sections_by_what_stands_before():
+def test_html_headings_make_chapters_and_sections():
     assert places("<h1>T</h1>a<h2>A</h2>b<h3>B</h3>c<h2>C</h2>d") == [
         ("T", "T", None),
         ("a", "T", None),
@@ -322,7 +322,7 @@ def test_headings_make_chapters_and_sections_by_what_stands_before():
 
 
 @pytest.mark.parametrize("later", ["", "<h1>X</h1>", "<h2>X</h2><p>y</p>", "<h3>X</h3>"])
-def test_no_place_depends_on_what_follows(later: str):
+def test_html_places_do_not_depend_on_later_text(later: str):
     page = "<p>zero</p><h2>A</h2><p>one</p><h3>B</h3><p>two</p>"
 
     assert places(page + later)[:5] == places(page)
@@ -339,7 +339,7 @@ def test_no_place_depends_on_what_follows(later: str):
         ("text", None),
     ],
 )
-def test_the_title_is_the_sole_first_heading_else_the_declared_one(page: str, title: str | None):
+def test_html_title_is_the_only_first_heading(page: str, title: str | None):
     assert loaded(page).title == title
 
 

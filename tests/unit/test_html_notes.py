@@ -1,4 +1,4 @@
-"""Notes of a page: their marks change no word, and what only leads back is left out."""
+"""Notes of a page: their marks and backlinks."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_the_mark_of_a_note_is_set_off_from_its_word(mark: str, shown: str):
         ("<pre>x<a href='#n'><sup>1</sup></a></pre>", "x1"),
     ],
 )
-def test_what_is_no_mark_of_a_note_stays_as_it_is(markup: str, shown: str):
+def test_html_other_links_are_unchanged(markup: str, shown: str):
     assert text(f"<div>{markup}</div>") == shown
 
 
@@ -80,7 +80,7 @@ def test_back_link_is_left_out_unless_too_long(says: str):
         "<a role=doc-backlink href='#r'>1</a>",
     ],
 )
-def test_the_mark_that_begins_a_note_is_set_off_from_its_first_word(mark: str):
+def test_html_note_mark_is_separated_from_its_text(mark: str):
     assert text(f"<p> <span>{mark}Volumes") == "[1] Volumes"
 
 
@@ -99,7 +99,7 @@ def test_within_a_note_a_link_at_the_beginning_is_its_mark():
         "<section class=footnotes><p>note</p></section>",
     ],
 )
-def test_what_writing_programs_name_as_notes_are_notes(page: str):
+def test_html_notes_of_common_programs_are_found(page: str):
     found = kinds(f"<p>before</p>{page}<p>after</p>")
 
     assert found == [
@@ -134,7 +134,7 @@ def test_a_mark_with_a_block_or_a_picture_in_it_loses_neither():
     ]
 
 
-def test_very_many_marks_in_one_block_are_all_set_off():
+def test_html_many_note_marks_are_all_separated():
     mark = "<sup><a href='#n'>1</a></sup>"
 
     assert text(f"<p>a{mark * 20_000}") == "a" + "[1]" * 20_000

@@ -1,4 +1,4 @@
-"""Pages of HTML around their text: pictures, printed pages, encodings and XHTML."""
+"""HTML pages: pictures, printed pages, encodings and XHTML."""
 
 import base64
 import codecs
@@ -48,7 +48,7 @@ def test_pictures_stand_at_their_exact_place():
     assert second == Block(BlockKind.PARAGRAPH, "", figures=(PlacedFigure(0, Figure("", "c.png")),))
 
 
-def test_the_place_of_a_picture_is_exact_behind_list_marks_and_in_cells():
+def test_html_picture_offsets_are_exact_in_lists():
     page = (
         "<ul><li>x<ul><li>one<br>two<img src=a></ul></ul>"
         "<table><tr><td>a<td> b<img src=b> c</table><pre>\nx\n<img src=c>y</pre>"
@@ -108,7 +108,7 @@ def test_equal_pictures_are_kept_once():
         ("data:image/png;base64," + "A" * (45 << 20), PictureCounts(1, 1, 1, 0)),
     ],
 )
-def test_nothing_is_fetched_and_what_has_no_bytes_is_counted(source: str, counts: PictureCounts):
+def test_html_pictures_are_counted_and_not_fetched(source: str, counts: PictureCounts):
     found = loaded(f"<p>x<img src='{source}'></p>", images=True)
 
     assert (found.images, found.pictures) == ((), counts)
@@ -131,7 +131,7 @@ def test_pictures_of_left_out_parts_are_not_counted():
     )
 
 
-def test_printed_pages_begin_where_the_page_says():
+def test_html_page_breaks_start_printed_pages():
     page = (
         "<p>one <span role=doc-pagebreak aria-label='7'></span>two</p><p role=doc-pagebreak>xi</p>"
     )
@@ -156,11 +156,11 @@ def test_printed_pages_begin_where_the_page_says():
         "<p>é€“".encode(),
     ],
 )
-def test_a_page_is_decoded_by_its_mark_its_declaration_or_its_bytes(page: bytes):
+def test_html_encoding_is_found_by_mark_or_declaration(page: bytes):
     assert texts(page) == ["é€“"]
 
 
-def test_windows_1252_is_what_remains():
+def test_html_falls_back_to_windows_1252():
     assert texts(b"<p>\x93\xe9\x80\x94") == ["“é€”"]
 
 

@@ -1,4 +1,4 @@
-"""Numbers that no float and no column can hold are refused like any other wrong argument."""
+"""Numbers beyond the range of floats and columns are refused as arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From bytes to text: which files are taken, how they are decoded, and what is refused."""
+"""Decoding of text files, and refusals."""
 
 import codecs
 
@@ -45,7 +45,7 @@ def test_unicode_is_decoded_with_or_without_its_mark(mark: bytes, encoding: str)
     assert text_of(mark + SENTENCE.encode(encoding)) == SENTENCE
 
 
-def test_windows_1252_is_what_remains_when_it_is_no_unicode():
+def test_decoding_falls_back_to_windows_1252():
     assert text_of("“Schöne Grüße” – it’s 5 €".encode("cp1252")) == "“Schöne Grüße” – it’s 5 €"
 
 
@@ -55,7 +55,7 @@ def test_a_broken_byte_does_not_turn_unicode_into_gibberish():
     assert text_of(data) == SENTENCE + " A broken \ufffd byte."
 
 
-def test_quotes_that_someone_turned_into_control_characters_come_back():
+def test_misread_windows_1252_quotes_are_restored():
     damaged = "\x93It\x92s true,\x94 he said\x85"
 
     assert text_of(damaged.encode()) == "“It’s true,” he said…"

@@ -1,4 +1,4 @@
-"""E-mail: the text of messages, what their headers say, attachments, and mailboxes."""
+"""E-mail: text, headers, attachments and mailboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown: what a page would show, as blocks with chapters and sections."""
+"""Markdown: visible text as blocks with chapters and sections."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_quotes_keep_their_text_and_make_no_chapters():
     ]
 
 
-def test_a_single_heading_of_level_1_that_comes_first_is_the_title():
+def test_markdown_lone_first_heading_is_the_title():
     loaded = load_markdown("# The *Title*\n\nintro\n\n## A\n\n### B\n\ntext\n\nC\n-\n\nmore")
 
     assert loaded.title == "The Title"
@@ -108,7 +108,7 @@ def test_a_single_heading_of_level_1_that_comes_first_is_the_title():
         ("just text", [(None, None)]),
     ],
 )
-def test_otherwise_the_highest_level_so_far_makes_the_chapters(
+def test_markdown_highest_level_makes_chapters(
     text: str, places: list[tuple[str | None, str | None]]
 ):
     assert places_of(text) == places
@@ -169,7 +169,7 @@ ENDS = (
 )  # fmt: skip
 
 
-def test_no_block_depends_on_what_follows_it():
+def test_markdown_block_does_not_depend_on_later_text():
     wrong: list[tuple[str, str]] = []
     for beginning in BEGINNINGS:
         alone = load_markdown(beginning).blocks
@@ -185,7 +185,7 @@ def test_no_block_depends_on_what_follows_it():
     assert wrong == []
 
 
-def test_references_are_links_by_their_form_or_by_an_earlier_definition():
+def test_markdown_references_need_earlier_definitions():
     assert texts_of(
         "[lamp]: x\n\nA [lamp], a [light][9] and ![a sea][s]; [1][2], x[i][j], [b]."
     ) == ["A lamp, a light and a sea; [1][2], x[i][j], [b]."]

@@ -1,4 +1,4 @@
-"""Tables as models get them: rows in Markdown, while the text that is verified stays as it is."""
+"""Markdown tables for models, without changing the verified text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_other_text_stays_as_it_is(text: str):
 
 
 @given(st.lists(st.lists(st.text("ab1|", max_size=4), min_size=1, max_size=3), max_size=6))
-def test_no_cell_is_lost_and_what_is_added_is_counted(cells: list[list[str]]):
+def test_markdown_tables_keep_all_cells(cells: list[list[str]]):
     text = "\n".join(" | ".join(row) for row in cells)
 
     formatted = format_tables(text)
@@ -100,7 +100,7 @@ def test_a_quote_of_a_row_that_does_not_stand_there_is_not(quote: str):
     assert [one.verified for one in found] == [False]
 
 
-def test_prompts_and_passages_for_models_have_markdown_tables_if_wanted():
+def test_prompts_have_markdown_tables_if_requested():
     asked = Question("lunch?", "lunch?")
     passage = TextPassage(1, "Travel", "t.md", (), None, 0, 2, 0, len(MEALS), MEALS)
 

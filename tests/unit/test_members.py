@@ -1,4 +1,4 @@
-"""Files that hold several documents: what is listed, what is refused, and what is read of them."""
+"""Files with several documents: list, refusals and bytes of members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def zip_of(files: Mapping[str, bytes | str]) -> bytes:
     return buffer.getvalue()
 
 
-def test_the_files_of_an_archive_are_listed_and_the_rest_is_counted() -> None:
+def test_archive_members_are_listed_or_counted() -> None:
     data = zip_of(
         {
             "a.md": "# A",
@@ -103,7 +103,7 @@ def test_an_encrypted_member_is_refused_alone() -> None:
     ]
 
 
-def test_members_are_read_in_pieces_from_the_one_that_is_asked_for(
+def test_members_are_read_in_pieces_from_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(members, "PIECE", 10)
@@ -118,7 +118,7 @@ def test_members_are_read_in_pieces_from_the_one_that_is_asked_for(
     assert piece("gone.txt") == []
 
 
-def test_whole_archives_are_refused_where_no_member_can_be_told_apart() -> None:
+def test_ambiguous_archives_are_refused() -> None:
     good = zip_of({"a.md": "a", "b.md": "b"})
     shared = bytearray(good)
     # Both entries of the directory point to the first file.

@@ -1,4 +1,4 @@
-"""Declared metadata: what can be declared, how values are typed, and which conditions they meet."""
+"""Declared metadata: validation, types and conditions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_dates_of_python_and_toml_become_text() -> None:
         ({"x": "y" * 16_384}, "more than 16384 bytes"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_with_its_key(value: Any, reason: str) -> None:
+def test_metadata_refuses_other_values_with_their_key(value: Any, reason: str) -> None:
     with pytest.raises(FieldError, match=r"^(?:must|has|is)") as refused:
         check_metadata(value)
     assert reason in str(refused.value)
@@ -157,7 +157,7 @@ DOCUMENT = {
 }
 
 
-def test_conditions_match_what_they_say() -> None:
+def test_conditions_match_documents() -> None:
     wanted: list[tuple[bool, dict[str, Any]]] = [
         (True, {}),
         (True, {"team": "a"}),
@@ -226,7 +226,7 @@ def test_conditions_are_written_as_they_are_read() -> None:
     assert read_conditions(conditions_to_json(conditions)) == conditions
 
 
-def test_faulty_conditions_say_what_is_wrong() -> None:
+def test_invalid_conditions_are_explained() -> None:
     day = {"gte": 2020, "lt": "2024-01-01"}
     for wanted, reason in (
         (["team"], "must be an object"),

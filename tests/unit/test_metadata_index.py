@@ -1,4 +1,4 @@
-"""The index of metadata finds what comparing each document finds."""
+"""The metadata index is equivalent to comparing each document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def conditions_of(wanted: dict[str, Any]) -> tuple[Condition, ...] | None:
     st.dictionaries(st.sampled_from("xyz"), WANTED, max_size=3),
     st.sets(st.integers(0, 7)),
 )
-def test_the_index_finds_what_comparing_each_document_finds(
+def test_metadata_index_equals_comparing_documents(
     held: list[dict[str, Any]], wanted: dict[str, Any], damaged: set[int]
 ) -> None:
     conditions = conditions_of(wanted)
@@ -62,7 +62,7 @@ def test_the_index_finds_what_comparing_each_document_finds(
     }
 
 
-def test_the_index_knows_keys_and_what_is_stored_under_them() -> None:
+def test_metadata_index_lists_keys_and_values() -> None:
     index = MetadataIndex([(1, {"a": 1, "b": None}), (2, {"a": [1, 2], "c": {"d": 1}})], [3])
 
     assert set(index) == {"a", "c"}

@@ -1,4 +1,4 @@
-"""What nests deeper than a loader follows becomes text or is refused; each row has one limit.
+"""Nesting limits of parsers: deeper content becomes text or is refused.
 
 The files are just past their limit and small, so that a missing limit shows at once, and not only
 as a hostile file that takes long.

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells, their outputs, and the places that citations name."""
+"""Jupyter notebooks: cells, outputs and places."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_notebook_states_its_title_and_authors() -> None:
     assert loaded.properties.authors == ("Ida Quill", "B. Ell")
 
 
-def test_what_python_writes_is_read_although_it_is_not_json() -> None:
+def test_notebook_accepts_nan_and_surrogates() -> None:
     cell = code("x", shown(application_json={"a": float("nan")}, text_plain="nan \ud83d"))
 
     assert [block.text for block in read(cell).blocks] == ["x", "nan "]

@@ -1,4 +1,4 @@
-"""Plain text: which files are novels, and which only have numbered chapters or sections."""
+"""Detection of novels in plain text."""
 
 from __future__ import annotations
 

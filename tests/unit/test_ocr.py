@@ -52,7 +52,7 @@ def test_recognised_lines_become_paragraphs_in_reading_order():
         assert texts(page[::-1]) == [" ".join(LINES), "Here ends it."], slope
 
 
-def test_recognised_columns_are_read_one_after_the_other():
+def test_ocr_columns_are_read_in_order():
     left = [box(line, 100, 100 + 36 * number) for number, line in enumerate(LINES)]
     right = [box(f"and {line}", 700, 100 + 36 * n) for n, line in enumerate(LINES)]
     across = [line for pair in zip(left, right, strict=True) for line in pair]
@@ -76,7 +76,7 @@ def test_unclear_words_are_marked_in_the_label_of_their_page():
     ]
 
 
-def test_a_text_that_is_not_what_the_page_shows_is_told():
+def test_garbled_page_text_is_detected():
     shifted = ["7#KH", "IH#UU", "OH#IW", "WK#H", "TX#D", "VL[L", "PR#UQL"] * 6
     rows = (
         (["\ufffd\ue001\ue002\ue003 \ue004\ue005 a"] * 3, True),
@@ -94,7 +94,7 @@ def test_a_text_that_is_not_what_the_page_shows_is_told():
     assert [is_garbled(lines) for lines, _ in rows] == [garbled for _, garbled in rows]
 
 
-def test_images_are_recognised_by_content_and_listed_only_with_recognition():
+def test_images_are_listed_only_with_ocr():
     heads = (
         PNG,
         b"\xff\xd8\xff\xe0",
@@ -121,7 +121,7 @@ def test_images_and_scans_are_refused_with_install_advice():
 
 
 @pytest.mark.skipif(can_recognise(), reason="the extra ocr is installed")
-def test_recognition_that_is_not_installed_is_refused_when_a_library_opens(
+def test_missing_ocr_is_refused_when_a_library_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TRUESPAN_OCR", "auto")
@@ -129,7 +129,7 @@ def test_recognition_that_is_not_installed_is_refused_when_a_library_opens(
         truespan.open(tmp_path / "library", create=True)
 
 
-def test_recognition_changes_the_recipe_of_what_may_be_scanned_alone():
+def test_ocr_changes_only_the_recipe_of_scans():
     counter, declared = WordCounter(), DocumentOptions()
     off, on = Preparation(), Preparation(ocr=True)
 

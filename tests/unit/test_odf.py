@@ -1,4 +1,4 @@
-"""What an OpenDocument text or presentation says, in reading order and each thing once."""
+"""OpenDocument texts and presentations in reading order without duplicates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def texts(body: str, **parts) -> list[str]:
 # Texts
 
 
-def test_a_paragraph_is_its_text_with_white_space_as_the_format_asks() -> None:
+def test_odf_white_space_is_collapsed() -> None:
     for inner, text in (
         ("One  <text:span>two</text:span>\n   three", "One two three"),
         (" a<text:s text:c='3'/>b<text:tab/>c<text:line-break/> d", "a   b\tc\nd"),
@@ -66,7 +66,7 @@ def test_a_paragraph_is_its_text_with_white_space_as_the_format_asks() -> None:
         assert texts(p(inner)) == [text], inner
 
 
-def test_what_was_deleted_or_is_hidden_is_left_out() -> None:
+def test_odf_deleted_and_hidden_text_is_left_out() -> None:
     deleted = (
         "<text:tracked-changes><text:changed-region><text:deletion><text:p>old</text:p>"
         "</text:deletion></text:changed-region></text:tracked-changes>"
@@ -86,7 +86,7 @@ def test_what_was_deleted_or_is_hidden_is_left_out() -> None:
     assert texts(body, automatic=styles) == ["New text.", "ab", "c", "shown"]
 
 
-def test_headings_begin_chapters_and_sections_and_carry_their_numbers() -> None:
+def test_odf_headings_make_numbered_chapters() -> None:
     outline = "".join(
         f'<text:outline-level-style text:level="{level}" style:num-format="{form}" '
         f'text:display-levels="{level}"/>'
@@ -250,7 +250,7 @@ def odf_chart(cells: str) -> str:
     )
 
 
-def test_what_a_document_says_of_itself_is_kept() -> None:
+def test_odf_properties_are_read() -> None:
     meta = (
         "<dc:title>Lamps</dc:title><meta:initial-creator>Ida</meta:initial-creator>"
         "<dc:creator>Bo</dc:creator><meta:keyword>sea, ships</meta:keyword>"
@@ -292,7 +292,7 @@ def test_slides_have_titles_text_tables_and_notes() -> None:
 # Damage and harm
 
 
-def test_files_that_cannot_be_read_are_refused_for_what_they_are() -> None:
+def test_odf_unreadable_files_are_refused_by_kind() -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'
     locked = "<manifest><encryption-data/></manifest>"
     for data, refusal in (

@@ -1,4 +1,4 @@
-"""PDF: reading order, paragraphs, hyphens, pages, the outline, properties, and what is refused."""
+"""PDF: reading order, paragraphs, hyphens, pages, outline, properties and refusals."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def page_of(block: Block, word: str) -> int:
 # Paragraphs
 
 
-def test_lines_of_a_paragraph_become_one_text():
+def test_pdf_lines_of_a_paragraph_are_joined():
     assert texts(Page(column([*FULL, "book of his own."]))) == [
         " ".join([*FULL, "book of his own."])
     ]
@@ -101,7 +101,7 @@ def in_columns(*, across: bool) -> list[Words]:
 
 
 @pytest.mark.parametrize("across", [True, False], ids=["row by row", "one by one"])
-def test_two_columns_are_read_one_after_the_other(across: bool):
+def test_pdf_two_columns_are_read_in_order(across: bool):
     text = " ".join(texts(Page(in_columns(across=across)))).replace("\n", " ")
 
     assert text == " ".join([*LEFT, *RIGHT])
@@ -130,7 +130,7 @@ def test_rows_of_a_table_stay_rows():
     assert texts(Page(words)) == ["\n".join(" ".join(row) for row in rows)]
 
 
-def test_cells_of_cards_with_three_columns_are_read_one_after_the_other():
+def test_pdf_cards_in_three_columns_are_read_in_order():
     words = []
     for card in range(3):
         for row in range(6):
@@ -155,7 +155,7 @@ def test_lines_in_a_shuffled_file_are_read_from_top_to_bottom():
     assert " ".join(texts(Page(shuffled))).replace("\n", " ") == " ".join(lines)
 
 
-def test_a_page_that_is_written_sideways_is_read_upright():
+def test_pdf_rotated_page_is_read_upright():
     turned = b"".join(
         b"BT /F1 10 Tf 0 1 -1 0 %d 72 Tm (%s) Tj ET\n" % (100 + 12 * number, line.encode())
         for number, line in enumerate(FULL)
@@ -164,7 +164,7 @@ def test_a_page_that_is_written_sideways_is_read_upright():
     assert texts(Page(raw=turned, rotate=90)) == [" ".join(FULL)]
 
 
-def test_what_stands_outside_the_page_is_not_read():
+def test_pdf_text_outside_of_the_page_is_ignored():
     words = [
         *column(FULL),
         Words(-400, 600, "hidden"),
@@ -269,7 +269,7 @@ def test_other_languages_join_words_without_a_hyphen():
     assert join_lines("der Haus-", "halt", Spelling.of_lines(lines)) == ("der Haus", "")
 
 
-def test_a_word_that_the_document_hyphenates_elsewhere_keeps_its_hyphen():
+def test_pdf_word_hyphenated_elsewhere_keeps_its_hyphen():
     lines = [
         "The light-house is old. Nobody knows who has built the light-",
         "house, or when. Nobody has asked for years, and the keeper of",
@@ -281,7 +281,7 @@ def test_a_word_that_the_document_hyphenates_elsewhere_keeps_its_hyphen():
 # Pages
 
 
-def test_a_paragraph_over_two_pages_says_where_the_second_begins():
+def test_pdf_paragraph_marks_the_start_of_a_page():
     (block,) = loaded(Page(column(FULL)), Page(column(["book of his own."]))).blocks
 
     assert block.text == " ".join([*FULL, "book of his own."])
@@ -329,7 +329,7 @@ def test_a_running_head_does_not_divide_a_paragraph():
     assert [len(block.pages) for block in blocks[1:]] == [5]
 
 
-def test_what_stands_at_an_edge_by_chance_stays():
+def test_pdf_other_lines_at_an_edge_are_kept():
     pages = [
         Page(column([f"{word} is said of it", *FULL])) for word in ("One", "Two", "Six", "Ten")
     ]
@@ -397,14 +397,14 @@ def test_the_outline_gives_chapters_and_sections():
     ]
 
 
-def test_a_heading_is_found_by_its_words_where_the_height_is_inexact():
+def test_pdf_heading_is_found_by_its_words():
     words = [*column(FULL), Words(72, 660, "2.1 The Landing", 12), *column(FULL, top=640)]
     blocks = loaded(Page(words), outline=[Bookmark("The Landing", 0, 655)]).blocks
 
     assert [block.chapter for block in blocks] == [None, "The Landing", "The Landing"]
 
 
-def test_a_heading_of_two_lines_is_one_block():
+def test_pdf_heading_of_two_lines_is_a_single_block():
     words = [
         Words(72, 700, "How the Ferry", 16),
         Words(72, 680, "was Lost", 16),
@@ -473,7 +473,7 @@ def test_properties_are_read():
 @pytest.mark.parametrize(
     "junk", ["Microsoft Word - final.doc", "untitled", "Untitled-1", "x.indd", ""]
 )
-def test_what_is_no_title_is_left_out(junk: str):
+def test_pdf_generated_titles_are_left_out(junk: str):
     assert loaded(Page(column(FULL)), properties={"Title": junk}).title is None
 
 
@@ -521,7 +521,7 @@ def test_dates_are_written_as_usual(written: str, date: str | None):
     ],
     ids=["scan", "scan with numbers", "blank", "locked", "cut off", "no objects", "too many pages"],
 )
-def test_what_cannot_be_read_is_refused_by_its_kind(content: bytes, error: type[SourceRefused]):
+def test_pdf_unreadable_files_are_refused_by_kind(content: bytes, error: type[SourceRefused]):
     with pytest.raises(error) as caught:
         load("a.pdf", content)
 
@@ -540,7 +540,7 @@ def test_pages_without_text_are_told():
     assert found.warnings == ("1 of 2 pages hold pictures and hardly any text.",)
 
 
-def test_a_line_is_not_higher_because_more_of_its_words_go_below_it() -> None:
+def test_pdf_descenders_do_not_raise_a_line() -> None:
     from truespan.parsing.formats.pdf.lines import _join_words, _Word
 
     def height(*words: float) -> float:

@@ -1,4 +1,4 @@
-"""PDF: which lines at the edges of pages are removed as running heads and page numbers."""
+"""Removal of running heads and page numbers of PDF files."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def file(tmp_path: Path) -> str:
 
 
 @proves("loader.running-heads")
-def test_a_report_says_what_was_removed_and_the_log_how_much(tmp_path: Path, file: str) -> None:
+def test_running_heads_are_in_the_report_and_the_log(tmp_path: Path, file: str) -> None:
     world = place(tmp_path / "library").library.create_world("world")
 
     report = world.ingest(file)
@@ -179,7 +179,7 @@ def test_a_report_says_what_was_removed_and_the_log_how_much(tmp_path: Path, fil
     assert not any("Ann" in line for line in lines)
 
 
-def test_a_report_quotes_no_line_that_is_not_sanitised(tmp_path: Path, file: str) -> None:
+def test_running_heads_in_a_report_are_sanitized(tmp_path: Path, file: str) -> None:
     preparation = Preparation(sanitizer=Sanitizer(mode=Mode.ON))
     world = place(tmp_path / "library", preparation=preparation).library.create_world("world")
 

@@ -1,4 +1,4 @@
-"""What a presentation says, slide by slide."""
+"""PPTX: text slide by slide."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def texts(*slides: str, **parts) -> list[str]:
 # Slides
 
 
-def test_slides_come_in_the_order_of_the_presentation_and_count_from_one() -> None:
+def test_pptx_slides_keep_the_presentation_order() -> None:
     found = loaded(title("Second"), title("First"), title("Third"), order=[2, 1, 3])
 
     assert [(block.text, block.pages) for block in found.blocks] == [
@@ -97,7 +97,7 @@ def test_presentation_title_is_on_first_slide_or_in_properties() -> None:
         assert found.properties.authors == ("Ida", "Bo")
 
 
-def test_what_repeats_on_each_slide_and_what_is_hidden_is_left_out() -> None:
+def test_pptx_repeated_and_hidden_text_is_left_out() -> None:
     repeated = "".join(shape("gone", kind=kind) for kind in ("dt", "ftr", "sldNum", "hdr"))
     slide = title("Kept") + repeated + shape("gone", hidden=True) + shape("", kind="body", index=1)
 
@@ -122,7 +122,7 @@ def test_notes_follow_their_slide_and_are_marked() -> None:
     ]
 
 
-def test_a_list_of_what_lies_ahead_is_marked() -> None:
+def test_pptx_contents_list_is_marked() -> None:
     slides = [
         title("Contents") + shape(line("Costs", BULLET) + line("Sales", BULLET)),
         title("Costs") + shape("They rise and nobody knows the reason."),

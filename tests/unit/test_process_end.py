@@ -1,4 +1,4 @@
-"""The end of a process: with its own exit code, whatever its threads are doing."""
+"""Exit of a process with its own code while threads run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that LibreOffice and pandoc once made hold what went into them, wherever this runs."""
+"""Fixtures made by LibreOffice and pandoc keep their words on every machine."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> 
         ("onetwo three four", Comparison(lost=("one", "two"), added=("onetwo",))),
     ],
 )
-def test_what_became_of_words_is_counted(found: str, difference: Comparison) -> None:
+def test_real_documents_lose_no_words(found: str, difference: Comparison) -> None:
     assert compare(words_of("“One”, two: three – four.".lower()), words_of(found)) == difference
 
 
-def test_what_is_written_from_right_to_left_stays_together_in_a_pdf() -> None:
+def test_pdf_right_to_left_text_stays_together() -> None:
     loaded = load("libreoffice.pdf", (FIXTURES / "libreoffice.pdf").read_bytes())
 
     arabic = [block.text for block in loaded.blocks if "\u0645" in block.text and " " in block.text]

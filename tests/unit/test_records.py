@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON and JSON Lines: as one document, and with a mapping as one for each record."""
+"""CSV, TSV, JSON and JSON Lines: as one document, or with a mapping one for each record."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_line_of_a_row_counts_the_line_breaks_in_cells() -> None:
     assert [(page.page, page.offset) for page in found.pages] == [(1, 0), (2, 6), (6, 14)]
 
 
-def test_a_quote_that_is_never_closed_swallows_no_row() -> None:
+def test_csv_unclosed_quote_loses_no_row() -> None:
     found = block("x.csv", 'id,size\n1,3"\n2,"open\n3,c\n')
     assert found.text == 'id | size\n1 | 3"\n2 | "open\n3 | c'
 
@@ -79,7 +79,7 @@ def test_the_first_row_is_a_header_unless_it_has_values() -> None:
         assert block("x.csv", data).header_rows == expected, data
 
 
-def test_text_above_a_table_and_lines_that_are_no_table_stay_text() -> None:
+def test_csv_text_above_a_table_stays_text() -> None:
     above, table = load("x.csv", b"Fares of 2026\n\nfrom,to,fee\nA,B,4\nB,C,5\n").blocks
     assert (above.text, table.text, table.header_rows) == (
         "Fares of 2026", "from | to | fee\nA | B | 4\nB | C | 5", 1,
@@ -100,7 +100,7 @@ def test_text_above_a_table_and_lines_that_are_no_table_stay_text() -> None:
         load("x.csv", b"a,b\n\x00\x01\x02\x03\x04\x05\x06\x07\x08")
 
 
-def test_json_is_read_as_lines_of_fields_with_the_line_of_each_record() -> None:
+def test_json_records_are_lines_of_fields() -> None:
     long = "word " * 100
     data = json.dumps([{"n": 1.10, "to": {"city": "Oslo"}}, {"tags": ["a", "b"], "body": long}])
     data = data.replace('{"tags', '\n{"tags').replace("1.1,", "1.10,")
@@ -163,7 +163,7 @@ def test_a_long_name_is_not_repeated_with_each_value_in_it() -> None:
         assert sum(len(each.text) + len(each.section or "") for each in found.blocks) < 10_000_000
 
 
-def test_json_that_is_nested_too_deep_is_refused() -> None:
+def test_json_nested_too_deep_is_refused() -> None:
     for data in ("[" * 100_000, '{"a":' * 5000, "[" * 200 + "]" * 200):
         with pytest.raises(SourceUnsafe):
             load("x.json", data.encode())
@@ -267,7 +267,7 @@ def test_without_an_id_the_content_identifies_a_record() -> None:
     assert {each.name for each in first} < {each.name for each in moved}
 
 
-def test_fields_that_do_not_fit_are_refused_with_those_that_exist() -> None:
+def test_unknown_fields_are_refused_with_the_known_ones() -> None:
     for name, data, fields, reason in (
         ("x.csv", "a,b\n1,2", {"text": "body"}, "no field 'body'. The fields are a, b."),
         ("x.json", '[{"a": {"b": 1}}]', {"text": "c"}, "no field 'c'. The fields are a, a.b."),

@@ -1,4 +1,4 @@
-"""Every regular expression takes time in proportion to its input, whatever the input is."""
+"""Every regular expression takes linear time."""
 
 from __future__ import annotations
 

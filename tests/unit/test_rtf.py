@@ -1,4 +1,4 @@
-"""What an RTF file says, in reading order and each thing once."""
+"""RTF: text in reading order without duplicates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_characters_are_read_in_every_way_they_are_written() -> None:
         assert texts(body) == [text], body
 
 
-def test_what_is_no_text_or_hidden_is_left_out() -> None:
+def test_rtf_hidden_text_is_left_out() -> None:
     for gone in (
         r"{\pict\pngblip 89504e47}",
         r"{\*\unknown gone}",
@@ -110,7 +110,7 @@ def test_lists_have_the_numbers_that_the_file_shows() -> None:
     assert texts(body) == ["1. one", "  - dot", "- bare", "2) old", "text", "3 Head"]
 
 
-def test_tables_know_their_header_and_nested_ones_are_part_of_a_cell() -> None:
+def test_rtf_tables_have_headers_and_nested_tables() -> None:
     body = (
         r"\trowd\trhdr\pard\intbl Item\cell Price\cell\row"
         r"\trowd\pard\intbl Lamp\par brass\cell{\listtext 1.\tab}4\cell\row"
@@ -126,7 +126,7 @@ def test_tables_know_their_header_and_nested_ones_are_part_of_a_cell() -> None:
     assert texts(r"\trowd\pard\intbl never\par ended") == ["never", "ended"]
 
 
-def test_notes_boxes_and_drop_caps_stand_where_they_belong() -> None:
+def test_rtf_notes_and_boxes_follow_their_paragraph() -> None:
     shape = r"{\shp{\*\shpinst\shpleft1{\sp{\sn x}{\sv 1}}{\shptxt boxed\par}}}"
     found = loaded(rf"One{shape}{{\footnote\pard {{\b no}}ted\par}} more.\par Next.\par")
 

@@ -1,4 +1,4 @@
-"""The sanitiser as a whole: modes, markers, pseudonyms, the digest, and loaded documents."""
+"""The sanitizer: modes, markers, pseudonyms, digest and documents."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_off_changes_nothing_and_records_nothing() -> None:
 
 
 @proves("sanitise.audit-and-off")
-def test_shadow_changes_nothing_and_records_what_it_finds() -> None:
+def test_sanitizer_shadow_mode_only_records() -> None:
     done = Sanitizer(Mode.SHADOW).apply(TEXT)
 
     assert (done.text, done.edits) == (TEXT, ())
@@ -78,7 +78,7 @@ def test_equal_values_get_equal_pseudonyms(one: str, other: str) -> None:
     assert PSEUDONYMS.apply(one).text == PSEUDONYMS.apply(other).text != one
 
 
-def test_different_values_labels_and_keys_get_different_pseudonyms() -> None:
+def test_pseudonyms_differ_by_value_label_and_key() -> None:
     other_key = Sanitizer(Mode.ON, Style.PSEUDONYM, KEY + b"!")
     texts = [
         PSEUDONYMS.apply("ann@example.com").text,
@@ -145,11 +145,11 @@ def test_the_digest_changes_with_all_that_changes_texts() -> None:
         ("Tel. 4111 1111 1111 1111", "Tel. [CREDIT_CARD]"),
     ],
 )
-def test_where_findings_overlap_the_telling_one_counts(text: str, expected: str) -> None:
+def test_overlapping_findings_have_a_priority(text: str, expected: str) -> None:
     assert ON.apply(text).text == expected
 
 
-def test_what_a_finding_uncovers_is_found_too() -> None:
+def test_sanitizer_finds_values_that_a_finding_uncovers() -> None:
     key = "sk-aB3dE5fG7hI9jK1lM3nO5pQ7"
 
     assert ON.apply(f"10.0.0.5/{key}").text == "[IP_ADDRESS]/[API_KEY]"
@@ -163,9 +163,7 @@ def test_what_a_finding_uncovers_is_found_too() -> None:
     ("offset", "expected"),
     [(0, 0), (9, 9), (10, 9), (23, 9), (24, 16), (33, 25), (34, 25), (47, 33)],
 )
-def test_an_offset_moves_with_the_text_and_out_of_what_is_replaced(
-    offset: int, expected: int
-) -> None:
+def test_sanitizer_moves_offsets_with_the_text(offset: int, expected: int) -> None:
     assert move_offsets([offset], ON.apply(TEXT).edits) == [expected]
 
 
@@ -272,7 +270,7 @@ def test_an_audit_record_tells_nothing_of_values() -> None:
 
 
 @proves("sanitise.before-chunking")
-def test_nothing_found_reaches_the_text_that_is_cut_into_chunks() -> None:
+def test_findings_do_not_reach_the_chunked_text() -> None:
     values = ("ann@example.com", "+49 30 901820", "hunter2", "4111 1111 1111 1111")
     blocks = [block(f"In block {at}: password: {value}.") for at, value in enumerate(values)]
     kept, _ = sanitize_document(Loaded((*DOCUMENT.blocks, *blocks)), ON)

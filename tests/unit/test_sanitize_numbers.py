@@ -1,4 +1,4 @@
-"""Numbers that are found by their check digits, and those that only look like them."""
+"""Numbers found by their check digits, and numbers that only resemble them."""
 
 from tests.support.rows import each_row
 from truespan.sanitize.findings import Mode
@@ -59,7 +59,7 @@ def test_the_number_of_a_card_is_found_however_it_is_written(number: str, frame:
 
 
 @each_row("place", range(16))
-def test_a_card_with_one_wrong_digit_is_not_found(place: int) -> None:
+def test_card_number_with_a_wrong_digit_is_not_found(place: int) -> None:
     assert found_in(with_other_digit("4012888888881881", place)) == []
 
 
@@ -122,7 +122,7 @@ IBANS = [
 
 @each_row("number", IBANS)
 @each_row("frame", ["{}", "IBAN: {} BIC COBADEFFXXX", "帐号{}，", "to {}."])
-def test_an_iban_is_found_and_ends_where_its_country_says(number: str, frame: str) -> None:
+def test_iban_has_the_length_of_its_country(number: str, frame: str) -> None:
     assert found_in(frame.format(number)) == [("IBAN", number)]
 
 
@@ -142,7 +142,7 @@ def test_an_iban_is_found_and_ends_where_its_country_says(number: str, frame: st
         "SHA1 da39a3ee5e6b4b0d3255bfef95601890afd80709",
     ],
 )
-def test_what_is_no_iban_is_not_found(text: str) -> None:
+def test_other_numbers_are_not_found_as_iban(text: str) -> None:
     assert "IBAN" not in dict(found_in(text))
 
 
@@ -223,7 +223,7 @@ def test_everyday_number_is_an_identity_number_after_its_label(kind: str, text: 
 
 
 @each_row(("kind", "text"), [*DISTINCTIVE, *INTRODUCED[:-1]])
-def test_an_identity_number_with_one_wrong_digit_is_not_found(kind: str, text: str) -> None:
+def test_identity_number_with_a_wrong_digit_is_not_found(kind: str, text: str) -> None:
     last = with_other_digit(text, -1)
 
     assert f"national_id.{kind}" not in rules_in(last)

@@ -1,4 +1,4 @@
-"""The page on sanitising lists what the code knows."""
+"""The documentation of sanitizing lists all labels of the code."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Profiles: labels of one's own, patterns that may run, and what is never replaced."""
+"""Sanitizer profiles: custom labels, safe patterns and allowed values."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_rule_of_ones_own_finds_its_label() -> None:
     assert sanitized("Ask EMP-123456.", RULE.format("EMP-[0-9]{6}")) == "Ask [EMPLOYEE]."
 
 
-def test_a_validator_decides_which_values_count() -> None:
+def test_profile_validator_filters_values() -> None:
     profile = RULE.format("[0-9]{4}-[0-9]{4}") + 'validator = "luhn"'
 
     assert sanitized("1234-5674 and 1234-5675", profile) == "[EMPLOYEE] and 1234-5675"
@@ -48,7 +48,7 @@ def test_the_longer_finding_wins_over_a_rule_of_ones_own() -> None:
     assert sanitized("4111 1111 1111 1111 and 1234", profile) == "[CREDIT_CARD] and [EMPLOYEE]"
 
 
-def test_a_rule_looks_at_plain_digits_where_the_text_has_full_width_ones() -> None:
+def test_profile_rule_matches_full_width_digits() -> None:
     assert sanitized("EMP-１２３", RULE.format("EMP-[0-9]{3}")) == "[EMPLOYEE]"
 
 
@@ -59,14 +59,14 @@ def test_a_pattern_that_matches_anything_still_settles() -> None:
     assert sanitized(once, profile) == once
 
 
-def test_findings_that_uncover_one_another_end_with_the_word_they_are_in() -> None:
+def test_chained_findings_end_with_their_word() -> None:
     profile = RULE.format("(?<![a-z])[a-z]{2}")
 
     assert sanitized("ab", profile) == "[EMPLOYEE]"
     assert sanitized("1 " + "a" * 999 + " 2", profile) == "1 " + "[EMPLOYEE]" * 7 + " 2"
 
 
-def test_a_text_that_would_go_on_uncovering_more_is_hidden_as_a_whole() -> None:
+def test_endless_findings_hide_the_whole_text() -> None:
     profile = RULE.format(r"(?<![a-z] )[a-z]{2}")
     text = "aa " * 99
 
@@ -74,7 +74,7 @@ def test_a_text_that_would_go_on_uncovering_more_is_hidden_as_a_whole() -> None:
     assert sanitized("aa " * 3, profile) == "[EMPLOYEE] " * 3
 
 
-def test_what_is_hidden_as_a_whole_gets_a_pseudonym_too() -> None:
+def test_whole_hidden_text_gets_a_pseudonym() -> None:
     rule = "[[rule]]\nlabel = 'IP_ADDRESS'\npattern = '(?<![a-z])[a-z]{2}'"
     pseudonyms = Sanitizer(Mode.ON, Style.PSEUDONYM, b"k" * 16, parse_profile(rule))
 
@@ -152,7 +152,7 @@ def test_a_profile_that_says_something_unknown_is_refused(text: str, complaint: 
         parse_profile(text)
 
 
-def test_a_refusal_does_not_repeat_what_the_profile_allows() -> None:
+def test_profile_error_does_not_quote_allowed_values() -> None:
     with pytest.raises(InvalidConfiguration) as refused:
         parse_profile("allow = ['ann@example.com', 3]")
 
@@ -162,7 +162,7 @@ def test_a_refusal_does_not_repeat_what_the_profile_allows() -> None:
 # What is never replaced
 
 
-def test_what_is_allowed_is_never_replaced() -> None:
+def test_allowed_values_are_not_replaced() -> None:
     profile = 'allow = ["support@example.com", "192.168.0.1"]'
     text = "support@example.com, ann@example.com, 192.168.0.1, 192.168.0.2"
 
@@ -179,14 +179,14 @@ def test_no_part_of_an_allowed_value_is_replaced() -> None:
     assert sanitized("DE89 3704 0044 0532 0130 00", profile) == "DE89 3704 0044 0532 0130 00"
 
 
-def test_addresses_at_allowed_domains_and_below_are_never_replaced() -> None:
+def test_addresses_at_allowed_domains_are_not_replaced() -> None:
     profile = 'allow_domains = ["example.com"]'
     text = "ann@example.com bob@mail.EXAMPLE.com eve@badexample.com"
 
     assert sanitized(text, profile) == "ann@example.com bob@mail.EXAMPLE.com [EMAIL]"
 
 
-def test_what_is_allowed_is_not_counted_either() -> None:
+def test_allowed_values_are_not_counted() -> None:
     shadow = Sanitizer(Mode.SHADOW, profile=parse_profile('allow = ["ann@example.com"]'))
 
     assert shadow.apply("ann@example.com").counts.total == 0

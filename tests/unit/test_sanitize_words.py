@@ -1,4 +1,4 @@
-"""Addresses, keys and passwords: what is found by its form or by the word before it."""
+"""Addresses, keys and passwords, found by form or by a keyword."""
 
 from tests.support.rows import each_row
 from truespan.sanitize.findings import Mode
@@ -44,7 +44,7 @@ def test_an_email_address_is_found_however_it_is_written(address: str, frame: st
     assert found_in(frame.format(address)) == [("EMAIL", address)]
 
 
-def test_an_address_ends_where_another_script_begins() -> None:
+def test_email_address_ends_at_another_script() -> None:
     assert found_in("邮箱ann@example.cn请联系") == [("EMAIL", "ann@example.cn")]
 
 
@@ -135,7 +135,7 @@ def test_an_ip_address_is_found(text: str, address: str) -> None:
         "Genesis 1:1-2:3",
     ],
 )
-def test_versions_sections_times_and_names_in_code_are_no_ip_addresses(text: str) -> None:
+def test_versions_and_times_are_not_ip_addresses(text: str) -> None:
     assert found_in(text) == []
 
 
@@ -202,7 +202,7 @@ def test_a_key_with_a_known_beginning_is_found(key: str, frame: str) -> None:
     ],
 )
 @each_row("value", [MIXED, HEX, "9f8a7b6c-5d4e-3f2a-1b0c-9d8e7f6a5b4c"])
-def test_what_is_assigned_to_a_key_is_found_if_it_looks_random(frame: str, value: str) -> None:
+def test_random_value_assigned_to_a_key_is_found(frame: str, value: str) -> None:
     assert found_in(frame.format(value)) == [("API_KEY", value)]
 
 
@@ -276,7 +276,7 @@ def test_a_private_key_that_two_blocks_share_is_found_in_both() -> None:
         ("password: 4111111111111111", "4111111111111111"),
     ],
 )
-def test_a_password_is_found_by_what_stands_before_it(text: str, password: str) -> None:
+def test_password_is_found_after_a_keyword(text: str, password: str) -> None:
     assert found_in(text) == [("PASSWORD", password)]
 
 

@@ -1,4 +1,4 @@
-"""Workbooks become tables: cells as they are shown, with headers, titles and places."""
+"""Workbooks: displayed cell values, headers, titles and places."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_sheet_is_a_chapter_and_its_rows_have_places() -> None:
     )
 
 
-def test_cells_show_what_a_spreadsheet_program_shows() -> None:
+def test_number_formats_match_spreadsheet_programs() -> None:
     formats = ["0%", "14", "#,##0.00", '"about "@', "[h]:mm"]
     strings = (
         "<si><t>plain &amp; short</t></si><si><r><rPr><b/></rPr><t>two </t></r><r><t>runs</t></r>"
@@ -206,9 +206,7 @@ TABLES: list[tuple[str, list[tuple[str, str, int]]]] = [
 
 
 @each_row("text, expected", TABLES)
-def test_tables_are_divided_where_a_person_would(
-    text: str, expected: list[tuple[str, str, int]]
-) -> None:
+def test_sheet_tables_are_divided_sensibly(text: str, expected: list[tuple[str, str, int]]) -> None:
     assert outline(read(xlsx({"Sheet1": text}))) == expected
 
 
@@ -239,7 +237,7 @@ def test_hidden_sheets_rows_and_columns_are_read_on_request() -> None:
     ]  # fmt: skip
 
 
-def test_old_and_binary_workbooks_are_read_with_values_as_they_are_stored() -> None:
+def test_binary_workbooks_have_their_stored_values() -> None:
     ferries = "Quay | Leaves | Full | Passengers\nNorth | 2026-11-16 | 0.25 | 1234.5"
     by_name = {
         "a.xls": (Path(__file__).parents[1] / "fixtures/libreoffice.xls").read_bytes(),

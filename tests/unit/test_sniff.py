@@ -1,4 +1,4 @@
-"""A source is what its content says, and what its name says where the content is silent."""
+"""Format detection by content and by name."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def compound(*streams: str) -> bytes:
         ("a.yaml", PDF, Format.PDF),
     ],
 )
-def test_content_wins_over_the_name_where_it_is_plain(
-    name: str, data: bytes, expected: Format | None
-) -> None:
+def test_format_content_overrules_the_name(name: str, data: bytes, expected: Format | None) -> None:
     assert format_of(name, data) is expected
 
 
@@ -111,7 +109,7 @@ def test_an_epub_is_a_book_whatever_it_is_called() -> None:
     assert traits_of("a.docx", DOCX).kind is DocumentKind.DOCUMENT
 
 
-def test_pictures_are_looked_for_where_a_format_can_have_them() -> None:
+def test_formats_with_pictures_are_known() -> None:
     assert traits_of("a.docx", DOCX).pictures
     assert traits_of("a.pptx", PPTX).pictures
     assert traits_of("a.html", b"<p>").pictures
@@ -141,7 +139,7 @@ def test_folders_are_searched_for_every_format(name: str) -> None:
     assert supported(name)
 
 
-def test_the_first_byte_says_only_whether_there_is_more_to_look_at(
+def test_format_check_of_the_first_byte_is_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     beginnings = [EPUB, DOCX, PPTX, ODT, XLSX, XLSB, ODS, ZIP, PDF, PAGE, compound("Workbook")]

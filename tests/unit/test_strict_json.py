@@ -1,4 +1,4 @@
-"""JSON that every reader reads alike, and numbers as JSON spells them."""
+"""Strict JSON and numbers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ REFUSED = {
 
 
 @each_row("text", REFUSED)
-def test_what_readers_would_not_read_alike_is_refused(text: str) -> None:
+def test_strict_json_refuses_ambiguous_input(text: str) -> None:
     with pytest.raises(JsonError) as caught:
         parse_json(text)
 
     assert REFUSED[text] in str(caught.value)
 
 
-def test_bytes_that_are_no_text_and_values_that_are_no_object_are_refused() -> None:
+def test_strict_json_refuses_other_bytes_and_values() -> None:
     with pytest.raises(JsonError, match="not UTF-8"):
         parse_json(b"\xff")
     with pytest.raises(JsonError, match="not a JSON object"):

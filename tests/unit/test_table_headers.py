@@ -1,4 +1,4 @@
-"""How many rows of a table are its header, as each format says it."""
+"""Header rows of tables in each format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table_of(name: str, data: bytes) -> Block:
         ("| a | b |\n|---|---|", 0),
     ],
 )
-def test_markdown_tables_begin_with_one_header_row_unless_it_is_empty(text: str, count: int):
+def test_markdown_table_has_a_header_row(text: str, count: int):
     assert table_of("a.md", text.encode()).header_rows == count
 
 
@@ -91,7 +91,7 @@ LOOK, NO_LOOK = '<w:tblLook w:val="04A0"/>', '<w:tblLook w:val="0480"/>'
         (word_table(NAMES, VALUES, properties='<w:tblLook w:val="?"/>'), 0),
     ],
 )
-def test_docx_header_rows_are_those_that_word_repeats_or_sets_apart(body: str, count: int):
+def test_docx_header_rows_are_repeated_or_formatted(body: str, count: int):
     styles = (
         style("Base", kind="table", inner='<w:tblStylePr w:type="firstRow"/>')
         + style("Derived", kind="table", based_on="Base")

@@ -1,4 +1,4 @@
-"""A long table becomes parts that each begin with its header."""
+"""Parts of long tables, each with the header."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_a_list_of_contents_is_not_divided():
 
 
 @pytest.mark.parametrize("block", [table(100, header_rows=0), table(100, "a long name | b" * 30)])
-def test_without_a_header_or_with_a_very_long_one_nothing_is_repeated(block: Block):
+def test_missing_or_long_table_header_is_not_repeated(block: Block):
     parts = parts_of(block)
 
     assert len(parts) > 3
     assert "\n".join(parts) == block.text
 
 
-def test_a_row_that_is_longer_than_a_part_stays_whole():
+def test_table_row_longer_than_a_part_stays_whole():
     long = f"Wine | {'very ' * 300}good"
     block = Block(BlockKind.TABLE, f"{HEADER}\nTea | 1\n{long}\nJuice | 2", header_rows=1)
 
@@ -85,14 +85,14 @@ def test_a_header_without_rows_is_no_part():
     ]
 
 
-def test_the_parts_of_what_was_read_do_not_depend_on_what_follows():
+def test_table_parts_do_not_depend_on_later_rows():
     whole = assemble([table(100)], divide_tables=True).text
 
     for count in range(1, 100):
         assert whole.startswith(assemble([table(count)], divide_tables=True).text)
 
 
-def test_figures_stay_at_their_rows_and_the_header_repeats_no_placeholder():
+def test_repeated_header_has_no_figure_placeholder():
     block = table(100)
     offsets = [5, block.text.index("Meal number 40"), block.text.index("Meal number 99")]
     placed = tuple(PlacedFigure(offset, Figure(f"at {offset}")) for offset in offsets)
@@ -128,7 +128,7 @@ def test_rows_keep_their_page_and_a_repeated_header_has_none():
         assert canonical.location(start, start + len(part)) == f"pages {first}-{last}"
 
 
-def test_no_sentence_crosses_rows_and_each_repeated_header_is_one():
+def test_repeated_table_header_is_a_sentence():
     canonical = assemble([table(100)], divide_tables=True)
 
     texts = [canonical.text[start:end] for _, start, end in split_sentences(canonical)]
@@ -136,7 +136,7 @@ def test_no_sentence_crosses_rows_and_each_repeated_header_is_one():
     assert texts == [row for row in canonical.text.split("\n") if row]
 
 
-def test_blocks_after_a_divided_table_are_found_where_they_are():
+def test_blocks_after_a_divided_table_keep_their_offset():
     after = Block(BlockKind.PARAGRAPH, "After it.", "Chapter")
     caption = Block(BlockKind.CAPTION, "Below.", "Chapter")
 

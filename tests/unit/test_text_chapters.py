@@ -1,4 +1,4 @@
-"""Plain text: its paragraphs, and the chapters that its headings tell."""
+"""Plain text: paragraphs, and chapters from headings."""
 
 import pytest
 from hypothesis import given
@@ -99,7 +99,7 @@ def test_a_heading_that_stands_alone_is_one(heading: str):
         "TOM!",
     ],
 )
-def test_what_only_looks_like_a_heading_is_none(line: str):
+def test_text_that_resembles_a_heading_is_not_one(line: str):
     assert headings_of(PROSE, line, PROSE) == []
 
 
@@ -166,7 +166,7 @@ def test_a_list_of_chapters_is_body_text():
     assert headings_of("Contents:", *entries, *body) == entries
 
 
-def test_a_list_of_chapters_without_a_title_ends_where_it_begins_again():
+def test_untitled_chapter_list_ends_where_it_repeats():
     entries = ["CHAPTER I. The River", "CHAPTER II. The Hill", "CHAPTER III. The Sea"]
 
     text = "\n\n".join([*entries, entries[0], PROSE, entries[1], PROSE, entries[2], PROSE])
@@ -183,7 +183,7 @@ def test_a_list_of_parts_and_chapters_may_repeat_numbers():
     ]
 
 
-def test_entries_of_one_paragraph_are_no_heading():
+def test_entries_in_a_paragraph_are_not_headings():
     entries = "CHAPTER I. The River\nCHAPTER II. The Hill\nCHAPTER III. The Sea"
 
     assert headings_of("CONTENTS", entries, "CHAPTER I. The River", PROSE) == [
@@ -244,7 +244,7 @@ LINES = st.sampled_from(
 
 @examples(300)
 @given(st.lists(st.tuples(LINES, st.integers(2, 6)), min_size=1, max_size=14))
-def test_no_label_depends_on_what_follows(lines: list[tuple[str, int]]):
+def test_text_labels_do_not_depend_on_later_text(lines: list[tuple[str, int]]):
     whole = load_text("".join("\n" * gap + line for line, gap in lines)).blocks
 
     for count in range(1, len(lines)):

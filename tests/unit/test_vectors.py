@@ -1,4 +1,4 @@
-"""Checks of vectors."""
+"""Validation of vectors."""
 
 from __future__ import annotations
 

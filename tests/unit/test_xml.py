@@ -1,4 +1,4 @@
-"""XML that means harm, and pages that are hardly XML."""
+"""Hostile XML, and malformed pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_document_type_that_its_encoding_hides_is_refused() -> None:
      b"<q:a/>", b'<?xml version="1.0" encoding="nonsense"?><a/>', b"\xff\xfe<",
      b"<\0a", b"<a>\xff</a>"],
 )  # fmt: skip
-def test_what_is_not_well_formed_is_broken(document: bytes) -> None:
+def test_malformed_xml_is_broken(document: bytes) -> None:
     with pytest.raises(SourceBroken):
         parse_xml("a", document)
 
@@ -147,7 +147,7 @@ def test_a_named_quote_does_not_end_the_value_it_stands_in() -> None:
     assert root.get("alt") == 'so "called" <b>'
 
 
-def test_a_page_that_is_not_well_formed_is_read_as_html() -> None:
+def test_malformed_page_is_parsed_as_html() -> None:
     assert page("<p>a<br>b<p>c & d<title/><![CDATA[e<f]]>&eacute;") == "abc & de<fé"
 
 
@@ -164,7 +164,7 @@ def test_names_are_the_same_however_the_page_could_be_read() -> None:
 
 
 @each_row("document", [b"", b"  ", b"\x89PNG\r\n\x1a\n\0\0", b"<!-- x -->"])
-def test_what_is_no_page_is_broken(document: bytes) -> None:
+def test_other_data_are_a_broken_page(document: bytes) -> None:
     with pytest.raises(SourceBroken):
         parse_xhtml("a", document)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
-LONGEST = 64
+MAX_CLUSTER_LENGTH = 64
 """Maximum number of code points searched backwards. Longer clusters are cut like any text."""
 
 MAX_FLAGS = 2000
@@ -25,7 +25,7 @@ def cut_before(text: str, offset: int, least: int = 0) -> int:
     Returns `offset` if there is no boundary after `least`.
     """
     place = min(offset, len(text))
-    last = max(least, place - LONGEST)
+    last = max(least, place - MAX_CLUSTER_LENGTH)
     while place > last:
         if not _joins(text, place):
             return place

@@ -24,7 +24,7 @@ from truespan.errors import (
 MAX_MEMBERS = 10_000
 MAX_MEMBER_SIZE = 256 << 20
 MAX_TOTAL_SIZE = 512 << 20
-HIGHEST_RATIO = 200
+MAX_RATIO = 200
 """Maximum number of unpacked bytes for each packed byte."""
 FREE_SIZE = 8 << 20
 """Unpacked size up to which any ratio is allowed: short repetitive texts are harmless."""
@@ -119,7 +119,7 @@ class Archive:
             content = bytes(packed)
         elif entry.compress_type == zipfile.ZIP_DEFLATED:
             # Limited by the remaining size and by the maximum ratio.
-            fair = max(FREE_SIZE, HIGHEST_RATIO * len(packed))
+            fair = max(FREE_SIZE, MAX_RATIO * len(packed))
             limit = min(room, fair)
             try:
                 content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1)

@@ -11,9 +11,9 @@ from truespan.types.text import Block, BlockKind, PageStart
 TITLE_LEVEL = 0
 """Level of a title, above the level of the highest heading."""
 INDENT = "  "
-_LOWEST_LEVEL = 10
+_MAX_LEVEL = 10
 _NOTES = "Notes: "
-_DEEPEST = 20
+_MAX_INDENT = 20
 """Maximum number of indented list levels."""
 
 
@@ -34,7 +34,7 @@ class BlockWriter(Struct):
     _pages: tuple[PageStart, ...] = ()
     _chapter: str | None = None
     _section: str | None = None
-    _top_level: int = _LOWEST_LEVEL
+    _top_level: int = _MAX_LEVEL
     _contents: ContentsFinder = field(default_factory=ContentsFinder)
 
     def add(
@@ -71,7 +71,7 @@ class BlockWriter(Struct):
             else:
                 self._section = passage.text
         elif marker is not None:
-            margin = INDENT * min(list_level, _DEEPEST)
+            margin = INDENT * min(list_level, _MAX_INDENT)
             rest = margin + INDENT
             passage = passage.strip().indent(f"{margin}{marker} " if marker else rest, rest)
             kind = BlockKind.LIST

@@ -188,7 +188,7 @@ _DECIMAL = re.compile(r"[0-9]{5}\.[0-9]$")
 _LAST_GROUP = re.compile(r"(.{1,80}[0-9)])[ ().\-/]{1,3}[0-9]{1,20}")
 _PHONES_BEFORE = 40
 _TRIES = 3
-_FEWEST, _MOST = 7, 15
+_MIN_DIGITS, _MAX_DIGITS = 7, 15
 
 
 def scan_phones(view: str, regions: Sequence[str] = ()) -> Iterator[Finding]:
@@ -210,7 +210,7 @@ def _find_number(view: str, start: int, run: str, regions: Sequence[str]) -> tup
         return None
     labelled = _PHONES_LABEL.search(to_lower(text_before(view, start, _PHONES_BEFORE))) is not None
     for _ in range(_TRIES):
-        if _FEWEST <= sum(map(str.isdigit, run)) <= _MOST:
+        if _MIN_DIGITS <= sum(map(str.isdigit, run)) <= _MAX_DIGITS:
             rule = _rule_for(run, regions) or ("phone.labelled" if labelled else "")
             if rule:
                 return start + len(run), rule

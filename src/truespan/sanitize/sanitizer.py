@@ -52,7 +52,7 @@ PATIENT = 6
 """After this many rounds a finding covers everything that touches it, to end chains."""
 UNSETTLED = "unsettled"
 
-_SHORTEST_KEY = 16
+_MIN_KEY_LENGTH = 16
 _RUN = re.compile(rf"[^\s{HIDDEN}]+")
 _DIGIT = re.compile("[0-9]")
 _SECRET = frozenset({API_KEY, PASSWORD})
@@ -72,9 +72,13 @@ class Sanitizer:
     phones: bool = True
 
     def __post_init__(self) -> None:
-        if self.mode is Mode.ON and self.style is Style.PSEUDONYM and len(self.key) < _SHORTEST_KEY:
+        if (
+            self.mode is Mode.ON
+            and self.style is Style.PSEUDONYM
+            and len(self.key) < _MIN_KEY_LENGTH
+        ):
             raise InvalidConfiguration(
-                f"Pseudonyms need a key of {_SHORTEST_KEY} bytes or more.",
+                f"Pseudonyms need a key of {_MIN_KEY_LENGTH} bytes or more.",
                 advice="Give one, or use the style 'redact'.",
             )
 

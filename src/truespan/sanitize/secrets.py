@@ -22,7 +22,7 @@ from truespan.sanitize.findings import (
 )
 from truespan.sanitize.numbers import looks_random
 
-_LONGEST = 2000
+_MAX_LENGTH = 2000
 _RUN, _ALNUM = "[0-9A-Za-z_-]", "[0-9A-Za-z]"
 _SLACK_HOOK = re.compile("(?<=hooks.slack.com/services/)[0-9A-Za-z/]{20,120}(?![0-9A-Za-z/])")
 
@@ -34,7 +34,7 @@ def _compile(body: str, edge: str = _RUN) -> re.Pattern[str]:
 _Keys = tuple[tuple[str, str, re.Pattern[str]], ...]
 
 _PREFIX_KEYS: _Keys = (
-    ("sk", "sk-", _compile(rf"sk-{_RUN}{{20,{_LONGEST}}}")),
+    ("sk", "sk-", _compile(rf"sk-{_RUN}{{20,{_MAX_LENGTH}}}")),
     ("aws", "AKIA ASIA", _compile("A[KS]IA[0-9A-Z]{16}")),
     ("github", "ghp_ gho_ ghu_ ghs_ ghr_", _compile("gh[pousr]_[0-9A-Za-z]{36,255}", _ALNUM)),
     ("github", "github_pat_", _compile("github_pat_[0-9A-Za-z_]{22,255}", _ALNUM)),
@@ -42,13 +42,13 @@ _PREFIX_KEYS: _Keys = (
     ("slack", "xox", _compile("xox[abceoprs]-[0-9][0-9A-Za-z-]{9,300}")),
     ("slack", "xapp-", _compile("xapp-[0-9A-Za-z-]{20,300}")),
     ("google", "AIza", _compile(rf"AIza{_RUN}{{35}}")),
-    ("google", "ya29.", _compile(rf"ya29\.{_RUN}{{20,{_LONGEST}}}")),
+    ("google", "ya29.", _compile(rf"ya29\.{_RUN}{{20,{_MAX_LENGTH}}}")),
     ("google", "GOCSPX-", _compile(rf"GOCSPX-{_RUN}{{28}}")),
     ("stripe", "whsec_", _compile("whsec_[0-9A-Za-z]{24,255}")),
     ("twilio", "SK", _compile("SK[0-9a-f]{32}")),
     ("sendgrid", "SG.", _compile(rf"SG\.{_RUN}{{16,64}}\.{_RUN}{{16,128}}")),
     ("npm", "npm_", _compile("npm_[0-9A-Za-z]{36}")),
-    ("pypi", "pypi-", _compile(rf"pypi-{_RUN}{{50,{_LONGEST}}}")),
+    ("pypi", "pypi-", _compile(rf"pypi-{_RUN}{{50,{_MAX_LENGTH}}}")),
     ("huggingface", "hf_", _compile("hf_[0-9A-Za-z]{30,64}")),
     ("shopify", "shp", _compile("shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}")),
     ("mailgun", "key-", _compile("key-[0-9a-f]{32}")),

@@ -35,7 +35,7 @@ _WEAK = re.compile(
     r"provisions?\b|this\s+agreement|royalt(?:y|ies)|volunteers|e-?books?\b",
     re.I,
 )
-_FEWEST_WEAK = 2
+_MIN_WEAK = 2
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:pages?|p\.|seite|página|pagina|стр\.?)\s*)?(?:[0-9]{1,5}|[ivxlc]{1,7})"
     r"(?:\s*(?:/|of|von|de|di|из)\s*[0-9]{1,5})?\W*",
@@ -43,7 +43,7 @@ _PAGE_NUMBER = re.compile(
 )
 _LONG_LINE = 60
 """Maximum length of the first line, or of the average line, of a list."""
-_MOST = 0.5
+_MIN_SHARE = 0.5
 """Minimum share of boilerplate characters in a text that counts as boilerplate."""
 
 
@@ -68,7 +68,7 @@ def _is_licence(text: str) -> bool:
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if part.strip()]
     marks = _mark(paragraphs)
     marked = sum(len(part) for part, mark in zip(paragraphs, marks, strict=True) if mark)
-    return marked > _MOST * sum(map(len, paragraphs))
+    return marked > _MIN_SHARE * sum(map(len, paragraphs))
 
 
 def _mark(paragraphs: Sequence[str]) -> list[bool]:
@@ -84,12 +84,12 @@ def _mark(paragraphs: Sequence[str]) -> list[bool]:
             continue
         around = around or bool(_ENDS.search(text) or _HEADER.match(text))
         weak = len(_WEAK.findall(text))
-        numbered = weak >= _FEWEST_WEAK and _NUMBERED.search(text) is not None
+        numbered = weak >= _MIN_WEAK and _NUMBERED.search(text) is not None
         marks.append(around or numbered or _STRONG.search(text) is not None)
     if any(marks):
         # Paragraphs of a licence that do not name it are next to paragraphs that do.
         return [
-            mark or len(_WEAK.findall(text)) >= _FEWEST_WEAK
+            mark or len(_WEAK.findall(text)) >= _MIN_WEAK
             for mark, text in zip(marks, paragraphs, strict=True)
         ]
     return marks

@@ -60,7 +60,7 @@ _MAX_ANNOUNCEMENT_LENGTH = 60
 _MAX_LINE_LENGTH, _MAX_UNCASED_LENGTH = 160, 30
 _MAX_LISTED = 0.8
 """Minimum share of entries among the lines of a paragraph that counts as a list."""
-_FEWEST_LINES = 3
+_MIN_LINES = 3
 _LINKED_SHARE = 4
 """Minimum number of letters in links for each letter outside of them."""
 _WIDE_GAP = 3
@@ -223,10 +223,10 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
     Entries of an `announced` list may be titles. In the `first` paragraph after the announcement,
     they only need to begin like titles.
     """
-    if text.count("\n") < _FEWEST_LINES - 1:
+    if text.count("\n") < _MIN_LINES - 1:
         return False
     lines = [line.strip() for line in text.strip().split("\n")]
-    if len(lines) < _FEWEST_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
+    if len(lines) < _MIN_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         return False
     entries = sum(
         _is_entry(line)
@@ -234,7 +234,7 @@ def _is_list(text: str, *, announced: bool = False, first: bool = False) -> bool
         or (first and _begins_anew(line))
         for line in lines
     )
-    return entries >= max(_FEWEST_LINES, _MAX_LISTED * len(lines))
+    return entries >= max(_MIN_LINES, _MAX_LISTED * len(lines))
 
 
 def is_list_of_chapters(lines: Sequence[str]) -> bool:
@@ -242,14 +242,14 @@ def is_list_of_chapters(lines: Sequence[str]) -> bool:
 
     Where nothing announces them, they must be chapters by their numbers or have dots to a page.
     """
-    if len(lines) < _FEWEST_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
+    if len(lines) < _MIN_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         return False
     announced = announced_list(lines[0]) is not None
     # A quick check of the first lines excludes nearly all prose.
-    if not announced and not any(map(_is_entry, lines[:_FEWEST_LINES])):
+    if not announced and not any(map(_is_entry, lines[:_MIN_LINES])):
         return False
     entries = sum(_is_entry(line) or (announced and _is_title(line)) for line in lines[announced:])
-    return entries >= max(_FEWEST_LINES, _MAX_LISTED * (len(lines) - announced))
+    return entries >= max(_MIN_LINES, _MAX_LISTED * (len(lines) - announced))
 
 
 class ContentsFinder(Struct):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from truespan.core.graphemes import shorten
 
-LOWEST_LEVEL = 6
+MAX_LEVEL = 6
 
 
 class HeadingPlaces(Struct):
@@ -22,7 +22,7 @@ class HeadingPlaces(Struct):
 
     chapter: str | None = None
     section: str | None = None
-    top_level: int = LOWEST_LEVEL
+    top_level: int = MAX_LEVEL
     _begun: bool = False
 
     def enter(self, level: int, text: str) -> None:
@@ -89,7 +89,7 @@ def parse_roman(text: str) -> int | None:
     return sum(-value if value < following else value for value, following in pairs)
 
 
-_LONGEST, _MAX_LINES = 160, 3
+_MAX_LENGTH, _MAX_LINES = 160, 3
 _MAX_TITLE_LENGTH = 120
 
 _PARTS = "part|book|volume|vol\\.|teil|partie|parte|часть"
@@ -142,7 +142,7 @@ def recognise(paragraph: str) -> Heading | None:
     In doubt it is not: a missed heading loses a label, while a wrong one ends a chapter.
     """
     text = paragraph.strip()
-    if len(text) > _LONGEST or text.count("\n") >= _MAX_LINES:
+    if len(text) > _MAX_LENGTH or text.count("\n") >= _MAX_LINES:
         return None
     heading = None
     if (found := _NUMBERED.match(text)) and (title := _read_title(found["rest"])) is not None:
@@ -212,5 +212,5 @@ def first_words(text: str) -> str:
 
 def is_prose(text: str) -> bool:
     """Return whether a paragraph is too long for a list entry and does not begin like one."""
-    long = len(text) > _LONGEST or text.count("\n") >= _MAX_LINES
+    long = len(text) > _MAX_LENGTH or text.count("\n") >= _MAX_LINES
     return long and recognise(text.strip().partition("\n")[0]) is None

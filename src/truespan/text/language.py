@@ -16,7 +16,7 @@ SAMPLE = 2000
 
 _LANGUAGE_RULES = 1
 """Increase it if this module gives other results with the same detector."""
-_FEWEST_LETTERS = 20
+_MIN_LETTERS = 20
 _MIN_SHARE = 0.3
 """Minimum probability of the most likely language."""
 _DENSE = "\u2e80"
@@ -51,7 +51,7 @@ def detect_language(text: str) -> str | None:
     sample = text[:SAMPLE]
     weights = (3 if char >= _DENSE else 1 for char in sample if char.isalpha())
     # Lazy: most texts have enough letters in their first words.
-    if all(letters < _FEWEST_LETTERS for letters in accumulate(weights)):
+    if all(letters < _MIN_LETTERS for letters in accumulate(weights)):
         return None
     language, share = _classifier()(sample)
     # Rounded, because the last digits of a sum depend on the machine.

@@ -31,7 +31,7 @@ _STRETCH = 4000
 """Number of characters passed to the segmenter at once."""
 _UNSURE = 2
 """Number of sentences at the end of a stretch that more text could change."""
-_LONGEST = 2**20
+_MAX_STRETCH = 2**20
 """Maximum length of a stretch; a longer sentence is cut."""
 _EFFORT = 32
 """Maximum number of characters passed to the segmenter, as a multiple of the text."""
@@ -163,11 +163,13 @@ def _pieces(text: str, start: int, end: int, segment: _Segment) -> list[str]:
         pieces = segment(text[start : start + width])
         passed += width
         complete = pieces[:-_UNSURE]
-        if passed > _EFFORT * (start - first + _LONGEST) or (not complete and width >= _LONGEST):
+        if passed > _EFFORT * (start - first + _MAX_STRETCH) or (
+            not complete and width >= _MAX_STRETCH
+        ):
             complete = pieces
         found += complete
         start += sum(map(len, complete))
         # Extend the stretch for a sentence that does not fit.
-        width = _STRETCH if complete else min(width * 2, _LONGEST)
+        width = _STRETCH if complete else min(width * 2, _MAX_STRETCH)
     found += segment(text[start:end])
     return found

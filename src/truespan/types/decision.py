@@ -110,7 +110,7 @@ _PAIRS = (
     ("raw_dot_low", "raw_dot_high"),
     ("raw_cosine_low", "raw_cosine_high"),
 )
-_LEAST = {
+_MINIMUMS = {
     "short_query_max_tokens": 0,
     "min_chunks_for_hybrid": 0,
     "min_total_context_chars": 0,
@@ -155,7 +155,7 @@ def _check_numbers(settings: DecisionSettings) -> None:
             raise InvalidConfiguration(
                 f"{name} is {value}.", advice=f"Give a number between {least} and 1.0."
             )
-    for name, least in _LEAST.items():
+    for name, least in _MINIMUMS.items():
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidConfiguration(f"{name} must be a whole number of at least {least}.")

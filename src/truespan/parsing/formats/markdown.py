@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-_DEEPEST, _DEEPEST_INLINE = 100, 20
+_MAX_DEPTH, _MAX_INLINE_DEPTH = 100, 20
 """Levels of nesting that are parsed. The library silently drops blocks that lie deeper."""
 _DEEP_LINE = re.compile(r"^(?=(?:[ \t]*(?:>|[-*+]|[0-9]{1,9}[.)])){12})", re.MULTILINE)
 _WIDE_MARGIN = re.compile(
@@ -134,7 +134,7 @@ def make_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     # With HTML off, tags are text, so that no text between tags is lost.
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_DEPTH}).enable("table")
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.after("link", "reference", _read_reference)
     return parser
@@ -142,7 +142,7 @@ def make_parser() -> MarkdownIt:
 
 def _parse(text: str, parser: MarkdownIt) -> list[_Piece]:
     # Reset, because parsing changes it.
-    parser.options["maxNesting"] = _DEEPEST
+    parser.options["maxNesting"] = _MAX_DEPTH
     return [piece for piece in _read_pieces(parser.parse(text)) if piece.text.strip()]
 
 
@@ -151,7 +151,7 @@ def _parse_inline(state: StateCore) -> None:
 
     A later definition must not change earlier text.
     """
-    state.md.options["maxNesting"] = _DEEPEST_INLINE
+    state.md.options["maxNesting"] = _MAX_INLINE_DEPTH
     defined = sorted(
         state.env.get("references", {}).items(), key=lambda pair: pair[1]["map"][1], reverse=True
     )

@@ -20,7 +20,7 @@ from truespan.parsing.formats.style_names import heading_level, is_list_ahead, s
 from truespan.parsing.passage import Passage
 from truespan.types.text import BlockKind, Loaded, Properties
 
-_DEEPEST = 10_000
+_MAX_DEPTH = 10_000
 _MAX_CAP_LENGTH, _MAX_NAME_LENGTH, _MAX_PARTS = 40, 200, 8
 _TOKEN = re.compile(
     rb"\\([A-Za-z]{1,40})(-?[0-9]{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z])|([{}])|[\r\n]+"
@@ -237,7 +237,7 @@ class _Reader:
             elif brace:
                 self._skip = 0
                 if brace == b"{":
-                    if len(self._stack) > _DEEPEST:
+                    if len(self._stack) > _MAX_DEPTH:
                         raise SourceUnsafe(self.name)
                     self._flush()
                     self._stack.append(self._state)

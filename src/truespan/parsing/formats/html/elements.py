@@ -43,7 +43,7 @@ from truespan.parsing.formats.html.structure import (
     one_line,
     whole_number,
 )
-from truespan.text.headings import LOWEST_LEVEL
+from truespan.text.headings import MAX_LEVEL
 from truespan.types.text import BlockKind
 
 End = Callable[[], None]
@@ -218,7 +218,7 @@ class PageReader:
 
 Handler = Callable[[PageReader, str, Attributes], End | None]
 
-_DEEPEST_TABLE = 8
+_MAX_TABLE_DEPTH = 8
 """Maximum nesting of tables; cells of deeper tables become paragraphs."""
 _ROLE_LEVEL = 2
 """Level of a heading with the role `heading` and no level."""
@@ -334,7 +334,7 @@ def _start_heading(page: PageReader, tag: str, attributes: Attributes) -> End:
     level = int(tag[1]) if tag in _HEADINGS else _ROLE_LEVEL
     aria_level = whole_number(attributes.get("aria-level"))
     if aria_level and aria_level > 0:
-        level = min(aria_level, LOWEST_LEVEL)
+        level = min(aria_level, MAX_LEVEL)
     if level == 1 and page.region.landmark:
         page.region.landmark.has_title = True
     return page.enter(level=level)
@@ -398,7 +398,7 @@ def _start_term(page: PageReader, *_: object) -> End:
 @_handler
 def _read_table(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     page.flush()
-    if len(page.tables) == _DEEPEST_TABLE:
+    if len(page.tables) == _MAX_TABLE_DEPTH:
         page.flat_tables += 1
         yield
         page.flush()

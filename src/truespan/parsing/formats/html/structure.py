@@ -24,9 +24,9 @@ from truespan.text.contents import ContentsFinder, leads_on
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind, Properties
 
-_DEEPEST = 20
+_MAX_INDENT = 20
 """Maximum number of indented list levels."""
-_LARGEST = 10**9
+_MAX_NUMBER = 10**9
 
 
 Item = Callable[[], str]
@@ -102,7 +102,7 @@ def whole_number(text: str | None) -> int | None:
         number = int(text) if text and len(text) < 20 else None
     except ValueError:
         return None
-    return number if number is not None and abs(number) < _LARGEST else None
+    return number if number is not None and abs(number) < _MAX_NUMBER else None
 
 
 _LONG_ENOUGH_TO_READ = 1000
@@ -202,7 +202,7 @@ class Piece(Struct, eq=False):
         """Return the text with the marker and indentation of its list."""
         if not self.depth or not self.text:
             return Flow(self.text, self.marks)
-        margin = "  " * (min(self.depth, _DEEPEST) - 1)
+        margin = "  " * (min(self.depth, _MAX_INDENT) - 1)
         first, rest = margin + (self.item() if self.item else "  "), f"{margin}  "
         marks: list[PlacedMark] = []
         lines = start = 0
@@ -328,8 +328,8 @@ _DESCRIPTION = ("description", "og:description", "dc.description", "dcterms.desc
 _PUBLISHER = ("dc.publisher", "dcterms.publisher", "citation_publisher", "og:site_name")
 _TITLE = ("og:title", "dc.title", "dcterms.title", "citation_title")
 _LANGUAGE = ("dc.language", "dcterms.language", "content-language")
-_LONGEST = 2000
-_MOST = 100
+_MAX_LENGTH = 2000
+_MAX_VALUES = 100
 
 
 class Head(Struct):
@@ -346,7 +346,7 @@ class Head(Struct):
         for attribute in ("name", "property", "itemprop", "http-equiv"):
             if name := attributes.get(attribute):
                 values = self._fields.setdefault(name.strip().lower(), [])
-                if len(values) < _MOST:
+                if len(values) < _MAX_VALUES:
                     values.append(content)
 
     def properties(self) -> Properties:
@@ -371,7 +371,7 @@ class Head(Struct):
 
 def one_line(text: str | None) -> str | None:
     """Return a value on one line of limited length; None if it is blank."""
-    return shorten(" ".join(text[: 2 * _LONGEST].split()), _LONGEST) or None if text else None
+    return shorten(" ".join(text[: 2 * _MAX_LENGTH].split()), _MAX_LENGTH) or None if text else None
 
 
 def enter_region(region: Region, tag: str, articles: int) -> Region:

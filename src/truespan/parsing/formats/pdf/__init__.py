@@ -40,7 +40,7 @@ from truespan.types.text import Block, BlockKind, Loaded, Place, Properties
 
 _DOTS_PER_POINT = 200 / 72
 _MAX_ODD_CHARACTERS, _MAX_MIXED, _MIN_KNOWN = 0.3, 0.5, 0.02
-_ENOUGH_WORDS, _SHORTEST_WORD = 20, 3
+_ENOUGH_WORDS, _MIN_WORD_LENGTH = 20, 3
 _AROUND_WORDS = "\"'’‘“”()[]{}.,;:!?-–—"
 _MIXED = re.compile(r"[^\W\d_][^\w\s’'./@:-]|[^\w\s’'./@:-][^\W\d_]|[^\W\d_]\d|\d[^\W\d_]")
 _MAX_PAGES = 20_000
@@ -168,7 +168,7 @@ def is_garbled(lines: Sequence[str]) -> bool:
     if odd > _MAX_ODD_CHARACTERS * len(text):
         return True
     words = [word.strip(_AROUND_WORDS) for line in lines for word in line.split()]
-    words = [word for word in words if len(word) >= _SHORTEST_WORD]
+    words = [word for word in words if len(word) >= _MIN_WORD_LENGTH]
     if len(words) < _ENOUGH_WORDS:
         return False
     mixed = sum(_MIXED.search(word) is not None for word in words)
@@ -345,7 +345,7 @@ def _match_title(title: str, lines: Sequence[str]) -> int:
     return 0
 
 
-_LONGEST = 4096
+_MAX_STRING = 4096
 _JUNK = re.compile(
     r"(?i)microsoft (?:word|powerpoint|excel) - .*|untitled.*|unbenannt.*|document\d*|dokument\d*"
     r"|presentation\d*|title|none|null|.*\.(?:docx?|dotx?|odt|rtf|tex|dvi|indd|qxd|pptx?|xlsx?|pdf)"
@@ -413,7 +413,7 @@ def parse_date(text: str) -> str | None:
 
 def _read_string(call: Callable[[object, int], int]) -> str:
     """Read a string from PDFium, which is called twice: for the length and for the bytes."""
-    size = min(call(None, 0), 2 * _LONGEST)
+    size = min(call(None, 0), 2 * _MAX_STRING)
     if size <= 2:
         return ""
     buffer = ctypes.create_string_buffer(size)

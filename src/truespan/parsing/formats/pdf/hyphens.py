@@ -33,7 +33,7 @@ _PREFIXES = frozenset(
 _INFLECTED = ("s", "es", "d", "ed", "ing", "ly")
 _MUCH_MORE_OFTEN = 20
 _VOCABULARY = "_models/bge-small-en-v1.5-onnx-int8/vocab.txt"
-_SHORTEST_PART, _SHORTEST_OF_NAME = 3, 4
+_MIN_PART, _MIN_NAME_PART = 3, 4
 _ENGLISH = ("the", "of", "and", "to")
 _ENGLISH_SHARE = 0.04
 _UNSPACED = re.compile(
@@ -74,7 +74,7 @@ class Spelling:
             return self._words[whole] > _MUCH_MORE_OFTEN * hyphenated
         # Two words that do not form a known word, as in "comma-separated". Only for English, since
         # other languages join words without a hyphen.
-        shortest = _SHORTEST_OF_NAME if last.istitle() else _SHORTEST_PART
+        shortest = _MIN_NAME_PART if last.istitle() else _MIN_PART
         is_compound = (
             self._is_english
             and min(map(len, parts)) >= shortest

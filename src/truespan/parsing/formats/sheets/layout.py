@@ -105,7 +105,7 @@ def layout(sheet: Sheet) -> list[Block]:
     for region in regions:
         while boxes and boxes[0].row < region[0].number:
             writer.add_box(boxes.pop(0))
-        writer.add_region(region, _DEEPEST)
+        writer.add_region(region, _MAX_DEPTH)
         writer.add_comments(region[-1].number)
     for box in boxes:
         writer.add_box(box)
@@ -113,7 +113,7 @@ def layout(sheet: Sheet) -> list[Block]:
     return writer.blocks
 
 
-_DEEPEST = 3
+_MAX_DEPTH = 3
 """Maximum number of times a region is divided by columns and rows, which bounds the time."""
 _MAX_TITLE_LENGTH = 120
 _MAX_ENTRY_LENGTH = 80
