@@ -68,7 +68,7 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "sanitize/profile.py:compile_pattern": lambda: ["[A-Z]{2}[0-9]{6}"],
     "sanitize/secrets.py:_compile": _keys,
     "store/integrity/erasure.py:redact": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
-    "types/document.py:from_source": lambda: map(translate, GLOBS),
+    "types/catalog.py:from_source": lambda: map(translate, GLOBS),
 }
 """Patterns that are put together when they are needed. Those of an operator are checked when they
 are read: see `compile_pattern`."""
@@ -78,7 +78,7 @@ PASSED_ON = {
     "parsing/formats/code/languages.py:_by_brackets": frozenset({"sub"}),
     "parsing/formats/code/languages.py:_by_indentation": frozenset({"match"}),
     "words/terms.py:_pattern": frozenset({"finditer"}),
-    "types/document.py:from_source": frozenset({"match"}),
+    "types/catalog.py:from_source": frozenset({"match"}),
     "maintenance/doctor/plan.py:_TENANT": frozenset({"fullmatch"}),
     "maintenance/doctor/plan.py:_ANY": frozenset({"fullmatch"}),
 }
