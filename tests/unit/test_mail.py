@@ -98,9 +98,6 @@ ROWS = [
      b"<table><tr><th>a<th>b<tr><td>1<td>2</table>"
      b"<blockquote>Said</blockquote><img src='cid:1' alt=x>",
      [("paragraph", "All"), ("table", "a | b\n1 | 2"), ("quote", "Said")]),
-    (b"Content-Type: multipart/mixed; boundary=x\n",
-     b"Preamble\n--y\nContent-Type: text/plain\n\nwrong\n--y--\n",
-     [("paragraph", "wrong")]),
     (b"Content-Type: multipart/mixed; boundary=x\n", b"no parts at all",
      [("paragraph", "no parts at all")]),
     (b"Content-Type: multipart/mixed\n", b"no boundary", [("paragraph", "no boundary")]),

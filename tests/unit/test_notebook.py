@@ -96,29 +96,6 @@ def test_text_outputs_are_kept_and_pictures_are_not() -> None:
     assert loaded.blocks[3].header_rows == 1
 
 
-def test_older_formats_have_worksheets() -> None:
-    outputs = [
-        {"output_type": "pyout", "text": ["4\n"], "prompt_number": 1},
-        {"output_type": "display_data", "png": "iVBOR", "text": "<matplotlib.figure.Figure>"},
-        {"output_type": "pyerr", "ename": "NameError", "evalue": "x", "traceback": []},
-    ]
-    sheet = {
-        "cells": [
-            {"cell_type": "heading", "level": 2, "source": ["Old\n", "times"]},
-            {"cell_type": "code", "input": "2 + 2", "outputs": outputs},
-            {"cell_type": "html", "source": "<p>From <i>old</i> pages</p>"},
-        ]
-    }
-    notebook = {"worksheets": [sheet], "metadata": {"name": "Sums"}, "nbformat": 3}
-
-    loaded = load("a.ipynb", json.dumps(notebook).encode())
-
-    texts = [block.text for block in loaded.blocks]
-    assert texts == ["Old times", "2 + 2", "4", "NameError: x", "From old pages"]
-    assert loaded.blocks[1].chapter == "Old times"
-    assert loaded.title == "Sums"
-
-
 def test_a_notebook_states_its_title_and_authors() -> None:
     metadata = {"title": "Of ferries", "authors": [{"name": "Ida  Quill"}, "B. Ell", {}, 3]}
     loaded = read(markdown("Text"), metadata=metadata)

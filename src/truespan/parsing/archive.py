@@ -137,6 +137,17 @@ class Archive:
         return content
 
 
+def resolve_path(folder: str, path: str) -> str:
+    """Resolve a path from a folder of an archive; the result never leaves the archive."""
+    steps = [] if path.startswith("/") else folder.split("/")
+    for step in path.split("/"):
+        if step == "..":
+            del steps[-1:]
+        elif step not in ("", "."):
+            steps.append(step)
+    return "/".join(step for step in steps if step)
+
+
 def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ENCRYPTED:
         raise SourceEncrypted(name)

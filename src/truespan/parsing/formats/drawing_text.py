@@ -20,7 +20,6 @@ from truespan.text.numbering import format_number
 
 _PARAGRAPH, _TEXT, _BREAK = f"{A}p", f"{A}t", f"{A}br"
 _PROPERTIES = f"{A}pPr"
-_READ = (_TEXT, _BREAK, _PROPERTIES, ALTERNATIVES, f"{M}oMath")
 _SKIPPED = frozenset({_PROPERTIES, f"{A}rPr", f"{A}endParaRPr", f"{M}ctrlPr"})
 _BULLETS = frozenset({f"{A}buNone", f"{A}buChar", f"{A}buAutoNum", f"{A}buBlip"})
 _LEVELS = 9
@@ -39,32 +38,9 @@ class Line(NamedTuple):
 
 def read_text(element: etree._Element) -> str:
     """Return the text of a paragraph with its line breaks."""
-    return _read_paragraph(element)[0]
-
-
-def _read_paragraph(element: etree._Element) -> tuple[str, etree._Element | None]:
-    """Return the text of a paragraph, and its properties, in one pass."""
     parts: list[str] = []
-    properties: etree._Element | None = None
-    for found in element.iter(*_READ):
-        tag = found.tag
-        if tag == _TEXT:
-            text = found.text
-            if text:
-                parts.append(_clean(text) if "\n" in text or "_x00" in text else text)
-        elif tag == _BREAK:
-            parts.append("\n")
-        elif tag == _PROPERTIES:
-            # A field has properties too.
-            if properties is None and found.getparent() is element:
-                properties = found
-        else:
-            # Formulas are rare, and the loop above is much faster.
-            parts.clear()
-            _collect(element, parts)
-            properties = first_child(element, _PROPERTIES)
-            return "".join(map(_clean, parts)), properties
-    return "".join(parts), properties
+    _collect(element, parts)
+    return "".join(map(_clean, parts))
 
 
 def _collect(element: etree._Element, parts: list[str]) -> None:
@@ -104,8 +80,7 @@ def read_lines(body: etree._Element, styles: Sequence[etree._Element] = ()) -> I
     counts: list[int] = []
     schemes: list[str] = []
     for paragraph in body.iterchildren(_PARAGRAPH):
-        text, properties = _read_paragraph(paragraph)
-        text = text.strip()
+        text, properties = read_text(paragraph).strip(), first_child(paragraph, _PROPERTIES)
         if not text:
             continue
         level, bullet = 0, None

@@ -293,33 +293,10 @@ def _content(part: _Part) -> bytes:
     return payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else b""
 
 
-_TAG = re.compile(r"<[A-Za-z/!?][^<>]*>")
-
-
-def _most_words(page: _Part) -> int:
-    """Return an upper bound of the number of words of a page, without parsing it.
-
-    Each tag may become a marker of a list or table, and each entity a space.
-    """
-    text = _decode_text(_content(page), str(page.get_content_charset("")))
-    return len(_TAG.sub(" ", text).split()) + text.count("<") + text.count("&")
-
-
-_BOUNDARY = re.compile(r"(?:\A|\n)--(?P<name>[^\s\"]{1,200})[ \t]*\r?\n(?=content-)", re.IGNORECASE)
-
-
 def _children(part: _Part) -> list[_Part]:
-    """Return the parts of a part, also if it declares a wrong boundary."""
     payload: Any = part.get_payload()
-    if isinstance(payload, list):
-        return [child for child in payload if isinstance(child, Message)]
-    if part.get_content_maintype() == "multipart" and (found := _BOUNDARY.search(str(payload))):
-        head = f'Content-Type: multipart/mixed; boundary="{found["name"]}"\n\n'
-        content = f"{head}{payload}".encode("utf-8", "surrogateescape")
-        repaired: Any = message_from_bytes(content).get_payload()
-        if isinstance(repaired, list):
-            return [child for child in repaired if isinstance(child, Message)]
-    return []
+    found = payload if isinstance(payload, list) else ()
+    return [child for child in found if isinstance(child, Message)]
 
 
 class _Reader(Struct):
@@ -389,8 +366,6 @@ class _Reader(Struct):
         most = 0
         for child in children:
             if child.get_content_type() in ("text/calendar", "text/x-amp-html") and best:
-                continue
-            if best and child.get_content_type() == "text/html" and _most_words(child) <= 2 * most:
                 continue
             reader = _Reader(self.name, _chapter=self._chapter)
             reader._read_part(child, level + 1)

@@ -1,4 +1,4 @@
-"""Jupyter notebooks, formats 2 to 4: Markdown cells, code cells, and the text of their outputs.
+"""Jupyter notebooks (format 4): Markdown cells, code cells, and the text of their outputs.
 
 Headings of Markdown cells are the chapters and sections of the following cells. Pictures and data
 for programs are skipped.
@@ -52,42 +52,19 @@ class _Data(Struct, rename=lambda name: name.replace("_", "/")):
 
 
 class _Output(Struct):
-    """An output of a code cell. Older formats have the representations as direct fields."""
+    """An output of a code cell."""
 
     output_type: Any = None
     data: _Data | None = None
     text: Any = None
-    html: Any = None
-    markdown: Any = None
-    latex: Any = None
-    png: Any = None
-    jpeg: Any = None
-    svg: Any = None
     ename: Any = None
     evalue: Any = None
-
-    def forms(self) -> _Data:
-        return self.data or _Data(
-            text_plain=self.text,
-            text_html=self.html,
-            text_markdown=self.markdown,
-            text_latex=self.latex,
-            image_png=self.png,
-            image_jpeg=self.jpeg,
-            image_svg=self.svg,
-        )
 
 
 class _Cell(Struct):
     cell_type: Any = None
     source: Any = None
-    input: Any = None
-    level: Any = None
     outputs: list[_Output] | None = None
-
-
-class _Worksheet(Struct):
-    cells: list[_Cell] | None = None
 
 
 class _Metadata(Struct):
@@ -98,20 +75,16 @@ class _Metadata(Struct):
 
 class _Notebook(Struct):
     cells: list[_Cell] | None = None
-    worksheets: list[_Worksheet] | None = None
     metadata: _Metadata | None = None
 
 
 def load_notebook(name: str, data: bytes) -> Loaded:
     """Parse a notebook or raise `SourceRefused`."""
     notebook = _decode(name, data)
-    cells = list(notebook.cells or ())
-    for sheet in notebook.worksheets or ():
-        cells += sheet.cells or ()
-    if notebook.cells is None and notebook.worksheets is None:
+    if notebook.cells is None:
         raise SourceBroken(name)
     reader = _Reader(name)
-    for number, cell in enumerate(cells, 1):
+    for number, cell in enumerate(notebook.cells, 1):
         before = len(reader.blocks)
         reader.read_cell(cell)
         if len(reader.blocks) > before:
@@ -156,17 +129,12 @@ class _Reader(Struct):
     """Markdown parser, created on first use."""
 
     def read_cell(self, cell: _Cell) -> None:
-        source = _join(cell.source) or _join(cell.input)
+        source = _join(cell.source)
         match cell.cell_type:
             case "markdown":
                 self._add_markdown(source)
-            case "heading":
-                level = cell.level if isinstance(cell.level, int) else 1
-                self._add_markdown(f"{'#' * min(max(level, 1), 6)} {' '.join(source.split())}")
             case "code":
                 self._add(BlockKind.CODE, source)
-            case "html":
-                self._add_html(source)
             case _:
                 self._add(BlockKind.PARAGRAPH, source)
         for output in cell.outputs or ():
@@ -176,11 +144,11 @@ class _Reader(Struct):
         if output.output_type == "stream":
             self._add(BlockKind.CODE, _as_shown(_join(output.text)))
             return
-        if output.output_type in ("error", "pyerr"):
+        if output.output_type == "error":
             message = f"{_join(output.ename)}: {_join(output.evalue)}".strip(": ")
             self._add(BlockKind.CODE, _as_shown(message))
             return
-        forms = output.forms()
+        forms = output.data or _Data()
         plain, html = _as_shown(_join(forms.text_plain)), _join(forms.text_html)
         is_object = _OBJECT.fullmatch(plain) is not None
         if markdown := _join(forms.text_markdown):

@@ -11,7 +11,7 @@ import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceUnsupported
-from truespan.parsing.archive import Archive
+from truespan.parsing.archive import Archive, resolve_path
 from truespan.parsing.xml import local, parse_xml
 from truespan.types.text import Figure, Image, PictureCounts, Properties
 
@@ -144,21 +144,12 @@ class OfficePackage:
             target = element.get("Target", "")
             kind = element.get("Type", "").rpartition("/")[2]
             if not external:
-                place = self.archive.find(_resolve(folder, target))
+                target = target.partition("#")[0]
+                place = self.archive.find(resolve_path(folder, target))
                 # By the specification percent signs are escapes, but some programs do not escape.
-                target = place or _resolve(folder, unquote(target))
+                target = place or resolve_path(folder, unquote(target))
             relations.setdefault(element.get("Id", ""), Relation(kind, target, external))
         return relations
-
-
-def _resolve(folder: str, target: str) -> str:
-    steps = [] if target.startswith("/") else folder.split("/")
-    for step in target.partition("#")[0].split("/"):
-        if step == "..":
-            del steps[-1:]
-        elif step not in ("", "."):
-            steps.append(step)
-    return "/".join(step for step in steps if step)
 
 
 _USUAL_PROPERTIES = "docProps/core.xml"
@@ -200,6 +191,15 @@ _SIGNATURES = {
     b"MM\0*": "tiff", b"\xd7\xcd\xc6\x9a": "wmf", b"\x01\0\0\0": "emf", b"<svg": "svg",
     b"<?xml": "svg",
 }  # fmt: skip
+
+
+def image_references(blip: etree._Element) -> list[str]:
+    """Return the references of a picture to its images, the best first."""
+    vector = next(blip.iter(f"{SVG}svgBlip"), None)
+    references = [blip.get(f"{R}embed"), blip.get(f"{R}link")]
+    if vector is not None:
+        references.append(vector.get(f"{R}embed"))
+    return [reference for reference in references if reference]
 
 
 def alt_text(properties: etree._Element) -> str:

@@ -20,7 +20,6 @@ from truespan.parsing.formats.drawing_text import Line, read_lines, read_text
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
-    SVG,
     A,
     OfficePackage,
     Part,
@@ -28,6 +27,7 @@ from truespan.parsing.formats.ooxml import (
     R,
     alt_text,
     first_child,
+    image_references,
     parse_count,
     read_properties,
     select_alternative,
@@ -257,11 +257,8 @@ class Slides(Struct):
         blip = None if holder is None else next(holder.iter(f"{A}blip"), None)
         if blip is None:
             return
-        references = [blip.get(f"{R}embed"), blip.get(f"{R}link")]
-        if (vector := next(blip.iter(f"{SVG}svgBlip"), None)) is not None:
-            references.append(vector.get(f"{R}embed"))
-        known = [reference for reference in references if reference]
-        self._add(BlockKind.PARAGRAPH, "", self.pictures.figure(part, known, _alt(shape) or alt))
+        figure = self.pictures.figure(part, image_references(blip), _alt(shape) or alt)
+        self._add(BlockKind.PARAGRAPH, "", figure)
 
     def _add(self, kind: BlockKind, text: str, figure: Figure | None = None) -> None:
         figures = () if figure is None else (PlacedFigure(0, figure),)

@@ -25,7 +25,6 @@ from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
     PIC,
-    SVG,
     A,
     M,
     OfficePackage,
@@ -36,6 +35,7 @@ from truespan.parsing.formats.ooxml import (
     W,
     alt_text,
     first_child,
+    image_references,
     parse_count,
     select_alternative,
 )
@@ -280,19 +280,16 @@ class Inline:
 
     def _add_blip(self, element: etree._Element, line: Line) -> None:
         """Add a DrawingML picture, by its best image first."""
-        references = [element.get(f"{R}embed"), element.get(f"{R}link")]
-        if (vector := next(element.iter(f"{SVG}svgBlip"), None)) is not None:
-            references.append(vector.get(f"{R}embed"))
-        self._add_figure(references, self._alt, line)
+        self._add_figure(image_references(element), self._alt, line)
 
     def _add_vml_image(self, element: etree._Element, line: Line) -> None:
         shape = element.getparent()
         alt = "" if shape is None else shape.get("alt", "").strip()
-        references = [element.get(name) for name in (f"{R}id", f"{O}relid", f"{R}href")]
-        self._add_figure(references, alt, line)
+        names = (f"{R}id", f"{O}relid", f"{R}href")
+        self._add_figure([ref for name in names if (ref := element.get(name))], alt, line)
 
-    def _add_figure(self, references: list[str | None], alt: str, line: Line) -> None:
-        figure = self.pictures.figure(self.part, [ref for ref in references if ref], alt)
+    def _add_figure(self, references: list[str], alt: str, line: Line) -> None:
+        figure = self.pictures.figure(self.part, references, alt)
         line.figures.append((len(line.parts), figure))
 
 

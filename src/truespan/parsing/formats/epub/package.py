@@ -13,7 +13,7 @@ import lxml.etree as etree
 from msgspec import Struct
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceRefused, SourceUnsafe
-from truespan.parsing.archive import Archive
+from truespan.parsing.archive import Archive, resolve_path
 from truespan.parsing.formats.html.inline import Anchor, Picture
 from truespan.parsing.formats.html.structure import Piece, one_line
 from truespan.parsing.xml import local, parse_xhtml
@@ -85,9 +85,10 @@ class BookFiles:
             return base
         if _SCHEME.match(path):
             return None
-        written, decoded = _resolve(base, path), _resolve(base, unquote(path))
+        folder = base.rpartition("/")[0]
+        written, decoded = resolve_path(folder, path), resolve_path(folder, unquote(path))
         # A question mark may be part of a name that was not encoded.
-        literal = _resolve(base, href.strip())
+        literal = resolve_path(folder, href.strip())
         for name in (written, decoded, literal):
             if found := self.archive.find(name) or self._folded.get(_fold(name)):
                 return found
@@ -108,18 +109,6 @@ class BookFiles:
 
 def _fold(name: str) -> str:
     return normalize("NFC", name).casefold()
-
-
-def _resolve(base: str, path: str) -> str:
-    """Resolve `path` from the folder of `base`; the result never leaves the archive."""
-    whole = path if path.startswith("/") else f"{base.rpartition('/')[0]}/{path}"
-    parts: list[str] = []
-    for part in whole.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _tag(element: etree._Element) -> str:

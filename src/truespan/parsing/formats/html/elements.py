@@ -39,7 +39,6 @@ from truespan.parsing.formats.html.structure import (
     Piece,
     Table,
     enter_region,
-    list_style,
     one_line,
     whole_number,
 )
@@ -369,7 +368,7 @@ def _read_list(page: PageReader, tag: str, attributes: Attributes) -> Iterator[N
     started = PageList()
     if tag == "ol":
         start = whole_number(attributes.get("start"))
-        started = PageList(True, list_style(attributes), start, "reversed" in attributes)
+        started = PageList(True, attributes.get("type", "1"), start, "reversed" in attributes)
     page.lists.append(started)
     yield
     page.flush()

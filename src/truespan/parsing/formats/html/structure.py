@@ -6,7 +6,6 @@ or aside of the page that consists of links.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.parsing.formats.html.inline import (
-    Attributes,
     Flow,
     Inline,
     PlacedMark,
@@ -31,29 +29,6 @@ _MAX_NUMBER = 10**9
 
 Item = Callable[[], str]
 """Returns the marker of a list item, which is known only after the whole list was read."""
-
-
-_LIST_STYLES = {
-    "i": "lowerRoman",
-    "I": "upperRoman",
-    "cjk-decimal": "ideographDigital",
-    "cjk-ideographic": "chineseCountingThousand",
-    "simp-chinese-informal": "chineseCountingThousand",
-    "trad-chinese-informal": "chineseCountingThousand",
-    "japanese-informal": "japaneseCounting",
-    "korean-hangul-formal": "koreanCounting",
-    "katakana": "aiueoFullWidth",
-}
-_STYLE = re.compile(r"\blist-style(?:-type)?\s*:\s*([a-z-]{2,40})", re.IGNORECASE)
-
-
-def list_style(attributes: Attributes) -> str:
-    """Return the number format of an ordered list: its type, or an East Asian list style."""
-    if found := _STYLE.search(attributes.get("style", "")[:1000]):
-        name = found[1].lower()
-        if name in _LIST_STYLES:
-            return name
-    return attributes.get("type", "1")
 
 
 class PageList(Struct, eq=False):
@@ -82,18 +57,14 @@ class PageList(Struct, eq=False):
             first = self._count if self.descending else 1
         origin, number = numbered or (0, first)
         number += origin - index if self.descending else index - origin
-        text = str(number)
-        style, end = self.style, ". "
-        if style in ("a", "A") and number > 0:
+        if self.style in ("a", "A") and number > 0:
             text = ""
             while number:
                 number, letter = divmod(number - 1, 26)
                 text = chr(ord("a") + letter) + text
-            text = text.upper() if style == "A" else text
-        elif form := _LIST_STYLES.get(style):
-            text = format_number(number, form)
-            end = end if style in ("i", "I") else "、 "
-        return text + end
+            return f"{text.upper() if self.style == 'A' else text}. "
+        form = {"i": "lowerRoman", "I": "upperRoman"}.get(self.style, "decimal")
+        return f"{format_number(number, form)}. "
 
 
 def whole_number(text: str | None) -> int | None:

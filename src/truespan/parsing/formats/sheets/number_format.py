@@ -51,9 +51,6 @@ _MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_DAY_0 = datetime.date(1899, 12, 30).toordinal()
-_FIRST_SURE_DAY = 61
-"""March 1900, from which all programs agree on dates."""
 _LAST_DAY = 2958466
 """The first day after the year 9999."""
 _NUDGE = 4.5e-16
@@ -64,12 +61,6 @@ _PLAIN = re.compile(r"-?[0-9]{1,15}|-?[0-9]{1,7}\.[0-9]{0,3}[1-9]")
 class Token(NamedTuple):
     kind: str
     text: str
-
-
-_ISO_DATE = [
-    Token("date", "yyyy"), Token("literal", "-"), Token("date", "mm"), Token("literal", "-"),
-    Token("date", "dd"),
-]  # fmt: skip
 
 
 class Section(NamedTuple):
@@ -263,11 +254,6 @@ def _compile_number(tokens: Sequence[Token]) -> Show:
             text = _pad(text, zeros)
         return f"{before}{text}{'.' if dotted else ''}{after}".strip()
 
-    if zeros == 1 and least == most and not dotted and not inner:
-        texts = [text.replace("{", "{{").replace("}", "}}") for text in (before, after)]
-        write = f"{texts[0].lstrip()}{{:{spec}}}{texts[1].rstrip()}".format
-        factor = scale + scale * _NUDGE
-        return lambda value: write(value * factor)
     if not inner:
         return show
 
@@ -337,27 +323,6 @@ def _compile_date(tokens: Sequence[Token], from_1904: bool) -> Show:
     seconds = any(text.startswith("s") for kind, text in steps if kind in ("date", "elapsed"))
     elapsed = any(kind == "elapsed" for kind, _ in steps)
     write = "".join(_date_field(kind, text, noon) for kind, text in steps).strip().format
-
-    def show_day(value: float) -> str:
-        days = int(value + 1e-8) + (1462 if from_1904 else 0)
-        if not 0 <= days < _LAST_DAY or value < 0:
-            return show_general(value)
-        year, month, day, weekday = _date_of(days)
-        return write(
-            y=year, yy=year % 100, b=year + 543, bb=(year + 543) % 100, m=month, d=day,
-            mmm=_MONTHS[month - 1], ddd=_DAYS[weekday],
-        )  # fmt: skip
-
-    def show_iso(value: float) -> str:
-        days = int(value + 1e-8) + (1462 if from_1904 else 0)
-        if not _FIRST_SURE_DAY <= days < _LAST_DAY:
-            return show_day(value)
-        return datetime.date.fromordinal(days + _DAY_0).isoformat()
-
-    if steps == _ISO_DATE:
-        return show_iso
-    if all(kind == "literal" or (kind == "date" and text[0] in "ymdbge") for kind, text in steps):
-        return show_day
 
     def show(value: float) -> str:
         if from_1904 and not elapsed:
