@@ -6,8 +6,6 @@ stored results. Hidden sheets, rows and columns are left out unless requested.
 
 from __future__ import annotations
 
-import gc
-
 from truespan.parsing.detect import Format
 from truespan.types.text import Loaded
 
@@ -15,18 +13,11 @@ from truespan.types.text import Loaded
 def load_sheets(found: Format, name: str, data: bytes, *, hidden: bool) -> Loaded:
     """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden sheets, rows and
     columns."""
-    # Garbage collection would take a quarter of the time, for millions of cells without cycles.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        match found:
-            case Format.XLSX:
-                from truespan.parsing.formats.sheets.xlsx import load_xlsx as load
-            case Format.ODS:
-                from truespan.parsing.formats.sheets.ods import load_ods as load
-            case _:
-                from truespan.parsing.formats.sheets.binary import load_binary as load
-        return load(name, data, hidden=hidden)
-    finally:
-        if collects:
-            gc.enable()
+    match found:
+        case Format.XLSX:
+            from truespan.parsing.formats.sheets.xlsx import load_xlsx as load
+        case Format.ODS:
+            from truespan.parsing.formats.sheets.ods import load_ods as load
+        case _:
+            from truespan.parsing.formats.sheets.binary import load_binary as load
+    return load(name, data, hidden=hidden)

@@ -1,16 +1,10 @@
-"""XLSX, XLSM and XLTX: the displayed value of each cell.
-
-Cells are found by a regular expression if the XML has the usual form, which is several times as
-fast as an XML parser, and by a parser otherwise.
-"""
+"""XLSX, XLSM and XLTX: the displayed value of each cell."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from html import unescape
-from itertools import pairwise
 
 import lxml.etree as etree
 from msgspec import Struct, field
@@ -24,7 +18,6 @@ from truespan.parsing.formats.sheets.layout import (
     Row,
     Sheet,
     column_index,
-    column_name,
     layout,
     read_area,
 )
@@ -35,27 +28,15 @@ from truespan.parsing.formats.sheets.number_format import (
     show_plain,
     text_format,
 )
-from truespan.parsing.xml import is_plain_xml, iterate_xml, local, parse_xml
+from truespan.parsing.xml import iterate_xml, local
 from truespan.types.text import Block, Loaded
 
 _FORMATS = "http://schemas.openxmlformats.org"
 S = f"{{{_FORMATS}/spreadsheetml/2006/main}}"
 C = f"{{{_FORMATS}/drawingml/2006/chart}}"
 
-_CELL = re.compile(
-    # The most frequent form first.
-    r'(<c r="([A-Z]{1,3})[0-9]{1,7}"([^<>]*)>(?:<v>([^<]*)</v></c>|(?<=/>)'
-    r"|(?:<f[^<]*(?:</f>|(?<=/>)))?"
-    r"(?:<v/>|(?:<v(?: [^<>]*)?>|<is><t(?: [^<>]*)?>)([^<]*)</(?:v|t></is)>)?</c>))"
-)
-_STYLE, _TYPE = re.compile(r'\ss="([0-9]+)"'), re.compile(r'\st="([a-zA-Z]+)"')
-_ROW = re.compile(r'<row r="([0-9]{1,7})"([^<>]*)>')
-_WINDOW = 1 << 22
-_STRING = re.compile(
-    r"(<si>(?:<t(?: [^<>]*)?>([^<]*)</t></si>|((?:[^<]++|<(?!/?si>))*+)</si>)|<si/>)"
-)
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
-_HIDDEN = re.compile(r' hidden="(?:1|true)"')
+_ON = ("1", "true")
 _THREADED = "[Threaded comment]"
 _MAX_DATES = 20_000
 
@@ -96,7 +77,7 @@ class _Book(Struct):
     name: str
     package: OfficePackage
     hidden: bool
-    strings: _Strings = field(default_factory=lambda: _Strings())
+    strings: list[str] = field(default_factory=list)
     numbers: dict[str, Show] = field(default_factory=dict)
     """Formatters of numbers by style; styles without an entry have the general format."""
     frames: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -139,53 +120,27 @@ class _Book(Struct):
         content = self._read(member)
         if content is None:
             return
-        texts: list[str] | None = None
-        start, end = content.find(b"<si>"), content.rfind(b"</sst>")
-        if 0 < start < end and is_plain_xml(content):
-            text = content[start:end].decode("utf-8", "replace")
-            found = _STRING.findall(text)
-            if sum([len(whole) for whole, _, _ in found]) == len(text):
-                texts = self._join_runs(found)
-        if texts is None:
-            found = iterate_xml(self.name, content, "{*}si")
-            texts = [_clean("".join(_texts(element))) for element in found]
-        self.strings = _Strings(zip(map(str, range(len(texts))), texts, strict=True))
+        found = iterate_xml(self.name, content, "{*}si")
+        self.strings = [_clean("".join(_texts(element))) for element in found]
 
-    def _join_runs(self, found: Sequence[tuple[str, str, str]]) -> list[str]:
-        if not any(rich or "&" in simple or "_x" in simple for _, simple, rich in found):
-            return [simple.strip() for _, simple, _ in found]
-        strings: list[str] = []
-        for whole, simple, rich in found:
-            if rich:
-                root = parse_xml(self.name, f'<x xmlns:x14="x">{whole}</x>'.encode())
-                strings.append(_clean("".join(_texts(root))))
-            elif "&" in simple or "_x" in simple:
-                strings.append(_decode(simple))
-            else:
-                strings.append(simple.strip())
-        return strings
-
-    def show(self, style: str, kind: str, *, decoded: bool) -> Show:
-        """Return a formatter for cells of a style and type.
-
-        `decoded` values come from an XML parser.
-        """
-        before, after = self.frames.get(style, ("", ""))
+    def formatter(self, style: str, kind: str) -> Show:
+        """Return a formatter for cells of a style and type."""
         if kind in ("", "n"):
             return self.numbers.get(style, _show_number)
-        if kind == "s":
-            strings = self.strings.__getitem__
-            if style not in self.frames:
-                return strings
-            return lambda value: f"{before}{strings(value)}{after}" if strings(value) else ""
-        read = _clean if decoded else _decode
         if kind == "b":
             return lambda value: {"1": "TRUE", "0": "FALSE"}.get(value, value)
         if kind == "d":
             return lambda value: value.removesuffix("T00:00:00").replace("T", " ")
+        read = self._find_string if kind == "s" else _clean
         if style not in self.frames:
             return read
-        return lambda value: f"{before}{read(value)}{after}" if value else ""
+        before, after = self.frames[style]
+        return lambda value: f"{before}{text}{after}" if (text := read(value)) else ""
+
+    def _find_string(self, number: str) -> str:
+        """Return a shared string; empty if it does not exist."""
+        place = int(number) if number.isdecimal() and len(number) < 10 else len(self.strings)
+        return self.strings[place] if place < len(self.strings) else ""
 
     def read_sheet(self, sheet: Sheet, member: str) -> None:
         """Read the cells, comments, boxes and charts of a sheet."""
@@ -193,9 +148,12 @@ class _Book(Struct):
         if content is None:
             raise SourceBroken(self.name)
         rows = _Rows(self, sheet)
-        if not self._read_plain(sheet, rows, content):
-            rows = _Rows(self, sheet, decoded=True)
-            self._read_any(sheet, rows, content)
+        tags = ("row", "col", "pane", "mergeCell", "autoFilter")
+        for element in iterate_xml(self.name, content, *(f"{{*}}{tag}" for tag in tags)):
+            if local(element) == "row":
+                rows.read(element)
+            else:
+                self._read_setting(sheet, element)
         rows.finish()
         relations = self.package.relations_of(self.package.archive.find(member) or member)
         for relation in relations.values():
@@ -215,69 +173,9 @@ class _Book(Struct):
         found = self.package.archive.find(member) if member else None
         return self.package.archive.read(found) if found else None
 
-    def _read_plain(self, sheet: Sheet, rows: _Rows, content: bytes) -> bool:
-        """Read a sheet with a regular expression; return False if its XML has another form."""
-        start, end = content.find(b"<sheetData>"), content.rfind(b"</sheetData>")
-        if start < 0 or end < start or not is_plain_xml(content):
-            return False
-        frame = parse_xml(self.name, content[:start] + b"<sheetData/>" + content[end + 12 :])
-        for element in frame.iter():
-            self._read_setting(sheet, element)
-        start += len(b"<sheetData>")
-        at = start
-        while at < end:
-            # Up to the last row of the window, or the end of a larger row.
-            stop = end if at + _WINDOW >= end else content.rfind(b"<row", at + 1, at + _WINDOW)
-            if stop < 0:
-                stop = content.find(b"<row", at + _WINDOW, end)
-                stop = end if stop < 0 else stop
-            for part in content[at:stop].decode("utf-8", "replace").split("</row>"):
-                place = 0
-                # Rows without cells may precede the row.
-                while row := _ROW.match(part, place):
-                    place = row.end()
-                    cells = _CELL.findall(part, place) if part[place - 2] != "/" else []
-                    rows.add(int(row[1]), row[2], cells)
-                    place += sum([len(cell[0]) for cell in cells])
-                if place != len(part):
-                    # Unusual XML must be parsed.
-                    return False
-            at = stop
-        if b"<f" in content:
-            self.unknown += content.count(b"<v></v>") + content.count(b"<v/>")
-            self.unknown += content.count(b"</f></c>")
-        return True
-
-    def _read_any(self, sheet: Sheet, rows: _Rows, content: bytes) -> None:
-        tags = ("row", "col", "pane", "mergeCell", "autoFilter")
-        last = 0
-        for element in iterate_xml(self.name, content, *(f"{{*}}{tag}" for tag in tags)):
-            if local(element) != "row":
-                self._read_setting(sheet, element)
-                continue
-            number = element.get("r", "")
-            last = int(number) if number.isdecimal() and len(number) < 8 else last + 1
-            attributes = ' hidden="1"' if element.get("hidden") in ("1", "true") else ""
-            cells: list[Sequence[str]] = []
-            column = -1
-            for cell in element:
-                found = REFERENCE.fullmatch(cell.get("r", ""))
-                column = column_index(found[1].upper()) if found else column + 1
-                value = ""
-                for child in cell:
-                    tag = local(child)
-                    if tag == "v":
-                        value = child.text or value
-                    elif tag == "is":
-                        value = "".join(_texts(child))
-                style, kind = cell.get("s", ""), cell.get("t", "")
-                about = (f' s="{style}"' if style else "") + (f' t="{kind}"' if kind else "")
-                cells.append(("", column_name(column), about, value, ""))
-            rows.add(last, attributes, cells)
-
     def _read_setting(self, sheet: Sheet, element: etree._Element) -> None:
         tag = local(element)
-        if tag == "col" and element.get("hidden") in ("1", "true") and not self.hidden:
+        if tag == "col" and element.get("hidden") in _ON and not self.hidden:
             first, last = element.get("min", ""), element.get("max", "")
             if first.isdecimal() and last.isdecimal():
                 columns = range(max(int(first[:6]) - 1, 0), min(int(last[:6]), 16384))
@@ -338,69 +236,66 @@ class _Book(Struct):
                 yield Note(row, min(column, 16383), "\n".join(lines))
 
 
-class _Strings(dict[str, str]):
-    """Shared strings by number; a missing one is empty."""
-
-    def __missing__(self, key: str) -> str:
-        return ""
-
-
-class _Shows(dict[str, Show]):
-    """Formatters by the attributes of a cell."""
-
-    def __init__(self, book: _Book, decoded: bool) -> None:
-        super().__init__()
-        self._book, self._decoded = book, decoded
-
-    def __missing__(self, attributes: str) -> Show:
-        style, kind = _STYLE.search(attributes), _TYPE.search(attributes)
-        self[attributes] = self._book.show(
-            style[1] if style else "", kind[1] if kind else "", decoded=self._decoded
-        )
-        return self[attributes]
-
-
 class _Rows:
     """Collects the rows of a sheet that have something to show."""
 
-    def __init__(self, book: _Book, sheet: Sheet, *, decoded: bool = False) -> None:
+    def __init__(self, book: _Book, sheet: Sheet) -> None:
         self._book, self._sheet = book, sheet
-        self._shows = _Shows(book, decoded)
-        self._shapes: dict[tuple[str, ...], tuple[int, ...] | None] = {}
+        self._formatters: dict[tuple[str, str], Show] = {}
+        self._columns: dict[str, int] = {}
+        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._last = 0
         self._ascending = True
         self.hidden: set[int] = set()
-        sheet.rows, sheet.merged, sheet.headers = [], [], []
 
-    def add(self, number: int, attributes: str, cells: Sequence[Sequence[str]]) -> None:
-        """Add a row; a cell has its source, column, attributes, and value in one of two forms."""
-        if number <= self._last:
-            self._ascending = False
-        self._last = number
-        if attributes and not self._book.hidden and _HIDDEN.search(attributes):
-            self.hidden.add(number)
+    def read(self, element: etree._Element) -> None:
+        """Add a row."""
+        number = element.get("r", "")
+        row = int(number) if number.isdecimal() and len(number) < 8 else self._last + 1
+        self._ascending = self._ascending and row > self._last
+        self._last = row
+        if element.get("hidden") in _ON and not self._book.hidden:
+            self.hidden.add(row)
             return
-        shows = self._shows
-        texts = [shows[about](value or other) for _, _, about, value, other in cells]
-        key = tuple([cell[1] for cell in cells])
-        if "" in texts:
-            key = tuple([column for column, text in zip(key, texts, strict=True) if text])
-            texts = [text for text in texts if text]
-        if not key:
-            return
-        if key not in self._shapes:
-            indexes = tuple(map(column_index, key))
-            ascending = all(a < b for a, b in pairwise(indexes))
-            self._shapes[key] = indexes if ascending else None
-        shape = self._shapes[key]
-        hidden_columns = self._sheet.hidden_columns
-        if shape is None or hidden_columns:
-            pairs = dict(sorted(zip(map(column_index, key), texts, strict=True)))
-            pairs = {c: text for c, text in pairs.items() if c not in hidden_columns}
-            shape, texts = tuple(pairs), list(pairs.values())
-            if not shape:
-                return
-        self._sheet.rows.append(Row(number, number - len(self.hidden), shape, texts))
+        cells: dict[int, str] = {}
+        column = -1
+        for cell in element:
+            column = self._find_column(cell.get("r", ""), column + 1)
+            if text := self._read_cell(cell):
+                cells[column] = text
+        hidden = self._sheet.hidden_columns
+        shape = tuple(sorted(column for column in cells if column not in hidden))
+        if shape:
+            shape = self._shapes.setdefault(shape, shape)
+            texts = [cells[column] for column in shape]
+            self._sheet.rows.append(Row(row, row - len(self.hidden), shape, texts))
+
+    def _find_column(self, reference: str, following: int) -> int:
+        """Return the column of a reference such as `B7`; `following` if it is invalid."""
+        letters = reference.rstrip("0123456789")
+        if letters not in self._columns:
+            if not REFERENCE.fullmatch(reference):
+                return following
+            self._columns[letters] = column_index(letters.replace("$", "").upper())
+        return self._columns[letters]
+
+    def _read_cell(self, cell: etree._Element) -> str:
+        value, has_formula = "", False
+        for child in cell:
+            tag = local(child)
+            if tag == "v":
+                value = child.text or value
+            elif tag == "is":
+                value = "".join(_texts(child))
+            elif tag == "f":
+                has_formula = True
+        if not value:
+            self._book.unknown += has_formula
+            return ""
+        key = cell.get("s", ""), cell.get("t", "")
+        if key not in self._formatters:
+            self._formatters[key] = self._book.formatter(*key)
+        return self._formatters[key](value)
 
     def finish(self) -> None:
         """Sort the rows, and count hidden rows and columns."""
@@ -462,13 +357,6 @@ def _without_copies(notes: Sequence[Note]) -> list[Note]:
     return [note for note in notes if not note.text.startswith(_THREADED)] or list(notes)
 
 
-def _decode(text: str) -> str:
-    """Decode XML entities and escapes."""
-    if "&" in text:
-        text = unescape(text)
-    return _clean(text) if "_x" in text else text.strip()
-
-
 def _clean(text: str) -> str:
     if "_x" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
@@ -476,7 +364,7 @@ def _clean(text: str) -> str:
 
 
 def _is_on(root: etree._Element, tag: str, attribute: str) -> bool:
-    return any(found.get(attribute) in ("1", "true") for found in root.iterfind(f"{S}{tag}"))
+    return any(found.get(attribute) in _ON for found in root.iterfind(f"{S}{tag}"))
 
 
 _TITLE_ROWS = re.compile(r"\$1:\$([0-9]{1,2})(?:$|,)")
