@@ -25,8 +25,10 @@ _BLOCK = 1 << 20
 
 
 def require_space(path: Path, reserve: int) -> None:
-    """Check that `reserve` bytes are free on the disk of `path`, which need not exist yet. Raises
-    `StorageFull`: fewer are free."""
+    """Raise StorageFull unless `reserve` bytes are free on the disk of `path`.
+
+    The path need not exist yet.
+    """
     existing = next((place for place in (path, *path.absolute().parents) if place.exists()), path)
     free = shutil.disk_usage(existing).free
     if free < reserve:

@@ -75,8 +75,10 @@ class _Run(NamedTuple):
 
 
 class _Quotation(NamedTuple):
-    """A new sentence that may quote old text; whether that would tell something, and whether the
-    words are all within the sentence."""
+    """A new sentence that may quote old text.
+
+    `tells` is true if the quotation reveals something, `within` if it is inside the sentence.
+    """
 
     place: int
     tells: bool

@@ -190,8 +190,10 @@ class NamedPlace(NamedTuple):
 
     @classmethod
     def of(cls, place: Place, title: str) -> NamedPlace:
-        """Return the names of a place. The title replaces a missing chapter, the chapter a missing
-        section."""
+        """Return the names of a place.
+
+        The title replaces a missing chapter, and the chapter a missing section.
+        """
         chapter = place.chapter or title
         return cls(chapter, place.section or chapter)
 

@@ -187,8 +187,7 @@ class _RowReader:
         )
 
     def _reconsider(self, start: int, stop: int, cells: list[str]) -> Dialect:
-        """Return the dialect for the lines of a row; `cells` are its cells in the current
-        dialect."""
+        """Return the dialect for the lines of a row with these cells in the current dialect."""
         if not cells:
             return self._dialect
         dialect, width, before = self._dialect, len(cells), self._width

@@ -113,8 +113,7 @@ def _read_lines(text: str, first: int = 1, wanted: type = object) -> Iterator[Re
 
 
 def _read_whole(text: str) -> list[Record] | None:
-    """Return the records of one or several consecutive JSON values; None if the text is not
-    JSON."""
+    """Return the records of consecutive JSON values; None if the text is not JSON."""
     try:
         scan = _Scanner(text)
         records = list(scan.records()) if scan.peek() else []

@@ -38,8 +38,10 @@ Point = tuple[float, float]
 
 
 class Recognised(NamedTuple):
-    """A line of text in a picture: corners in pixels, clockwise from the upper left, and the
-    confidence from 0 to 1."""
+    """A line of text in a picture, with its confidence from 0 to 1.
+
+    The corners are in pixels, clockwise from the upper left.
+    """
 
     text: str
     corners: tuple[Point, Point, Point, Point]

@@ -37,8 +37,7 @@ _PATTERN = (
 
 
 class Language(NamedTuple):
-    """Rules of a language; with a `definition` sections are found by indentation, else by
-    brackets."""
+    """Rules of a language; sections are found by `definition` and indentation, or by brackets."""
 
     skipped: re.Pattern[str] | None
     """Comments, strings and other text whose brackets do not count."""

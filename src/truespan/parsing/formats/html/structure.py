@@ -103,8 +103,7 @@ class Landmark(Struct, eq=False):
 
 
 class Region(Struct, frozen=True, eq=False):
-    """The region of a piece in the page. `article` is the number of the outermost article, from
-    1."""
+    """The region of a piece. `article` is the number of the outermost article, from 1."""
 
     main: bool = False
     article: int = 0
@@ -157,8 +156,7 @@ class Piece(Struct, eq=False):
     header_rows: int = 0
 
     def belongs_to(self, contents: ContentsFinder, *, in_book: bool = False) -> bool:
-        """Return whether the piece is part of a contents list; in a book, any link to later text
-        is."""
+        """Return whether the piece belongs to a contents list; in a book, later links do."""
         marked = self.region.contents or self.region.navigation
         linked = False
         if self.linked and self.kind in _MAY_LEAD_ON:

@@ -158,10 +158,10 @@ def _read_page(document: pdfium.PdfDocument, number: int) -> tuple[list[Line], b
 
 
 def is_garbled(lines: Sequence[str]) -> bool:
-    """Return whether the text of a page differs from its appearance, as with fonts without a
-    character map.
+    """Return whether the text of a page differs from its appearance.
 
-    Most characters are then unknown or private, or words contain digits and signs.
+    Fonts without a character map cause that. Most characters are then unknown or private, or words
+    contain digits and signs.
     """
     text = "".join(lines)
     odd = sum(char == "\ufffd" or unicodedata.category(char) in ("Co", "Cn") for char in text)

@@ -39,8 +39,10 @@ _SEPARATOR = re.compile(" [|·•–—] ")
 
 
 class _Key(NamedTuple):
-    """The repeating part of a line: its words without the page number, and the difference between
-    the number and the page index, which is constant for page numbers."""
+    """The repeating part of a line: its words without the page number.
+
+    `offset` is the difference between the number and the page index, constant for page numbers.
+    """
 
     is_top: bool
     kind: Literal["same", "lone", "beside", "label"]
@@ -140,8 +142,7 @@ def _read_keys(head: _Candidate, is_top: bool, label: str, titles: Counter[str])
 
 
 def _split_label(line: Line, label: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a line that begins or ends with the page label, and whether a gap or a
-    mark separates them."""
+    """Yield the words beside a page label, and whether a gap or a mark separates them."""
     wanted = _read_number(label)
     parts = list(line.pieces) if line.cells > 1 else _SEPARATOR.split(line.text)
     is_apart = len(parts) > 1
@@ -176,8 +177,10 @@ def _find_certain(
 def _without_first(
     heads: Sequence[_Candidate], certain: Mapping[_Candidate, str | None], titles: Counter[str]
 ) -> Iterator[_Candidate]:
-    """Yield the lines to remove: page numbers, and heads except the first of those whose words are
-    on no other line, so that none are lost."""
+    """Yield the lines to remove: page numbers and heads.
+
+    The first head is kept if its words are on no other line, so that no words are lost.
+    """
     by_words: defaultdict[str | None, list[_Candidate]] = defaultdict(list)
     for head in heads:
         by_words[certain[head]].append(head)

@@ -11,8 +11,7 @@ from truespan.types.text import Loaded
 
 
 def load_sheets(found: Format, name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden sheets, rows and
-    columns."""
+    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
     match found:
         case Format.XLSX:
             from truespan.parsing.formats.sheets.xlsx import load_xlsx as load

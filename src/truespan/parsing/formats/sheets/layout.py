@@ -287,8 +287,7 @@ class _Writer:
         return int(columns - self._spanned(top) <= {min(columns)} and len(columns) > 1)
 
     def _spanned(self, row: Row) -> set[int]:
-        """Return the columns of a row, including those covered by merged cells up to the next
-        cell."""
+        """Return the columns of a row and those that merged cells cover up to the next cell."""
         columns = {*row.columns}
         for area in self._wide.get(row.number, ()):
             if area.left in columns:
