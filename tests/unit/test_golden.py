@@ -191,7 +191,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_lines() -> None:
 
 
 def test_a_fault_in_yaml_is_told_with_the_line_of_its_field() -> None:
-    yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: &x y\n- query: z\n"
+    yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: yes\n- query: z\n"
 
     with pytest.raises(GoldenInvalid) as caught:
         parse_golden("golden.yml", yaml)

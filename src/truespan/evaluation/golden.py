@@ -25,7 +25,7 @@ from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
-from truespan.evaluation.golden_yaml import Item, Refused, read_entry, split_entries
+from truespan.evaluation.golden_yaml import Item, Refused, parse_yaml
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
 from truespan.types.metadata import (
@@ -104,35 +104,34 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
 
 def _read_items(name: str, text: str) -> tuple[list[Item], list[tuple[int, str]]]:
     """Return the entries of a file, and the faults of those that cannot be read."""
+    lines = list(enumerate(text.split("\n"), start=1))
     if _is_yaml(name):
-        entries, read = split_entries(text), read_entry
+        # An entry begins with a dash at the left margin.
+        starts = [number for number, line in lines if line == "-" or line.startswith(("- ", "-\r"))]
     elif name.lower().endswith((".jsonl", ".ndjson")):
-        lines = enumerate(text.split("\n"), start=1)
-        entries = [(number, [line]) for number, line in lines if line.strip(" \t\r")]
-        read = _read_json_line
+        lines = [(number, line) for number, line in lines if line.strip(" \t\r")]
+        starts = [number for number, _ in lines]
     else:
         raise InvalidArgument(
             f"{name}: golden queries are read from .yaml, .yml, .jsonl and .ndjson files."
         )
-    if len(entries) > MAX_QUERIES:
-        reason = f"has {len(entries)} queries; at most {MAX_QUERIES} are accepted"
-        raise GoldenInvalid(name, [(entries[MAX_QUERIES][0], reason)])
-    items: list[Item] = []
-    faults: list[tuple[int, str]] = []
-    for line, entry in entries:
-        check_cancelled()
-        try:
-            items.append(read(line, entry))
-        except Refused as refused:
-            faults.append((refused.args[0], refused.args[1]))
-    return items, faults
-
-
-def _read_json_line(number: int, lines: list[str]) -> Item:
+    if len(starts) > MAX_QUERIES:
+        reason = f"has {len(starts)} queries; at most {MAX_QUERIES} are accepted"
+        raise GoldenInvalid(name, [(starts[MAX_QUERIES], reason)])
     try:
-        return Item(number, parse_json_object(lines[0]), {})
+        entries = parse_yaml(text) if _is_yaml(name) else [_read_line(*line) for line in lines]
+    except Refused as refused:
+        entries = [refused]
+    faults = [(entry.args[0], entry.args[1]) for entry in entries if isinstance(entry, Refused)]
+    return [entry for entry in entries if isinstance(entry, Item)], faults
+
+
+def _read_line(number: int, line: str) -> Item | Refused:
+    check_cancelled()
+    try:
+        return Item(number, parse_json_object(line), {})
     except JsonError as error:
-        raise Refused(number, str(error)) from None
+        return Refused(number, str(error))
 
 
 def golden_line(query: GoldenQuery) -> str:
@@ -436,7 +435,10 @@ def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
                 advice="Change that entry, or give this one another id and question.",
             )
     glue = b"" if not content or content.endswith(b"\n") else b"\n"
-    return content + glue + _to_bytes(name, query)
+    added = content + glue + _to_bytes(name, query)
+    # The end of a YAML file may be such that nothing can follow it.
+    parse_golden(name, added)
+    return added
 
 
 def _to_bytes(name: str, query: GoldenQuery) -> bytes:
