@@ -12,16 +12,16 @@ from truespan.types.bundle import Notice
 from truespan.types.trust import Visible
 
 MAX_UNKNOWN = 20
-"""Most numbers without a source that are reported; an answer could contain any number of them."""
+"""Maximum number of reported numbers without a source."""
 
 MAX_SHOWN = 10**15 - 1
-"""Greater numbers are shown as this one, which every JSON reader can represent."""
+"""Greatest number to report; every JSON reader can represent it."""
 
 _DASH = "[-\u2010-\u2015]"
 _MINUS = "[-\u2212]"
 _GAP = r"\s{0,9}+"
-"""Bounded and possessive, so that no answer takes long to scan: two gaps in a row could otherwise
-share their spaces in many ways, and a list without its closing bracket tries all of them."""
+"""White space, bounded and possessive: otherwise a list without its closing bracket would take
+quadratic time."""
 _NUMBERS = (
     rf"(?:sources?\b:?{_GAP})?[\^#\u2116]?{_GAP}{_MINUS}?\d++"
     rf"(?:{_GAP}{_DASH}{_GAP}\d++)?"
@@ -49,7 +49,7 @@ def find_citations(
 ) -> Citations:
     """Return the sources that an answer cites; number 1 is the first of `sources`.
 
-    The `literal` spans are words of a source: a number in brackets there is not a citation.
+    The `literal` spans are quoted words of a source: numbers in brackets there are not citations.
     """
     order: dict[int, None] = {}
     spans = sorted(literal, reverse=True)
@@ -69,7 +69,7 @@ def find_citations(
 
 
 def citation(number: int, sources: Sequence[Visible]) -> Citation:
-    """Return the citation of a source by its number; only the number if there is no such source."""
+    """Return the citation of a source by its number; without a source, only the number."""
     if not 1 <= number <= len(sources):
         return Citation(number)
     source = sources[number - 1]
@@ -93,7 +93,7 @@ def citation(number: int, sources: Sequence[Visible]) -> Citation:
 
 
 def citation_numbers(group: str, known: int) -> Iterable[int]:
-    """Yield the numbers of a group: of a range both ends, and the sources between them."""
+    """Yield the numbers of a group, with both ends of a range and the sources between them."""
     for found in _RANGE.finditer(group):
         first = -_number(found[2]) if found[1] else _number(found[2])
         last = _number(found[3]) if found[3] else first
@@ -102,5 +102,5 @@ def citation_numbers(group: str, known: int) -> Iterable[int]:
 
 
 def _number(digits: str) -> int:
-    """Return the number of some digits, at most `MAX_SHOWN`."""
+    """Return the value of digits, at most `MAX_SHOWN`."""
     return int(digits) if len(digits) <= len(str(MAX_SHOWN)) else MAX_SHOWN

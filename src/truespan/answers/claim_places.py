@@ -1,4 +1,4 @@
-"""The places of the sentences that supported claims rest on."""
+"""Places of the source sentences that support the claims of an answer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from truespan.types.trust import Visible
 def place_claims(
     answer: str, support: Support, sources: Sequence[Visible], locate: Locate
 ) -> Support:
-    """Return a check with the place in its passage of each supported sentence of an answer.
+    """Return the check with the place of the best matching source sentence of each supported claim.
 
-    It is that of the sentence of the passage with most of the words, rare ones first.
+    The best match has the most words of the claim, weighted by rarity.
     """
     known: dict[tuple[int, tuple[int, int]], SentencePlace | None] = {}
 
@@ -30,7 +30,7 @@ def place_claims(
         if source is None or source.kind is not ChunkKind.TEXT:
             return claim
         spans = known_spans(source) or list(sentence_spans(source.text, STEMMED_AS))
-        # The numbers of sources are no words of the claim.
+        # Citation numbers are not words of the claim.
         best = find_best(GROUP.sub(" ", answer[claim.start : claim.end]), source.text, spans)
         if best is None:
             return claim

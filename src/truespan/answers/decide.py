@@ -1,4 +1,4 @@
-"""Decide the answer mode: a pure function of what was retrieved and how the models replied.
+"""Decide the answer mode: a pure function of the retrieved chunks and the replies of the models.
 
     best score >= high ───────────────────────> rag ────┐
     low <= best score < high, all gates hold ─> hybrid ─┤ primary blank or NO_CONTEXT ─> fallback
@@ -43,7 +43,7 @@ _UNUSABLE = {
 
 
 def count_words(query: str) -> int:
-    """Return how many words a query has, separated by any white space."""
+    """Return the number of words of a query, separated by white space."""
     return len(query.split())
 
 
@@ -59,7 +59,7 @@ def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
 
 
 def search_floor(settings: DecisionSettings, query_words: int) -> float:
-    """Return the floor to search with: the low threshold of the request, as a similarity."""
+    """Return the floor of the search: the low threshold of the request, as a similarity."""
     low = thresholds_for(settings, query_words).low
     return min(max(settings.to_similarity(low), 0.0), 1.0)
 
@@ -67,15 +67,15 @@ def search_floor(settings: DecisionSettings, query_words: int) -> float:
 def decide(evidence: Evidence) -> Decision:
     """Return the decision on this evidence.
 
-    The outcome of a model that had no reason to run changes nothing: the primary model's if the
-    retrieval alone leads to fallback, and a fallback model's for a reader.
+    The outcome of a model that was not needed is ignored: of the primary model if the retrieval
+    alone leads to fallback, and of the fallback model for a reader.
     """
     settings = evidence.settings
     thresholds = thresholds_for(settings, evidence.query_words)
     ranked = rank(evidence.candidates)
     best = best_of(ranked, settings)
     choice = choose(ranked, settings, thresholds.low)
-    # Gates use what similarity alone would choose: words decide which chunks, never the mode.
+    # Gates use the choice by similarity alone: words influence which chunks, never the mode.
     by_similarity = choose(ranked, settings, thresholds.low, by_place=False)
     reason, gates = _weigh(settings, bool(ranked), best, by_similarity, thresholds)
     mode = _MODES.get(reason, AnswerMode.FALLBACK)
@@ -113,7 +113,7 @@ _MODES = {
     DecisionReason.REACHED_HIGH: AnswerMode.RAG,
     DecisionReason.GATES_HELD: AnswerMode.HYBRID,
 }
-"""The mode that the retrieval leads to, by its reason; fallback for all others."""
+"""Answer mode by the reason that retrieval gave; all other reasons lead to fallback."""
 
 
 def _weigh(
@@ -123,7 +123,7 @@ def _weigh(
     choice: Choice,
     thresholds: Thresholds,
 ) -> tuple[DecisionReason, tuple[Gate, ...]]:
-    """Return what the retrieval alone leads to, and the gates if they were checked."""
+    """Return the reason that follows from retrieval alone, and the gates that were checked."""
     if best is None:
         return DecisionReason.NOTHING_USABLE if found else DecisionReason.NOTHING_FOUND, ()
     score = settings.to_score(best)
@@ -143,9 +143,9 @@ def _weigh(
 
 
 def _closeness_gate(settings: DecisionSettings, best: float, choice: Choice) -> Gate:
-    """Return the gate that tells related passages from others that are about as similar.
+    """Return the gate that separates related passages from unrelated ones of equal similarity.
 
-    In this range of similarities the words of the query tell more than the similarity does.
+    In this range of similarities, the words of the query are better evidence than the similarity.
     """
     measured = [item for item in choice.considered if item.candidate.coverage is not None]
     if settings.min_coverage is None or not measured:
@@ -157,7 +157,7 @@ def _closeness_gate(settings: DecisionSettings, best: float, choice: Choice) -> 
 
 
 def _refusal(evidence: Evidence) -> Refusal | None:
-    """Return why fallback gives no answer; None while a fallback model can give one."""
+    """Return the reason why fallback gives no answer; None if a fallback model may give one."""
     if evidence.reading:
         return Refusal.READING
     if evidence.fallback is ModelOutcome.ABSENT:
@@ -205,7 +205,7 @@ def replay_record(record: UsageRecord) -> Replay:
 
 
 def replay_json(plain: Any) -> Replay:
-    """Do the same with a record from JSON: one of the usage log, or its evidence alone."""
+    """Repeat the decision of a record in JSON: a record of the usage log, or its evidence alone."""
     if isinstance(plain, dict) and "evidence" in plain:
         try:
             created = plain.get("created_at")
@@ -232,5 +232,5 @@ def evidence_from_json(record: Any) -> Evidence:
 
 def _unreadable(why: str) -> InvalidArgument:
     return InvalidArgument(
-        f"This is not the record of a decision: {why}", advice="Give it as it was written."
+        f"This is not the record of a decision: {why}", advice="Pass it as it was written."
     )

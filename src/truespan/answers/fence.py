@@ -1,4 +1,4 @@
-"""A word that separates the parts of a prompt, and that no part of it contains."""
+"""A separator for the parts of a prompt that no part contains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hashlib import sha256
 
 
 def find_fence(texts: Sequence[str]) -> str:
-    """Return a word that occurs in none of these texts, and depends on nothing else."""
+    """Return a word that occurs in none of these texts and depends on them alone."""
     digest = sha256()
     for text in texts:
         encoded = text.encode(errors="replace")

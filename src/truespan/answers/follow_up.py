@@ -1,9 +1,9 @@
-"""Make a question of a conversation stand alone, so that it can be searched for.
+"""Rewrite a follow-up question of a conversation as a standalone question, for the search.
 
-A chat model rewrites it. Its reply is used only if every name, number and content word of it
-occurs in the question or in the visible turns: a model that knows a book from elsewhere could
-otherwise put what is still to come into the question. Without a model, or if its reply is not
-accepted, a rule adds names and words of the turn before to a question that has a pronoun or is
+A chat model rewrites the question. Its reply is used only if every name, number and content word
+occurs in the question or in the visible turns: a model that knows a book from its training could
+otherwise add later parts of the story to the question. Without a model, or if its reply is not
+accepted, a rule adds names and words of the previous turn to a question that has a pronoun or is
 short.
 """
 
@@ -25,13 +25,13 @@ from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import split_words, stem_function
 
 MAX_QUESTION_LENGTH: Final = 1000
-"""Characters of the longest question that is accepted from a model."""
+"""Maximum length of a question from a model, in characters."""
 SHORT_QUESTION: Final = 3
-"""Words of the longest question that is short; one with a name stands alone all the same."""
+"""Maximum number of words of a short question. With a name, a short question stands alone."""
 MAX_CARRIED: Final = 12
-"""How many words the rule adds to a question."""
+"""Maximum number of words that the rule adds to a question."""
 MAX_ANSWER_NAMES: Final = 3
-"""How many names of the answer before are among them."""
+"""Maximum number of added names from the previous answer."""
 
 _AUXILIARIES: Final = frozenset(
     ["cannot", "may", "might", "must", "shall", "will", "tell", "happen", "happened", "happens"]
@@ -68,9 +68,9 @@ _OPENINGS: Final = re.compile(
     r"|en|maar|mas|och|men|и|а|но)\b",
     re.IGNORECASE,
 )
-"""How questions begin that go on with the one before."""
+"""Beginnings of questions that continue the previous one."""
 _QUOTED_PASSAGE: Final = re.compile(r"((?:>[^\n]*\n)+)\n\[1\] ")
-"""How an answer begins that consists of quoted passages, each with its place below."""
+"""Beginning of an answer that consists of quoted passages, each followed by its place."""
 _IRREGULAR_VERBS: Final = """
     became become, began begin, begun begin, bought buy, broke break, broken break, brought bring,
     built build, came come, caught catch, chose choose, chosen choose, done do, drew draw, drank
@@ -86,7 +86,7 @@ _IRREGULAR_VERBS: Final = """
 _BASE_FORMS: Final[dict[str, str]] = {
     pair.split()[0]: pair.split()[1] for pair in _IRREGULAR_VERBS.split(",")
 }
-"""English verbs by their past forms, which no stemmer knows."""
+"""Infinitives of irregular English verbs by their past forms, which stemmers do not know."""
 _NAME_PART: Final = re.compile(r"[^\W\d_][\w'\u2019-]*")
 _MAX_ABBREVIATION_LENGTH: Final = 4
 _SENTENCE_ENDS: Final = frozenset('.!?:;\n"\u201c\u201d\u00ab\u00bb([')
@@ -106,7 +106,7 @@ You rewrite the last question of a conversation so that it can be understood wit
 
 
 def strip_citations(text: str) -> str:
-    """Return an answer without the numbers of its sources, which mean others by now."""
+    """Return an answer without its citation numbers, which now mean other sources."""
     parts, past = list[str](), 0
     for group in GROUP.finditer(text):
         parts.append(text[past : group.start()].rstrip(" \t"))
@@ -117,7 +117,7 @@ def strip_citations(text: str) -> str:
 def fit_history(
     turns: Sequence[Turn], budget: int, count: Callable[[str], int]
 ) -> tuple[Exchange, ...]:
-    """Return the latest turns that fit into so many tokens, in order. Each is whole or left out."""
+    """Return the latest turns that fit into `budget` tokens, in order; no turn is cut."""
     kept: list[Exchange] = []
     for turn in reversed(turns):
         exchange = Exchange(turn.question, strip_citations(turn.answer))
@@ -142,7 +142,7 @@ def rewrite_messages(question: str, history: Sequence[Exchange]) -> tuple[Messag
 
 
 def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None:
-    """Return the one line that a model replies with; None if it replies with anything else."""
+    """Return the reply of a model if it is a single line, else None."""
     reply = Reply(model.stream(messages), quotable=True)
     text = ""
     try:
@@ -162,11 +162,11 @@ def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None
 
 
 def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
-    """Say whether a rewritten question has no name, number or content word of its own, and half of
-    those of the question at least: a reply that answers the question is none.
+    """Return whether a rewritten question adds nothing to the conversation and asks the same.
 
-    A question without content words, such as "And why?", has to remain a question that asks for
-    the same: with a question mark, and with each question word of its own.
+    Each of its content words must be in the question or the turns, and at least half of those of
+    the question must remain: otherwise the model may have answered the question. A question without
+    content words, such as "And why?", must keep its question words and end with a question mark.
     """
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
@@ -187,7 +187,7 @@ def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
 
 
 def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
-    """Return a question with names and words of the turn before; unchanged if it stands alone."""
+    """Return a question with names and words of the previous turn; unchanged if it stands alone."""
     if not turns:
         return question
     last = turns[-1]
@@ -215,14 +215,16 @@ def rewrite_by_rule(question: str, turns: Sequence[Turn]) -> str:
 
 
 def _first_passage(answer: str) -> str:
-    """Return an answer; of one that quotes passages without a model, the best of them without its
-    place. The others, and titles and headings, name much that the question is not about."""
+    """Return an answer; if it only quotes passages, return the best passage without its place.
+
+    Other passages, titles and headings have many names that the question is not about.
+    """
     quoted = _QUOTED_PASSAGE.match(answer)
     return re.sub(r"^> ?", "", quoted[1], flags=re.MULTILINE) if quoted else answer
 
 
 def _follows_up(question: str, function_words: frozenset[str]) -> bool:
-    """Say whether a question has a pronoun, goes on with the one before, or is short."""
+    """Return whether a question has a pronoun, continues the previous question, or is short."""
     words = split_words(question)
     names = [*_full_names(question, function_words, in_question=True)]
     first_name = question.find(names[0]) if names else len(question)
@@ -234,9 +236,11 @@ def _follows_up(question: str, function_words: frozenset[str]) -> bool:
 
 
 def begins_sentence(text: str, start: int) -> bool:
-    """Say whether nothing but spaces, quotes and brackets lies between a position and the end of a
-    sentence or the beginning of the text."""
-    # From the position backwards, so that the time for all words grows with the text alone.
+    """Return whether a position follows the end of a sentence or begins the text.
+
+    Spaces, quotes and brackets in between do not count.
+    """
+    # Backwards from the position, so that the time for all words is linear in the text.
     at = start
     while at and (text[at - 1].isspace() or text[at - 1] in _SENTENCE_OPENERS):
         at -= 1
@@ -246,9 +250,10 @@ def begins_sentence(text: str, start: int) -> bool:
 
 
 def _full_names(text: str, function_words: frozenset[str], *, in_question: bool) -> Iterator[str]:
-    """Yield the names in a text as they are written: words with a capital within a sentence, and
-    several in a row as one. The first word of a sentence counts in a question, or if more words
-    with a capital follow."""
+    """Yield the names in a text as they are written: runs of capitalised words inside a sentence.
+
+    The first word of a sentence counts in a question, or if more capitalised words follow.
+    """
     run: list[re.Match[str]] = []
 
     def flush() -> Iterator[str]:
@@ -258,7 +263,7 @@ def _full_names(text: str, function_words: frozenset[str], *, in_question: bool)
             if initial and function_word and function_word[0] in function_words:
                 del run[0]
                 initial = False
-            # "The" with a capital within a line stands at the beginning of a list's entry.
+            # A capitalised "The" inside a line begins an entry of a list.
             named = any(word not in function_words for part in run for word in split_words(part[0]))
             if run and named and (not initial or in_question or len(run) > 1):
                 words = text[run[0].start() : run[-1].end()]

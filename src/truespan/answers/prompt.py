@@ -1,12 +1,12 @@
-"""Choose the chunks that a model gets, and write the prompt.
+"""Choose the chunks for a model, and write the prompt.
 
-A chunk is *usable* if its kind is not excluded and it fits by itself. The best similarity is taken
-over usable chunks alone: a figure that a model never sees, or a chunk that would have to be cut,
-must not decide that there is good text.
+A chunk is *usable* if its kind is not excluded and it fits by itself. Only usable chunks count for
+the best similarity: a figure that a model never sees, or a chunk that would have to be cut, is no
+evidence of good text.
 
-The limit of characters counts whole chunks, and the gate of characters counts each character once.
-So the prompt is never longer than allowed however the chunks are joined, and a passage that two
-chunks share does not count twice.
+The character limit counts whole chunks, so that the prompt is never too long however chunks are
+joined. The character gate counts each character once: a passage that two chunks share does not
+count twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | 
 
 
 class Choice(Struct, frozen=True):
-    """The verdict on each candidate, by rank; how many were chosen, and their characters."""
+    """Verdicts on all candidates by rank, and the number of chosen chunks and their characters."""
 
     considered: tuple[Considered, ...]
     chunks: int
@@ -74,14 +74,14 @@ class Choice(Struct, frozen=True):
 def choose(
     ranked: Sequence[Candidate], settings: DecisionSettings, low: float, *, by_place: bool = True
 ) -> Choice:
-    """Take the best that reach `low` and fit; a skipped candidate takes no place from the rest.
+    """Choose the best candidates that reach `low` and fit.
 
-    In a fused search candidates are tried by their place, otherwise by similarity.
+    Candidates of a fused search are tried by their place, others by similarity.
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
     if by_place:
-        # Those without a place keep the order of their rank.
+        # Candidates without a place keep the order of their rank.
         order = sorted(ranked, key=lambda part: inf if part.place is None else part.place)
     else:
         order = ranked
@@ -106,7 +106,7 @@ def _verdict(candidate: Candidate, taken: _Taken, settings: DecisionSettings, lo
 
 
 class _Taken(Struct):
-    """What was chosen so far: whole chunks, and the distinct characters in them."""
+    """Chunks chosen so far: their number, their size, and their distinct characters."""
 
     chunks: int = 0
     characters: int = 0
@@ -122,7 +122,7 @@ class _Taken(Struct):
             self._covered.add(candidate.document, candidate.start, end)
 
     def new_in(self, candidate: Candidate) -> int:
-        """Return how many characters of a candidate no chosen one covers."""
+        """Return the number of characters of a candidate that no chosen chunk covers."""
         if candidate.start is None:
             return candidate.characters
         end = candidate.start + candidate.characters

@@ -1,7 +1,7 @@
 """Find the quotes of an answer and check them against the text of its sources.
 
-White space and the forms of quotation marks, dashes and ellipses may differ, and nothing else: a
-quote that omits or changes a word is not verified.
+Only white space and the forms of quotation marks, dashes and ellipses may differ: a quote that
+omits or changes a word is not verified.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MIN_SINGLE_CHARACTERS = 15
 """Shorter texts between single marks are mostly apostrophes and names."""
 
 Span: TypeAlias = tuple[int, int, str]
-"""Where a quote stands with its marks, and the words between them."""
+"""Start and end of a quote with its marks, and the words between them."""
 
 _BLOCK = re.compile(r"^[ ]{0,3}>.*(?:\n[ ]{0,3}>.*)*", re.MULTILINE)
 _BLOCK_MARK = re.compile(r"^[ ]{0,3}>[ ]?", re.MULTILINE)
@@ -51,7 +51,7 @@ _LEFT_OPEN = re.compile(r"(?<!\w)(?:“|„|\"|(?<!`)``(?!`))(?=[^\s“”„\"`
 
 
 def quotes_in(answer: str) -> Iterator[Span]:
-    """Yield each quote with its span, in order; none lies within another."""
+    """Yield each quote with its span, in order; quotes inside quotes are left out."""
     spans = [(*found.span(), _BLOCK_MARK.sub("", found[0])) for found in _BLOCK.finditer(answer)]
     rest = _blank(answer, _BLOCK)
     closed = _outermost([*_nested(rest), *_flat(rest)])
@@ -86,7 +86,7 @@ def _nested(text: str) -> Iterator[Span]:
 
 
 def _left_open(text: str, closed: Sequence[Span]) -> Iterator[Span]:
-    """Yield what follows the first unclosed mark of each paragraph."""
+    """Yield the text after the first unclosed mark of each paragraph."""
     taken = bytearray(len(text) + 1)
     for start, end, _ in closed:
         taken[start:end] = b"\1" * (end - start)
@@ -113,7 +113,7 @@ def _span(found: re.Match[str]) -> Span:
 
 
 def _blank(answer: str, pattern: re.Pattern[str]) -> str:
-    """Return the answer with line breaks in place of matches, so that offsets stay the same."""
+    """Return the answer with line breaks in place of matches, which keeps all offsets."""
     return pattern.sub(lambda found: "\n" * len(found[0]), answer)
 
 
@@ -125,20 +125,20 @@ _LEFT_OUT = ("[...]", "[…]", "[...", "[…", "...]", "…]", "...", "…")
 
 
 class Quotes(Struct, frozen=True):
-    """The quotes of an answer in order, and the spans of it that are words of a source."""
+    """Quotes of an answer in order, and the spans of the answer that are words of a source."""
 
     found: tuple[Quote, ...] = ()
     literal: tuple[tuple[int, int], ...] = ()
     warnings: tuple[Notice, ...] = ()
     failed: tuple[tuple[int, int], ...] = ()
-    """The spans of quotes that are not verified."""
+    """Spans of quotes that are not verified."""
 
 
 NO_QUOTES = Quotes()
 
 
 def check_quotes(answer: str, sources: Sequence[Visible], locate: Locate) -> Quotes:
-    """Look for every quote of an answer in its sources."""
+    """Find every quote of an answer in its sources."""
     runs = _runs(sources)
     found: list[Quote] = []
     literal: list[tuple[int, int]] = []
@@ -172,7 +172,7 @@ class _Run(Struct, frozen=True):
     origins: list[int]
 
     def find(self, wanted: str) -> tuple[int, int] | None:
-        """Return the span of some folded words that cuts neither a word nor a number; or None."""
+        """Return the span of folded words that begins and ends between words, or None."""
         place = self.folded.find(wanted)
         while place >= 0:
             start = self.origins[place]
@@ -190,9 +190,9 @@ class _Run(Struct, frozen=True):
 
 
 def _runs(sources: Sequence[Visible]) -> list[_Run]:
-    """Join sources that overlap or touch, since a quote may reach across.
+    """Join sources that overlap or touch, because a quote may span them.
 
-    Sources with a gap between them are not joined, however small it is: words may be missing.
+    Sources with a gap of any size between them are not joined: words may be missing.
     """
     texts = [part for part in sources if part.kind is ChunkKind.TEXT]
     grouped: list[tuple[list[Visible], str]] = []
@@ -205,7 +205,7 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
         else:
             grouped.append(([source], source.text))
     runs = [_Run(members, members[0].start, text, *fold(text)) for members, text in grouped]
-    # The description of a figure is not part of the text, so it has no place there.
+    # The description of a figure is not part of the text of its document.
     figures = [part for part in sources if part.kind is not ChunkKind.TEXT]
     return runs + [_Run([figure], 0, figure.text, *fold(figure.text)) for figure in figures]
 
@@ -213,7 +213,7 @@ def _runs(sources: Sequence[Visible]) -> list[_Run]:
 def _check_quote(text: str, runs: Sequence[_Run], locate: Locate) -> Quote:
     quote = _find_quote(text, runs, locate)
     if not quote.verified and "|" in text:
-        # A model gets tables in Markdown.
+        # Models get tables in Markdown.
         found = _find_quote(unformat_rows(text), runs, locate)
         quote = replace(found, text=quote.text) if found.verified else quote
     return quote
@@ -291,8 +291,8 @@ def fold(text: str) -> tuple[str, list[int]]:
             if folded and folded[-1] not in " -":
                 put(" ", origin)
         elif char in _DASHES:
-            # Spaces around a dash and its length are a matter of typography. The sign of a number
-            # is no dash: a space before it stays.
+            # Spaces around a dash and its length are typography. The sign of a number is not a
+            # dash: a space before it stays.
             if folded and folded[-1] == " " and not text[origin + 1 : origin + 2].isdigit():
                 folded.pop()
                 origins.pop()
@@ -311,16 +311,16 @@ _UNSPACED = re.compile(
     "\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u9fff\ua000-\ua4cf\ua980-\ua9df\ua9e0-\ua9ff"
     "\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
-"""Letters of scripts without spaces, where the end of a word cannot be seen."""
+"""Letters of scripts without spaces between words."""
 _IGNORED = "\u00ad\u2060\ufeff"
 _HYPHENS = frozenset("-\u2010\u2011")
 _APOSTROPHES = frozenset("'\u2019\u02bc\uff07")
 _WORD_JOINTS = _HYPHENS | _APOSTROPHES | frozenset("_^")
-"""Between two letters or digits these are part of a word: well-known, can't."""
+"""Characters that are part of a word between two letters or digits: well-known, can't."""
 _NUMBER_JOINTS = frozenset(".,:/\u00b7\u2013\u2212\u066b\u066c\u00d7'\u2019_-\u2010\u2011")
-"""Between two digits these are part of a number, a date, a time or a range."""
+"""Characters that are part of a number, date, time or range between two digits."""
 _SPACES = frozenset(" \u00a0\u2007\u2009\u202f")
-"""Between groups of three digits they separate thousands."""
+"""Spaces that separate thousands between groups of three digits."""
 _SIGNS = frozenset("-\u2010\u2011\u2013\u2212+\u00b1\u2213<>\u2264\u2265\u2248~\u223c")
 _UNITS = frozenset("%\u2030\u066a\u00b0\u00ba\u2032\u2033\u2103\u2109\uff05")
 _TEN_THOUSANDS = frozenset("十百千万萬億亿兆")
@@ -330,17 +330,17 @@ _ELIDED = frozenset(
         *("presqu", "quelqu", "un", "all", "dall", "dell", "nell", "sull", "coll", "quell", "bell"),
     }
 )
-"""Words of Romance languages that lose their vowel: another word follows the apostrophe."""
+"""Elided words of Romance languages: after their apostrophe another word begins."""
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}\Z")
 _GROUP_OF_THREE = re.compile(r"\d{3}(?!\d)")
 _LAST_LETTERS = re.compile(r"[^\W\d_]{1,8}\Z")
 
 
 def is_boundary(text: str, place: int) -> bool:
-    """Return whether a quote may begin or end here: not within a word or a number.
+    """Return whether a quote may begin or end at `place`: not inside a word or a number.
 
-    A combining mark belongs to its letter, a sign, a currency and a unit to their number, and words
-    with a hyphen or an apostrophe are single words.
+    A combining mark belongs to its letter, a sign, currency or unit to its number, and a word with
+    a hyphen or apostrophe is one word.
     """
     before, after = _neighbours(text, place)
     if not before or not after:
@@ -361,7 +361,7 @@ def is_boundary(text: str, place: int) -> bool:
 
 
 def _neighbours(text: str, place: int) -> tuple[str, str]:
-    """Return some characters before and after a place, without those that only control lines."""
+    """Return the characters around a place, without those that only control line breaks."""
     before, after = text[max(0, place - 16) : place], text[place : place + 8]
     for char in _IGNORED:
         before, after = before.replace(char, ""), after.replace(char, "")
@@ -407,7 +407,7 @@ def _is_mark(char: str) -> bool:
 
 
 def quote_sources(sources: Sequence[Visible]) -> str:
-    """Return each source as block quotes, with its number and place below; nothing twice."""
+    """Return each source as block quotes, followed by its number and place; nothing is repeated."""
     pairs, paragraphs = zip(sources, unrepeated_spans(sources), strict=True), []
     for number, (source, spans) in enumerate(pairs, 1):
         for start, end in spans:
@@ -425,7 +425,7 @@ def quote_sources(sources: Sequence[Visible]) -> str:
 
 
 def quotes_of(sources: Sequence[Visible], locate: Locate) -> tuple[Quote, ...]:
-    """Return the quotes of such an answer. They are verified text, so all of them are verified."""
+    """Return the quotes of an answer by `quote_sources`; all of them are verified."""
     return tuple(
         _verified(
             " ".join(source.text[start:end].split()),

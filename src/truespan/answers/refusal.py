@@ -1,4 +1,4 @@
-"""Text of a refusal: the check that failed, in words, and the passages that came closest."""
+"""Text of a refusal: the failed checks in words, and the closest passages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_FOUND = {
     "no_reading_position": "No reading position is recorded",
     "nothing_read": "Nothing of this book has been read yet",
 }
-"""The check in words, by the warning that says why nothing was found."""
+"""Description of each warning that explains why nothing was found."""
 
 _BY_REASON = {
     DecisionReason.NOTHING_USABLE: "No passage that was found can be given to a model",
@@ -29,7 +29,7 @@ _BY_REASON = {
 
 
 def explain_refusal(decision: Decision, retrieved: Retrieved) -> str:
-    """Return the text of a refusal; it names every check that failed, with its values."""
+    """Return the text of a refusal, with every failed check and its values."""
     where = " in what has been read of this book so far" if decision.evidence.reading else ""
     checks = "; ".join(_failed_checks(decision, retrieved))
     text = f"Nothing certain{where}. {checks}."
@@ -51,7 +51,7 @@ def _failed_checks(decision: Decision, retrieved: Retrieved) -> Iterator[str]:
 
 
 def _name_missing(decision: Decision, retrieved: Retrieved) -> str:
-    """Return why no passage counts: what a warning says, or that none is close enough."""
+    """Return the reason why no passage counts: a warning, or that none is close enough."""
     for notice in retrieved.warnings:
         if not decision.retrieved and notice.code in _NOT_FOUND:
             return _NOT_FOUND[notice.code]
@@ -82,17 +82,14 @@ def _describe_gate(gate: Gate) -> str:
 def find_near_misses(
     decision: Decision, retrieved: Retrieved, chunks: Iterable[Visible]
 ) -> list[Visible]:
-    """Return the passages to show beside a refusal: the best found, else the closest at all."""
+    """Return the passages to show with a refusal: the best ones found, else the closest ones."""
     excluded = decision.evidence.settings.exclude_chunk_types_from_llm
     found = [part for part in chunks if part.kind not in excluded]
     return (found or [*retrieved.closest])[:MAX_NEAR_MISSES]
 
 
 def excerpt(part: Visible, question: str) -> str:
-    """Return a preview of a passage that starts at the sentence closest to a question.
-
-    The sentence is the one with the most words of the question.
-    """
+    """Return a preview of a passage that starts at the sentence with most words of a question."""
     start = 0
     if part.kind is not ChunkKind.FIGURE:
         spans = sentence_spans(part.text, part.labels.language or "en")

@@ -1,9 +1,8 @@
 """A streamed model reply, held back until it is known to be an answer.
 
-A blank reply, or one that says there was no context, leads to another decision. So nothing is
-passed on until it can be neither; from then on every piece is passed on at once. A model that says
-so later on is not heard any further: what it adds is not from its sources. Reasoning that a model
-writes before its reply is removed.
+A blank reply, or one that says NO_CONTEXT, leads to another decision. So nothing is passed on until
+the reply can be neither; from then on every piece is passed on at once. If a model says NO_CONTEXT
+later, the rest is dropped: it does not come from the sources. Reasoning before a reply is removed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, 
                 yield piece
                 continue
             if not name and not buffer:
-                # White space is passed on at once: without end, it is a blank reply.
+                # White space is passed on at once: endless white space is a blank reply.
                 yield " " * len(_unseen(piece))
             buffer += piece
             name, buffer, speaking = _skip_reasoning(name, buffer)
@@ -44,8 +43,8 @@ def strip_reasoning(pieces: Generator[str, None, None]) -> Generator[str, None, 
 def _skip_reasoning(name: str, buffer: str) -> tuple[str, str, bool]:
     """Skip complete reasoning blocks; return the name of an open one, and the text to keep.
 
-    The last value tells whether the reply has begun. Only a possible beginning of a tag is kept, so
-    that reasoning of any length needs no memory.
+    The last value is True once the reply has begun. Only a possible beginning of a tag is kept, so
+    that long reasoning needs no memory.
     """
     while True:
         if name:
@@ -74,36 +73,36 @@ def _unseen(text: str) -> str:
 
 
 NO_CONTEXT = "NO_CONTEXT"
-"""What a model must reply if its sources do not answer the question."""
+"""Reply of a model whose sources do not answer the question."""
 
 MAX_HELD = 4096
-"""Characters without a word after which a reply counts as blank."""
+"""Maximum number of characters without a word; then a reply counts as blank."""
 
 MAX_UNCERTAIN = 80
-"""Characters of a reply within which `NO_CONTEXT` makes it none, unless a citation comes first:
+"""Number of characters within which `NO_CONTEXT` rejects a reply, unless a citation comes first:
 models apologise before they say it."""
 
 _LETTERS = "nocontext"
 _UNSEEN = "\u00ad\u200b-\u200d\u2060\ufeff"
 _BETWEEN = re.compile(rf"[\s_\\*`{_UNSEEN}\-\u2010-\u2015]")
-"""What may separate the two words: models escape the underscore, emphasise, or leave it out."""
+"""Characters between the two words: models escape the underscore, emphasise, or leave it out."""
 _COLONS = frozenset(":\uff1a")
 _ENDS = _COLONS | frozenset(
     "\n\r\u2013\u2014.,;!?\u2026(\u3002\uff0c\u3001\uff1b\uff01\uff1f\uff08"
 )
-"""After these the reply means that there was no context, even if more text follows."""
+"""Characters after which the reply means NO_CONTEXT even if more text follows."""
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _GAP = rf"(?:[\s_\\*`{_UNSEEN}]|-|\u2010|\u2011){{0,6}}"
 _MARKER = re.compile(
     rf"(?<![^\W_])(?:NO{_GAP}CONTEXT|(?i:no\\?_{{1,2}}context))(?![^\W_]|[-'\u2019][^\W_])"
 )
-"""The marker anywhere in a reply. In capitals or with its underscore: "no context" is prose too."""
+"""The marker in capitals or with its underscore; "no context" alone may be prose."""
 _UNDECIDED = re.compile(
     rf"[\s*_`>#\"'\u201c\u2018(\[\\-]*"
     rf"(?:(?<![^\W_])[Nn](?:[Oo](?:{_GAP}(?:$|[Cc](?:$|[Oo](?:$|[Nn](?:$|[Tt](?:$|[Ee](?:$|"
     rf"[Xx](?:$|[Tt][-'\u2019]?)))))))|)|))?$"
 )
-"""The end of a text that may be the beginning of the marker, with the marks before it."""
+"""End of a text that may be the beginning of the marker, with the marks before it."""
 _UNCLOSED = re.compile(r"[^\]\u3011\uff3d\n]{1,60}")
 """An open bracket that may become a citation."""
 _BEFORE_COLON = frozenset(" \t*_`")
@@ -115,15 +114,14 @@ _LABELS = (
     *_REPLY_NAMES.split(),
     *("the answer", "my answer", "final answer", "the final answer", "short answer"),
 )
-"""What models write before an answer, followed by a colon."""
+"""Labels that models write before an answer, followed by a colon."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Reply:
-    """The pieces of one reply. `outcome` reads until it is certain; then `pieces` can be read.
+    """The pieces of one reply. Read `outcome` first, then `pieces`.
 
-    `quotable` says that the question or the sources contain the marker themselves, so that a reply
-    may have to mention it.
+    With `quotable`, the question or the sources contain the marker, so that a reply may mention it.
     """
 
     def __init__(self, pieces: Iterator[str], *, quotable: bool = False) -> None:
@@ -132,13 +130,13 @@ class Reply:
         self._outcome: ModelOutcome | None = None
         self._quotable = quotable
         self.cut = False
-        """Whether the rest was left out because the model said that there was no context."""
+        """Whether the rest was dropped because the model said NO_CONTEXT."""
 
     @property
     def outcome(self) -> ModelOutcome:
-        """Return what kind of reply this is, reading no further than necessary.
+        """Return the kind of reply, reading no further than necessary.
 
-        Errors of the model are raised as they are: a provider that failed has no outcome.
+        Errors of the model are raised unchanged: a provider that failed has no outcome.
         """
         while self._outcome is None:
             piece = next(self._pieces, None)
@@ -150,7 +148,7 @@ class Reply:
         return self._outcome
 
     def pieces(self) -> Iterator[str]:
-        """Yield the reply without surrounding white space, beginning with what was held back."""
+        """Yield the reply without surrounding white space, starting with the text held back."""
         waiting, last = "", ""
         for piece in chain([self._buffer], self._pieces, [None]):
             text = waiting + (piece or "")
@@ -176,7 +174,7 @@ class Reply:
 
 
 def mentions_marker(text: str) -> bool:
-    """Return whether a text contains the marker, so that a reply about it may contain it too."""
+    """Return whether a text contains the marker, so that a reply may quote it."""
     return _find_marker(text) is not None
 
 
@@ -193,12 +191,12 @@ def _end_of(text: str) -> str:
 
 
 def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcome | None:
-    """Return the outcome of a reply that begins like this; None while more of it is needed.
+    """Return the outcome of a reply that begins with `text`; None while more is needed.
 
-    `NO_CONTEXT` counts at the beginning, in any case and with any marks, citations and a label
-    around it, and whatever follows; written as two ordinary words only where a sentence does not go
-    on. In capitals or with its underscore it also counts within the first words, unless a citation
-    comes before it or it is `quotable`.
+    At the beginning, `NO_CONTEXT` counts in any case, with marks, citations or a label around it,
+    whatever follows; as two ordinary words it counts only if the sentence ends there. In capitals
+    or with its underscore it also counts within the first words, unless a citation comes before it
+    or it is `quotable`.
     """
     begin = _first_word(text, 0)
     while begin and (cited := GROUP.match(text, begin - 1)):
@@ -241,7 +239,7 @@ def _first_word(text: str, start: int) -> int | None:
 
 
 def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
-    """Return the outcome of a reply whose first word begins here."""
+    """Return the outcome of a reply whose first word begins at `begin`."""
     end, spelled = _match_no_context(text, begin)
     if not spelled:
         return None if end == len(text) and not whole else ModelOutcome.ANSWERED
@@ -269,9 +267,9 @@ def _verdict(text: str, begin: int, *, whole: bool) -> ModelOutcome | None:
 
 
 def _after_label(text: str, begin: int) -> int | None:
-    """Return where a label such as `Answer:` ends, or the end while one may still follow.
+    """Return the end of a label such as `Answer:`, or of the text while a label may still follow.
 
-    None if there is none. Only known labels count: any other word is passed on at once.
+    None without a label. Only known labels count: any other word is passed on at once.
     """
     coming = False
     for label in _LABELS:
@@ -286,7 +284,7 @@ def _after_label(text: str, begin: int) -> int | None:
 
 
 def _match_no_context(text: str, begin: int) -> tuple[int, bool]:
-    """Return how far the text matches the two words, and whether it matches completely."""
+    """Return the end of the match with the two words, and whether the match is complete."""
     place, letters = begin, 0
     while place < len(text) and letters < len(_LETTERS):
         char = text[place]

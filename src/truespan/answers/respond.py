@@ -74,9 +74,9 @@ RecordUsage = Callable[[Evidence, int], tuple[str | None, tuple[Notice, ...]]]
 
 
 class Responder(Struct, frozen=True):
-    """Answers one question from what was retrieved for it.
+    """Answers one question from the chunks retrieved for it.
 
-    `record` is called for an answered request, and for no other.
+    `record` is called for answered requests only.
     """
 
     question: Question
@@ -91,10 +91,10 @@ class Responder(Struct, frozen=True):
     record: RecordUsage
     trace: RequestTrace = NULL_OBSERVER
     comparison: Comparison | None = None
-    """How sentences are compared by meaning; None compares words only."""
+    """Comparison of sentences by similarity; None compares words only."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
-        """Yield the events of an answer; `began` is when the request began.
+        """Yield the events of an answer; `began` is the start time of the request.
 
         Raises:
             ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. Another
@@ -102,7 +102,7 @@ class Responder(Struct, frozen=True):
         """
         chunks: dict[ChunkId, Visible] = {}
         for chunk in self.retrieved.chunks:
-            # Of two that a reader cannot distinguish, the first.
+            # Of two chunks that a reader cannot distinguish, the first counts.
             chunks.setdefault(chunk.chunk_id, chunk)
         evidence, reply, fitted = self._evidence(chunks.values()), None, None
         try:
@@ -121,7 +121,7 @@ class Responder(Struct, frozen=True):
                         reply = _ask(self.models.primary, messages, self.question, sources)
                         evidence = replace(evidence, primary=reply.outcome)
                     else:
-                        # It gets no history: its answer is based on no passage.
+                        # Without history: the answer is based on no passage.
                         messages = unaided_messages(self.question.standalone)
                         reply = _ask(self.models.fallback, messages, self.question)
                         evidence = replace(evidence, fallback=reply.outcome)
@@ -234,7 +234,7 @@ class Responder(Struct, frozen=True):
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str
     ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], Support | None, tuple[Notice, ...]]:
-        """Return citations, quotes and support of a model's text; our own text needs no check."""
+        """Return citations, quotes and support of a model's text; other text needs no check."""
         if decision.refusal is not None:
             return (), (), None, ()
         if decision.step is Step.QUOTE:
@@ -248,7 +248,7 @@ class Responder(Struct, frozen=True):
         try:
             support = check_support(text, sources, quotes, self.comparison, asked)
         except (OperatorError, ServiceError):
-            # The answer is complete. No failure of the embedding model may withhold it.
+            # The answer is complete; a failure of the embedding model must not withhold it.
             support = check_support(text, sources, quotes, question=asked)
             warnings.append(_BY_WORDS)
         support = place_claims(text, support, sources, self.locate)

@@ -1,10 +1,10 @@
-"""Cells of the tables in a passage: which row and column a number or a name stands in.
+"""Cells of the tables in a passage: the row and column of a number or a name.
 
     City   | Rent | Deposit        headings
     Berlin | 300  | 900            label, cells
 
-A claim about Berlin is not supported by a number of another row. Rows count by their labels,
-columns by their headings, and only where the claim mentions one of them.
+A claim about Berlin is not supported by a number of another row. A row matters if the claim
+mentions a label, a column if it mentions a heading.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _YEAR = re.compile(r"(?:1[5-9]|20|21)\d\d")
 
 
 class Table(Struct, frozen=True):
-    """Words of the labels of rows and the headings of columns, and the cells with numbers."""
+    """Words of row labels and column headings, and the cells with numbers."""
 
     labels: tuple[Words, ...]
     headings: tuple[Words, ...]
@@ -34,7 +34,7 @@ class Table(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """The words of a claim, and the rows and columns that they mention, found once for a table."""
+    """Words of a claim, and the rows and columns that it mentions, computed once for a table."""
 
     words: Words
     _rows: dict[int, set[int]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Claim(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """A cell that is neither a heading nor the label of its row."""
+    """A cell that is neither a heading nor a row label."""
 
     table: Table
     row: int
@@ -66,24 +66,24 @@ class Cell(Struct, frozen=True):
         return self.table.labels[self.row] | heading
 
     def fits_row(self, claim: Claim) -> bool:
-        """Return whether a claim is about this row, or about no row in particular."""
+        """Return whether a claim is about this row, or mentions no row."""
         rows = claim.rows(self.table)
         return not rows or self.row in rows
 
     def fits_column(self, claim: Claim) -> bool:
-        """Return whether a claim is about this column, or about no column with numbers."""
+        """Return whether a claim is about this column, or mentions no column with numbers."""
         columns = claim.columns(self.table)
         numeric = {column for column in columns if (self.row, column) in self.table.numeric}
         return not numeric or self.column in numeric
 
 
 class TableCells(Struct, frozen=True):
-    """The cells of a text by where they begin; None between tables, in headings and in labels."""
+    """Cells of a text by their offset; None for headings, labels and text between tables."""
 
     starts: tuple[int, ...]
     cells: tuple[Cell | None, ...]
     headings: Words
-    """The words of all headings of columns."""
+    """Words of all column headings."""
 
     def at(self, offset: int) -> Cell | None:
         place = bisect_right(self.starts, offset) - 1
@@ -110,7 +110,7 @@ def find_cells(text: str, words_of: Callable[[str], Words]) -> TableCells:
 
 
 def _split_row(line: str) -> Iterator[tuple[int, str]]:
-    """Yield the cells of a row, each with where it begins."""
+    """Yield the cells of a row with their offsets."""
     start = 0
     for bar in BAR.finditer(line):
         yield start, line[start : bar.start()]
@@ -121,7 +121,7 @@ def _split_row(line: str) -> Iterator[tuple[int, str]]:
 def _read_table(
     rows: Sequence[Sequence[tuple[int, str]]], words_of: Callable[[str], Words]
 ) -> tuple[Table, int]:
-    """Return the table, and its first row that is no header."""
+    """Return the table and its first row after the header."""
     header = [cell for _, cell in rows[0]]
     is_header = len(header) > 1 and not any(
         _VALUE.search(cell) and not _YEAR.fullmatch(cell.strip()) for cell in header[1:]
@@ -139,7 +139,7 @@ def _read_table(
 
 
 def _label_of(row: Sequence[tuple[int, str]]) -> int:
-    """Return the column of a row's label: the first cell with a letter."""
+    """Return the column of a row label: the first cell with a letter."""
     return next((place for place, (_, cell) in enumerate(row) if _LETTER.search(cell)), 0)
 
 
@@ -155,7 +155,7 @@ def _place_cells(
 
 
 def _mentioned(names: Sequence[Words], claim: Words) -> set[int]:
-    """Return which names a claim mentions: by words of their own, else by words they share."""
+    """Return the names that a claim mentions: by words that no other name has, else by any word."""
     counts = Counter(word for name in set(names) for word in name)
     shared = {place for place, name in enumerate(names) if name & claim}
     own = {place for place in shared if any(counts[word] == 1 for word in names[place] & claim)}

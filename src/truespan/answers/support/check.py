@@ -2,11 +2,11 @@
 
     sentence ─> its passages ─> numbers, names, words, negation ─> similarity where words differ
 
-A sentence that cites nothing is compared with all passages of the answer. Words are compared, not
-meanings: a sentence that swaps who did what to whom has all the words of its passage. Only text
-that the model was given takes part, so for a reader nothing ahead of the position does.
+A sentence without citations is compared with all passages of the answer. The check compares words,
+not meanings: a sentence that swaps subject and object has all the words of its passage. Only text
+that the model got is compared, so nothing ahead of a reader's position takes part.
 
-The work grows with the length of the answer times that of the passages, and these are bounded.
+The work grows with the length of the answer times that of the passages; both are bounded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -34,17 +35,17 @@ from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 
 WORD_SHARE = 0.5
-"""The share of a sentence's words that its passages must have, if similarity does not help."""
+"""Minimum share of a sentence's words in its passages, unless the sentence is similar to one."""
 NEW_WORDS = 3
-"""So many words that are not in the passages are too many: in a row, or below that share."""
+"""Number of missing words, in a row or below `WORD_SHARE`, that makes a sentence unsupported."""
 NEGATION_SHARE = 0.5
-"""The share of words that a passage's sentence must have before negations are compared."""
+"""Minimum share of words in a sentence of a passage for comparing negations."""
 NEARBY = 6
-"""Words around a number, one of which its place in a passage must share."""
+"""Number of words around a number, one of which must be near it in the passage too."""
 MAX_MISSING = 20
 
 MIN_QUOTED = 2
-"""Words of a quote that was not found and counts against its sentence; one word may be a term."""
+"""Minimum number of words of an unverified quote that counts; one word may be a term."""
 _VERIFIED, _FAILED = b"\1", b"\2"
 _FAILED_RUN = re.compile(b"\2+")
 
@@ -63,7 +64,7 @@ _CODES = {
     "spanish": "es",
     "swedish": "sv",
 }
-"""The code of each language that has stop words."""
+"""Code of each language that has stop words."""
 _NEUTRAL_WORDS = """
     according answer cites describes document documents excerpt explains mentions mentioned notes
     passage passages says said source sources stated states tells told text texts writes wrote
@@ -77,17 +78,17 @@ _NEUTRAL_WORDS = """
     well went whether will within without yet
 """
 _NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
-"""Words that are no evidence either way: they say where something was found, are numbers, which are
-compared as such, or are so frequent that any text may have them."""
+"""Words that are no evidence: references to the sources, numbers, which are compared as such, and
+words so frequent that any text may have them."""
 _FAMILY = 5
-"""Words that share so many first letters, and most of the longer one, are related."""
+"""Minimum number of first letters that related words share."""
 _MAX_RELATED = 20
 _BEGINNING = 3
 MAX_ALIKE = 50
-"""Places of a word or a number, and names with the same beginning, that are kept of a passage."""
+"""Maximum number of places of a word or number, and of names with the same beginning."""
 
 MAX_EMBEDDED = 96
-"""Texts that are embedded for one answer; what is left then counts as not similar."""
+"""Maximum number of texts that are embedded for one answer; others count as not similar."""
 
 
 Key = TypeVar("Key")
@@ -95,13 +96,13 @@ Value = TypeVar("Value")
 
 _NAME_WORD = re.compile(r"[^\W_]+(?:[’'][^\W_]+)*")
 _SPACE = re.compile(r" (?=[.,;:!?])")
-"""What a citation leaves before the end of a sentence."""
+"""Space that a removed citation leaves before punctuation."""
 
 
 class Comparison(Struct, frozen=True):
-    """How sentences are embedded, and the similarity from which on two of them say the same.
+    """Comparison of sentences by similarity; from `floor` on, two sentences say the same.
 
-    One comparison serves one answer: it keeps the vectors.
+    One comparison serves one answer, because it keeps the vectors.
     """
 
     embed: Callable[[Sequence[str]], Sequence[Vector]]
@@ -110,7 +111,7 @@ class Comparison(Struct, frozen=True):
     vectors: dict[str, Vector] = field(default_factory=dict)
 
     def similarity(self, text: str, others: Sequence[str]) -> float:
-        """Return how similar a text is to the most similar of others; 0 if there is no room."""
+        """Return the similarity of a text to the most similar of others; 0 past `MAX_EMBEDDED`."""
         wanted = [_SPACE.sub("", " ".join(each.split())) for each in (text, *others)]
         new = [each for each in dict.fromkeys(wanted) if each not in self.vectors]
         if len(self.vectors) + len(new) > MAX_EMBEDDED:
@@ -122,9 +123,9 @@ class Comparison(Struct, frozen=True):
 
 
 class _Given(Struct, frozen=True):
-    """A number of a passage, and the words around it; None if it is in a title.
+    """A number of a passage, and the words around it; None for a number in a title.
 
-    In a table these are the words of its row, its column and the headings, and `cell` is its place.
+    In a table, the words are those of its row, column and headings, and `cell` is its place.
     """
 
     number: Number
@@ -133,7 +134,7 @@ class _Given(Struct, frozen=True):
 
 
 class _Sentence(Struct, frozen=True):
-    """A sentence of a passage: its content words in order, its numbers, what it negates."""
+    """A sentence of a passage: its content words in order, its numbers and negated words."""
 
     text: str
     stems: tuple[str, ...]
@@ -142,22 +143,22 @@ class _Sentence(Struct, frozen=True):
 
 
 class _Passage(Struct, frozen=True):
-    """A source as the model got it. `first` counts its sentences after those of others."""
+    """A source as the model got it. `first` is the number of sentences of earlier sources."""
 
     number: int
     first: int
     sentences: tuple[_Sentence, ...]
     names: frozenset[str]
     beginnings: dict[str, list[str]]
-    """Its names by their first letters."""
+    """Names by their first letters."""
     numbers: dict[tuple[str, float | str], list[_Given]]
-    """Its numbers by their keys."""
+    """Numbers by their keys."""
     every: tuple[_Given, ...]
-    """Its numbers, for those of an answer that are only about right."""
+    """All numbers, for hedged numbers of an answer."""
     cells: dict[str, list[Cell]] = field(default_factory=dict)
-    """The cells of names that occur in the body of a table and nowhere else."""
+    """Cells of names that occur only in the body of a table."""
     headings: frozenset[str] = frozenset()
-    """Words of the headings of a table: sheet, section and columns."""
+    """Words of a table's headings: sheet, section and columns."""
 
 
 def check_support(
@@ -167,9 +168,10 @@ def check_support(
     comparison: Comparison | None = None,
     question: str = "",
 ) -> Support:
-    """Return how far the passages support an answer, whose quotes were checked before.
+    """Return the support of an answer by its passages; its quotes were checked before.
 
-    What claims nothing may have the names and numbers of the question: "They do not mention Rome."
+    A sentence without a claim may have names and numbers of the question: "They do not mention
+    Rome."
     """
     texts = [source.text for source in sources]
     language = guess_language(" ".join(texts)) or guess_language(answer) or "english"
@@ -192,7 +194,7 @@ def check_support(
 
 
 def guess_language(text: str) -> str | None:
-    """Return the language whose function words a text has most of; None if it has too few."""
+    """Return the language with most function words in a text; None if there are too few."""
     own = Counter(words(text[:4000]))
     long = {word for word in own if len(word) > 1}
     counts = {name: sum(own[word] for word in long & stops) for name, stops in STOP_WORDS.items()}
@@ -201,7 +203,7 @@ def guess_language(text: str) -> str | None:
 
 
 def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the folded words that are written in lower case somewhere."""
+    """Yield the folded words that occur in lower case."""
     for text in (answer, *texts):
         for found in re.finditer(r"[^\W\d_]+", text):
             if not found[0][0].isupper():
@@ -209,7 +211,7 @@ def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 class _Checker(Struct):
-    """Compares sentences of an answer with passages, which are read once."""
+    """Compares the sentences of an answer with passages."""
 
     language: str
     comparison: Comparison | None
@@ -217,15 +219,15 @@ class _Checker(Struct):
     question: str
     passages: list[_Passage] = field(default_factory=list)
     places: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """For each stem, the sentences of all passages that have it."""
+    """Sentences of all passages by their stems."""
     families: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The stems with the same first letters."""
+    """Stems by their first letters."""
     relatives: dict[str, list[str]] = field(default_factory=dict)
-    """What was found for the stems of the answer so far."""
+    """Cached results of `_related`."""
     count: int = 0
 
     def add(self, number: int, source: Visible) -> None:
-        """Read a passage."""
+        """Add a passage."""
         labels = (source.title, source.chapter, source.section, source.labels.source_url)
         headings = dict.fromkeys((*labels, source.location or ""))
         heading = "\n".join(headings)
@@ -238,7 +240,7 @@ class _Checker(Struct):
         everything = _NAME_WORD.findall(f"{heading}\n{source.text}")
         names = frozenset(map(fold_name, everything)) | _initials(source.text)
         beginnings = _group((name[:_BEGINNING], name) for name in sorted(names))
-        # "May" alone may be a verb; as the name of a sheet it is a month.
+        # "May" alone may be a verb, but the name of a sheet is a month.
         dated = "\n".join(f"in {label}" for label in headings)
         given = [_Given(found, None) for found in find_numbers(dated, self.language)]
         given += [found for sentence in sentences for found in sentence.numbers]
@@ -277,12 +279,12 @@ class _Checker(Struct):
         return _Sentence(text, tuple(self._stems(text)), tuple(numbers), self._negated(text))
 
     def _words(self, text: str) -> frozenset[str]:
-        """Return the words of a text as they are compared with labels: stems, and digits too."""
+        """Return the stems and numbers of a text, as they are compared with labels."""
         stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
         return frozenset(stem(word) for word in words(text) if word not in stops)
 
     def _stems(self, text: str) -> list[str]:
-        """Return the stems of a text's words that are evidence, in order."""
+        """Return the stems of the words of a text that are evidence, in order."""
         stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
         return [
             stem(word)
@@ -305,85 +307,80 @@ class _Checker(Struct):
         return before + self._stems(text[number.end : number.end + 120])[:NEARBY]
 
     def _related(self, stem: str) -> list[str]:
-        """Return the stems of the passages that are the same word, or of the same family."""
+        """Return the stems of the passages that equal a stem or are related to it."""
         if stem in self.relatives:
             return self.relatives[stem]
         found = self.relatives[stem] = [stem] if stem in self.places else []
         for other in self.families.get(stem[:_FAMILY], ())[:_MAX_RELATED]:
             longest = max(len(stem), len(other))
-            if other != stem and len(_common_prefix(stem, other)) >= 0.65 * longest:
+            if other != stem and _shared_letters(stem, other) >= 0.65 * longest:
                 found.append(other)
         return found
 
     def judge(self, sentence: AnswerSentence, quoted: bytes) -> SentenceSupport | None:
         """Return whether a sentence is supported, and why not; None if it claims nothing.
 
-        `quoted` says of each character whether it is in a quote, and in which kind.
+        `quoted` has a byte for each character: whether it is in a quote, and of which kind.
         """
         start, end = sentence.start, sentence.end
         if not self.passages:
             why = (SupportReason.CITES_NOTHING,)
-            return (
-                SentenceSupport(
-                    start=start, end=end, supported=False, reasons=why, source=None, missing=()
-                )
-                if sentence.claim
-                else None
-            )
-        text = sentence.text
-        if _VERIFIED in quoted:
-            pairs = zip(text, quoted, strict=True)
-            text = "".join(" " if inside == _VERIFIED[0] else char for char, inside in pairs)
-        misquoted = [
-            sentence.text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
-            for found in _FAILED_RUN.finditer(quoted)
-        ]
-        misquoted = [quote for quote in misquoted if len(quote.split()) >= MIN_QUOTED]
-        cited = self._cited(sentence)
-        pool = cited or self.passages
+            return SentenceSupport(start, end, False, why, None, ()) if sentence.claim else None
+        text = _blank_verified(sentence.text, quoted)
         if not sentence.claim and not self._is_news(text):
             return None
-        # Names are looked up in whole passages, which may go on with a pronoun.
-        proper = {sentence.text[name.start : name.end] for name in self._names(sentence.text)}
-        aside = {stem for name in proper for stem in self._stems(name)}
-        stems = [stem for stem in dict.fromkeys(self._stems(sentence.text)) if stem not in aside]
+        cited = self._cited(sentence)
+        pool = cited or self.passages
+        # Names are looked up in whole passages, which may continue with a pronoun.
+        names = {sentence.text[name.start : name.end] for name in self._names(sentence.text)}
+        in_names = {stem for name in names for stem in self._stems(name)}
+        stems = [stem for stem in dict.fromkeys(self._stems(sentence.text)) if stem not in in_names]
         related = {stem: self._related(stem) for stem in stems}
-        numbers = self._lost_numbers(text, pool, related)
-        names = self._lost_names(text, pool)
         source, best, found = self._find_words(stems, related, pool)
-        own = self._stems(text)
-        known = found.union(aside, *(part.headings for part in pool))
-        missing = [stem for stem in dict.fromkeys(own) if stem not in known]
+        lost_numbers = self._lost_numbers(text, pool, related)
+        lost_names = self._lost_names(text, pool)
+        misquoted = _misquoted(sentence.text, quoted)
+        unknown = [*lost_numbers, *lost_names, *misquoted]
         reasons: list[SupportReason] = []
-        if numbers:
+        if lost_numbers:
             reasons.append(SupportReason.NUMBER_NOT_FOUND)
-        if names:
+        if lost_names:
             reasons.append(SupportReason.NAME_NOT_FOUND)
-        unknown = [*numbers, *names, *misquoted]
         if misquoted:
             reasons.append(SupportReason.WORDS_NOT_FOUND)
-        share = 1 - len(missing) / len(stems) if stems else 1.0
-        added = _longest_run(own, missing) >= NEW_WORDS
-        # Beside names and numbers, a single word says little.
-        alone = not share and (len(missing) > 1 or not (proper or any(map(str.isdigit, text))))
-        if stems and (alone or added or (share < WORD_SHARE and len(missing) >= NEW_WORDS)):
-            # Similarity says nothing of an addition to a sentence that is found otherwise.
-            similar = share < WORD_SHARE and self._is_similar(text, pool)
-            reasons += [] if similar else self._explain_words(text, missing, unknown)
+        own = self._stems(text)
+        known = found.union(in_names, *(part.headings for part in pool))
+        missing = [stem for stem in dict.fromkeys(own) if stem not in known]
+        if stems and self._lacks_words(text, own, missing, len(stems), pool, named=bool(names)):
+            reasons += self._explain_words(text, missing, unknown)
         reasons = list(dict.fromkeys(reasons))
         if best is not None and self._negates(text, best, stems, related):
             reasons.append(SupportReason.NEGATION_DIFFERS)
         if reasons and not cited:
             reasons.append(SupportReason.CITES_NOTHING)
         shown = tuple(dict.fromkeys(unknown))[:MAX_MISSING]
-        return SentenceSupport(
-            start=start,
-            end=end,
-            supported=not reasons,
-            reasons=tuple(reasons),
-            source=source,
-            missing=shown,
-        )
+        return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
+
+    def _lacks_words(
+        self,
+        text: str,
+        own: Sequence[str],
+        missing: Sequence[str],
+        count: int,
+        pool: Sequence[_Passage],
+        *,
+        named: bool,
+    ) -> bool:
+        """Return whether too many of `count` words are missing, and no passage is similar."""
+        share = 1 - len(missing) / count
+        is_low = share < WORD_SHARE
+        # Beside names and numbers, a single word is weak evidence.
+        none_found = not share and (len(missing) > 1 or not (named or any(map(str.isdigit, text))))
+        too_many = _longest_run(own, missing) >= NEW_WORDS or (is_low and len(missing) >= NEW_WORDS)
+        if not none_found and not too_many:
+            return False
+        # Similarity says nothing about an addition to a sentence whose other words are found.
+        return not (is_low and self._is_similar(text, pool))
 
     def _is_similar(self, text: str, pool: Sequence[_Passage]) -> bool:
         if self.comparison is None:
@@ -394,7 +391,7 @@ class _Checker(Struct):
     def _explain_words(
         self, text: str, missing: Sequence[str], unknown: list[str]
     ) -> list[SupportReason]:
-        """Return why words are not found, and add them to what is unknown."""
+        """Return the reasons for missing words, and add the words to `unknown`."""
         stem, lost = stem_function(self.language), frozenset(missing)
         unknown += [word for word in words(text) if stem(word) in lost]
         reasons = [SupportReason.WORDS_NOT_FOUND]
@@ -407,18 +404,18 @@ class _Checker(Struct):
         return [part for part in self.passages if part.number in wanted]
 
     def _is_news(self, text: str) -> bool:
-        """Return whether a text has a number or name of no passage and not of the question."""
+        """Return whether a text has a number or name that neither passages nor question have."""
         unknown = {
             *self._lost_numbers(text, self.passages, {}),
             *self._lost_names(text, self.passages),
         }
-        asked = frozenset(map(fold_name, re.findall(r"[^\W_]+(?:[’'][^\W_]+)*", self.question)))
+        asked = frozenset(map(fold_name, _NAME_WORD.findall(self.question)))
         return any(fold_name(word) not in asked for word in unknown)
 
     def _lost_numbers(
         self, text: str, pool: Sequence[_Passage], related: dict[str, list[str]]
     ) -> list[str]:
-        """Return the numbers of a sentence that no passage has where it speaks of the same."""
+        """Return the numbers of a sentence that no passage has near the same words."""
         lost: list[str] = []
         claim = Claim(self._words(text))
         for number in find_numbers(text, self.language):
@@ -450,9 +447,9 @@ class _Checker(Struct):
     def _find_words(
         self, stems: Sequence[str], related: dict[str, list[str]], pool: Sequence[_Passage]
     ) -> tuple[int | None, _Sentence | None, frozenset[str]]:
-        """Return the passage and the sentence that have most of some words, and the words found.
+        """Return the passage and the sentence with most of the stems, and the stems found.
 
-        Of each passage, the words of the best three sentences in a row count.
+        Of each passage, the best three consecutive sentences count.
         """
         masks = Counter[int]()
         for bit, stem in enumerate(stems):
@@ -480,7 +477,7 @@ class _Checker(Struct):
     def _negates(
         self, text: str, best: _Sentence, stems: Sequence[str], related: dict[str, list[str]]
     ) -> bool:
-        """Return whether a sentence negates a word that its passage does not, or the reverse."""
+        """Return whether a sentence negates a word that its passage does not, or vice versa."""
         given = frozenset(best.stems)
         shared = {stem: given.intersection(related[stem]) for stem in stems}
         shared = {stem: others for stem, others in shared.items() if others}
@@ -495,8 +492,23 @@ class _Checker(Struct):
         return False
 
 
+def _blank_verified(text: str, quoted: bytes) -> str:
+    """Return the text with spaces in place of verified quotes."""
+    pairs = zip(text, quoted, strict=True)
+    return "".join(" " if kind == _VERIFIED[0] else char for char, kind in pairs)
+
+
+def _misquoted(text: str, quoted: bytes) -> list[str]:
+    """Return the unverified quotes of several words."""
+    quotes = (
+        text[found.start() : found.end()].strip(" \n“”„«»‹›\"'")
+        for found in _FAILED_RUN.finditer(quoted)
+    )
+    return [quote for quote in quotes if len(quote.split()) >= MIN_QUOTED]
+
+
 def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
-    """Return how many words in a row are missing at most."""
+    """Return the length of the longest run of missing words."""
     lost, longest, run = frozenset(missing), 0, 0
     for stem in stems:
         run = run + 1 if stem in lost else 0
@@ -504,17 +516,14 @@ def _longest_run(stems: Sequence[str], missing: Sequence[str]) -> int:
     return longest
 
 
-def _common_prefix(first: str, second: str) -> str:
-    length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        length += 1
-    return first[:length]
+def _shared_letters(first: str, second: str) -> int:
+    """Return the number of first letters that two words share."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key, the first ones if there are many."""
+    """Return the values of each key, at most `MAX_ALIKE`."""
     grouped: dict[Key, list[Value]] = {}
     for key, value in pairs:
         kept = grouped.setdefault(key, [])
@@ -524,7 +533,7 @@ def _group(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def _initials(text: str) -> frozenset[str]:
-    """Return the initials of names of several words, which an answer may use instead."""
+    """Return the initials of names of several words, which an answer may use."""
     runs = re.findall(
         r"(?<![\w’'-])(?:[A-Z][\w’'-]*(?:\s(?:of|the|and|for|de|la)){0,2}\s){1,6}[A-Z][\w’'-]*",
         text,
@@ -533,12 +542,12 @@ def _initials(text: str) -> frozenset[str]:
 
 
 def _fits(cell: Cell | None, claim: Claim) -> bool:
-    """Return whether a number is not in a table, or in a row and column that a claim is about."""
+    """Return whether a number is outside of tables, or in a row and column of the claim."""
     return cell is None or (cell.fits_row(claim) and cell.fits_column(claim))
 
 
 def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, list[Cell]]:
-    """Return the cells of the words that occur in the body of a table and nowhere else."""
+    """Return the cells of words that occur only in the body of a table."""
     found: dict[str, list[Cell]] = {}
     elsewhere = set(map(fold_name, _NAME_WORD.findall(heading)))
     for word in _NAME_WORD.finditer(text) if tables.starts else ():
@@ -551,9 +560,9 @@ def _names_in_cells(heading: str, text: str, tables: TableCells) -> dict[str, li
 
 
 def _has_name(part: _Passage, name: str, claim: Claim) -> bool:
-    """Return whether a passage has a name; of one with hyphens, every part.
+    """Return whether a passage has a name, or every part of a name with hyphens.
 
-    In a table it must be in a row that the claim is about.
+    In a table, the name must be in a row that the claim is about.
     """
     for piece in re.split(r"[-\u2010-\u2015]", name):
         folded = fold_name(piece)
@@ -566,6 +575,6 @@ def _has_name(part: _Passage, name: str, claim: Claim) -> bool:
 
 
 def _has_form(part: _Passage, form: str, claim: Claim) -> bool:
-    """Return whether a passage has a form of a name, in a table in a row of the claim."""
+    """Return whether a passage has a form of a name; in a table, in a row of the claim."""
     cells = part.cells.get(form)
     return form in part.names and (not cells or any(cell.fits_row(claim) for cell in cells))

@@ -1,8 +1,7 @@
-"""Split a model's answer into sentences, and tell which of them make a claim.
+"""Split a model's answer into sentences, and find those that make a claim.
 
 An answer is Markdown with citations. List items, table rows and lines of code are units of their
-own; within paragraphs, sentences are split as in documents. The work grows with the length of the
-answer and with nothing else.
+own; within paragraphs, sentences are split as in documents. The work is linear in the answer.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from truespan.text.sentences import sentence_spans
 
 
 class AnswerSentence(Struct, frozen=True):
-    """A sentence of an answer. `text` is as long as its span; citations and marks are blanks.
+    """A sentence of an answer. In `text`, citations and marks are replaced by blanks.
 
-    `claim` is False where it seems to state nothing: a question, a heading, "I do not know".
+    `claim` is False for a sentence that states nothing: a question, a heading, "I do not know".
     """
 
     start: int
     end: int
     text: str
     citations: tuple[tuple[int, str], ...]
-    """Where numbers in brackets stand, and what is between the brackets."""
+    """Offset of each citation, and the text between its brackets."""
     claim: bool
 
 
@@ -83,7 +82,7 @@ _TURN = re.compile(
     r"\b(?:but|however|although|though|except|yet|aber|sondern|obwohl|mais|pero|ma)\b|;",
     re.IGNORECASE,
 )
-"""After a denial, another statement may follow."""
+"""Words after which a statement may follow a denial."""
 
 
 def split_answer(answer: str, language: str = "en") -> list[AnswerSentence]:
@@ -104,7 +103,7 @@ def split_answer(answer: str, language: str = "en") -> list[AnswerSentence]:
 
 
 def _units(answer: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield paragraphs, list items, rows and headings as spans; True for what is a heading."""
+    """Yield the spans of paragraphs, list items, rows and headings; True for a heading."""
     begin, place, code = None, 0, False
     lines = answer.splitlines(keepends=True)
     for number, line in enumerate(chain(lines, [""])):

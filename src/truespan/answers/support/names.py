@@ -1,6 +1,6 @@
-"""Words of names in a text, one by one and folded, to compare an answer with its sources.
+"""Words of names in a text, folded, to compare an answer with its sources.
 
-`follow_up` looks for whole names as they are written, to add them to a question.
+`follow_up` finds whole names as they are written, to add them to a question.
 """
 
 from __future__ import annotations
@@ -11,12 +11,8 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
-from truespan.answers.support.numbers import MONTHS
+from truespan.answers.support.numbers import MONTHS, word_list
 from truespan.words.stop_words import STOP_WORDS
-
-
-def _listed(words: str) -> list[str]:
-    return words.split()
 
 
 class Name(Struct, frozen=True):
@@ -30,23 +26,23 @@ class Name(Struct, frozen=True):
 _NAME_WORD = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)[’'-](?=\w))*")
 _OPENS = re.compile(r"[!?…:“”\"„«»(\[—–•|]\s*\Z|\A\s*\Z")
 _TITLES = frozenset(
-    _listed(
+    word_list(
         "mr mrs ms dr prof professor sir st saint mme herr frau monsieur madame señor señora "
         "chapter section page table figure source sources passage passages document i monday "
         "tuesday wednesday thursday friday saturday sunday"
     )
 )
 _VERBS = frozenset(
-    _listed(
+    word_list(
         "is was are were has had did does can could will would became began came found gave got "
         "held kept knew led left lost made met paid ran said saw sent shot sold stood took taught "
         "thought told went won wrote dies kills lives says est était a ist war hat es fue era"
     )
 )
-"""Words that follow a subject."""
-_SINGULAR = frozenset(_listed("is was has does says dies kills lives"))
+"""Verbs that follow a subject."""
+_SINGULAR = frozenset(word_list("is was has does says dies kills lives"))
 _STARTERS = frozenset(
-    _listed(
+    word_list(
         "however therefore moreover furthermore although though because since despite unlike like "
         "according first second third finally later earlier today now then thus hence instead "
         "meanwhile still yet even overall together another within without among along around "
@@ -96,7 +92,7 @@ def fold_name(word: str) -> str:
 def find_name_words(text: str, language: str, ordinary: frozenset[str]) -> list[Name]:
     """Return the capitalised words of a text that seem to be names.
 
-    `ordinary` are folded words that are known to be written in lower case as well.
+    `ordinary` are folded words that are also written in lower case.
     """
     stops = STOP_WORDS.get(language, STOP_WORDS["english"])
     found: list[Name] = []
@@ -131,7 +127,7 @@ def find_name_words(text: str, language: str, ordinary: frozenset[str]) -> list[
 
 
 def _acts(word: str, following: str) -> bool:
-    """Return whether a first word of a sentence is the subject of a verb, as names mostly are."""
+    """Return whether the first word of a sentence is the subject of a verb, as most names are."""
     if word.endswith(("’s", "'s")):
         return True
     verb = following.casefold()
@@ -145,7 +141,7 @@ def _opens_at(text: str, word: re.Match[str] | None) -> bool:
 
 
 def name_forms(folded: str) -> Iterator[str]:
-    """Yield the forms under which a passage may have a name: itself, its singular, its country."""
+    """Yield the forms of a name in a passage: the name, its singular, its country."""
     yield folded
     if folded in _COUNTRIES:
         yield _COUNTRIES[folded]
@@ -157,7 +153,7 @@ def name_forms(folded: str) -> Iterator[str]:
 
 
 def same_people(claimed: str, given: str) -> bool:
-    """Return whether one of two names is the other's people: Italian and Italy, Roman and Rome."""
+    """Return whether one name is the people of the other: Italian and Italy, Roman and Rome."""
     for longer, shorter in ((claimed, given), (given, claimed)):
         for ending in _PEOPLE:
             root = longer.removesuffix(ending)

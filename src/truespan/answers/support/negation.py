@@ -1,4 +1,4 @@
-"""Which words of a text stand under a negation."""
+"""Negated words of a text."""
 
 from __future__ import annotations
 
@@ -7,40 +7,39 @@ from collections.abc import Container
 
 from msgspec import Struct
 
-
-def _listed(words: str) -> list[str]:
-    return words.split()
-
+from truespan.answers.support.numbers import word_list
 
 _NEGATIONS: dict[str, frozenset[str]] = {
     "english": frozenset(
-        _listed(
+        word_list(
             "not no never none nobody nothing nowhere neither nor without cannot hardly scarcely "
             "barely fail failed fails refuse refused refuses lacks lacked lacking unable n"
         )
     ),
     "german": frozenset(
-        _listed(
+        word_list(
             "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder"
         )
     ),
-    "french": frozenset(_listed("ne n pas jamais aucun aucune rien personne sans ni")),
+    "french": frozenset(word_list("ne n pas jamais aucun aucune rien personne sans ni")),
     "spanish": frozenset(
-        _listed("no nunca jamás ningún ninguna ninguno nada nadie sin ni tampoco")
+        word_list("no nunca jamás ningún ninguna ninguno nada nadie sin ni tampoco")
     ),
-    "italian": frozenset(_listed("non mai nessun nessuno nessuna niente nulla senza né")),
-    "portuguese": frozenset(_listed("não nunca jamais nenhum nenhuma nada ninguém sem nem")),
-    "dutch": frozenset(_listed("niet geen nooit niemand niets zonder noch")),
-    "swedish": frozenset(_listed("inte ej icke aldrig ingen inget inga utan")),
-    "russian": frozenset(_listed("не нет ни никогда никто ничего без")),
-    "polish": frozenset(_listed("nie nigdy nikt nic bez ani żaden żadna")),
+    "italian": frozenset(word_list("non mai nessun nessuno nessuna niente nulla senza né")),
+    "portuguese": frozenset(word_list("não nunca jamais nenhum nenhuma nada ninguém sem nem")),
+    "dutch": frozenset(word_list("niet geen nooit niemand niets zonder noch")),
+    "swedish": frozenset(word_list("inte ej icke aldrig ingen inget inga utan")),
+    "russian": frozenset(word_list("не нет ни никогда никто ничего без")),
+    "polish": frozenset(word_list("nie nigdy nikt nic bez ani żaden żadna")),
 }
 _CLAUSE_WORD = re.compile(r"[^\W_]+|[.,;:!?()—–\n]")
 _CLAUSE_ENDS = frozenset(".,;:!?()—–\n")
-_TURNS = frozenset(_listed("but however although though yet except aber sondern mais pero ma maar"))
+_TURNS = frozenset(
+    word_list("but however although though yet except aber sondern mais pero ma maar")
+)
 _CORE, _SCOPE = 1, 5
-"""Words after a negation that it is about, and those that it may be about."""
-_OBJECTS = frozenset(_listed("nothing nobody none nowhere"))
+"""Number of words after a negation that are surely negated, and that may be negated."""
+_OBJECTS = frozenset(word_list("nothing nobody none nowhere"))
 _NEUTRAL = re.compile(
     r"\bnot only\b|\bno (?:less|fewer|later|more|sooner|matter|doubt|wonder|one else|fewer) \w+"
     r"|\bnot (?:until|least|just|merely|simply|unlike)\b|\bnothing but\b|\bwhether or not\b",
@@ -49,21 +48,21 @@ _NEUTRAL = re.compile(
 
 
 _YET = re.compile(r"\b(?:not|never) yet\b|\byet to\b", re.IGNORECASE)
-"""Here "yet" belongs to a negation. Elsewhere it begins another clause."""
+""""yet" as part of a negation; elsewhere it begins another clause."""
 
 
 class Negated(Struct, frozen=True):
-    """Words of a text under a negation, case-folded: those next to it, and all in its reach."""
+    """Negated words of a text, case-folded: those next to a negation, and all in its reach."""
 
     core: frozenset[str]
     reach: frozenset[str]
 
 
 def find_negated(text: str, language: str, ignored: Container[str]) -> Negated:
-    """Return what a text negates; `ignored` words, such as stop words, are passed over.
+    """Return the negated words of a text; `ignored` words, such as stop words, are skipped.
 
-    In English a negation stands before what it is about, except for "nothing" and the like, which
-    may follow their verb. In other languages all of its clause counts.
+    In English a negation precedes the negated word, except for "nothing" and similar words, which
+    may follow their verb. In other languages the whole clause counts.
     """
     cues = _NEGATIONS.get(language, frozenset[str]())
     text = _NEUTRAL.sub(lambda found: " " * len(found[0]), text)

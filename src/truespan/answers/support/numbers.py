@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 
-def _listed(words: str) -> list[str]:
+def word_list(words: str) -> list[str]:
     return words.split()
 
 
 class Number(Struct, frozen=True):
-    """A number of a text with everything it may mean.
+    """A number in a text, with all its possible meanings.
 
-    `values` are its readings: "1.000" is one or a thousand. A `unit` is a dimension with its
-    factor; blank where the text has none that is known.
+    `values` are its readings: "1.000" is one or a thousand. `dimension` and `factor` describe its
+    unit; `dimension` is empty without a known unit.
     """
 
     start: int
@@ -31,114 +31,98 @@ class Number(Struct, frozen=True):
     dimension: str = ""
     factor: float = 1.0
     implied: bool = False
-    """Whether a word only may mean it, as "half" or "a week": an answer need not agree with it."""
+    """Whether the number is only possibly meant, as by "half" or "a week"; it proves no fault."""
     hedge: str = ""
-    """Whether it is said to be `about` right, or exceeded (`over`) or not reached (`under`)."""
+    """The hedge before the number: `about`, `over`, `under`, or empty."""
 
 
-def _units() -> dict[str, tuple[str, float]]:
-    table: dict[str, tuple[str, float]] = {}
-    rows: tuple[tuple[str, float, str], ...] = (
-        ("length", 0.001, "mm millimetre millimetres millimeter millimeters"),
-        ("length", 0.01, "cm centimetre centimetres centimeter centimeters zentimeter"),
-        ("length", 1, "m metre metres meter meters mètre mètres metro metros metri"),
-        (
-            "length",
-            1000,
-            "km kilometre kilometres kilometer kilometers kilomètre kilomètres kilómetros"
-            " chilometri quilômetros",
-        ),
-        ("inch", 1, "inch inches"),
-        ("inch", 12, "ft foot feet"),
-        ("inch", 36, "yd yard yards"),
-        ("inch", 63360, "mi mile miles meilen milles millas miglia"),
-        ("nautical", 1, "nm"),
-        ("fathom", 1, "fathom fathoms"),
-        ("league", 1, "league leagues"),
-        ("mass", 0.001, "mg milligram milligrams milligramme milligrammes"),
-        ("mass", 1, "g gram grams gramme grammes gramm gramos grammi"),
-        ("mass", 1000, "kg kilo kilos kilogram kilograms kilogramme kilogrammes kilogramm"),
-        ("mass", 1_000_000, "tonne tonnes t ton tons tonnen toneladas tonnellate"),
-        ("ounce", 1, "oz ounce ounces"),
-        ("pound", 1, "lb lbs pound pounds £ gbp pfund livres libras"),
-        ("time", 0.001, "ms millisecond milliseconds"),
-        ("time", 1, "s sec secs second seconds sekunde sekunden seconde secondes segundos secondi"),
-        ("time", 60, "min mins minute minutes minuten minutos minuti"),
-        ("time", 3600, "h hr hrs hour hours stunde stunden heure heures horas ore uren"),
-        ("time", 86400, "day days tag tage tagen jour jours días giorni dias dagen"),
-        ("time", 604800, "week weeks woche wochen semaine semaines semanas settimane weken"),
-        ("month", 1, "month months monat monate monaten mois meses mesi maanden"),
-        (
-            "month",
-            12,
-            "year years yr yrs jahr jahre jahren an ans année années años anni anos jaar",
-        ),
-        ("month", 120, "decade decades jahrzehnt jahrzehnte"),
-        ("month", 1200, "century centuries jahrhundert jahrhunderte"),
-        ("percent", 1, "% percent pct prozent pourcent procent"),
-        ("celsius", 1, "°c celsius"),
-        ("fahrenheit", 1, "°f fahrenheit"),
-        ("kelvin", 1, "kelvin kelvins"),
-        ("degree", 1, "° degree degrees grad"),
-        ("dollar", 1, "$ usd dollar dollars dólares"),
-        ("dollar", 0.01, "cent cents"),
-        ("euro", 1, "€ eur euro euros"),
-        ("yen", 1, "¥ jpy yen"),
-        ("franc", 1, "franc francs franken chf"),
-        ("mark", 1, "marks reichsmark"),
-        ("shilling", 1, "shilling shillings"),
-        ("crown", 1, "crowns kronen kroner kronor"),
-        ("rupee", 1, "₹ rupee rupees"),
-        ("volume", 0.001, "ml millilitre millilitres milliliter milliliters"),
-        ("volume", 1, "l litre litres liter liters litros litri"),
-        ("pint", 1, "pint pints"),
-        ("pint", 8, "gallon gallons"),
-        ("hectare", 1, "ha hectare hectares hektar"),
-        ("acre", 1, "acre acres"),
-        ("area", 1, "m² m2"),
-        ("area", 1_000_000, "km² km2"),
-        ("speed", 1, "km/h kph kmh"),
-        ("mph", 1, "mph"),
-        ("knot", 1, "kn knot knots knoten"),
-        ("power", 1, "w watt watts"),
-        ("power", 1000, "kw kilowatt kilowatts"),
-        ("power", 1_000_000, "mw megawatt megawatts"),
-        ("power", 1_000_000_000, "gw gigawatt gigawatts"),
-        ("energy", 1, "kwh"),
-        ("energy", 1000, "mwh"),
-        ("volt", 1, "v volt volts"),
-        ("volt", 1000, "kv kilovolt kilovolts"),
-        ("ampere", 1, "amp amps ampere amperes"),
-        ("frequency", 1, "hz hertz"),
-        ("frequency", 1000, "khz kilohertz"),
-        ("frequency", 1_000_000, "mhz megahertz"),
-        ("frequency", 1_000_000_000, "ghz gigahertz"),
-        ("bytes", 1, "byte bytes"),
-        ("bytes", 1e3, "kb kilobyte kilobytes"),
-        ("bytes", 1e6, "mb megabyte megabytes"),
-        ("bytes", 1e9, "gb gigabyte gigabytes"),
-        ("bytes", 1e12, "tb terabyte terabytes"),
-        ("pressure", 1, "bar bars"),
-        ("pascal", 1, "pa pascal"),
-        ("pascal", 1000, "kpa kilopascal"),
-        ("calorie", 1, "kcal calories calorie"),
-    )
-    for dimension, factor, names in rows:
-        table |= dict.fromkeys(names.split(), (dimension, factor))
-    return table
-
-
-UNITS = _units()
-_CASED_UNITS = frozenset(_listed("m g t s h l w v"))
-"""One-letter units: in upper case they are something else."""
+_UNIT_TABLE = """
+    length 0.001 mm millimetre millimetres millimeter millimeters
+    length 0.01 cm centimetre centimetres centimeter centimeters zentimeter
+    length 1 m metre metres meter meters mètre mètres metro metros metri
+    length 1000 km kilometre kilometres kilometer kilometers kilomètre kilomètres kilómetros
+    length 1000 chilometri quilômetros
+    inch 1 inch inches
+    inch 12 ft foot feet
+    inch 36 yd yard yards
+    inch 63360 mi mile miles meilen milles millas miglia
+    mass 0.001 mg milligram milligrams milligramme milligrammes
+    mass 1 g gram grams gramme grammes gramm gramos grammi
+    mass 1000 kg kilo kilos kilogram kilograms kilogramme kilogrammes kilogramm
+    mass 1e6 tonne tonnes t ton tons tonnen toneladas tonnellate
+    ounce 1 oz ounce ounces
+    pound 1 lb lbs pound pounds £ gbp pfund livres libras
+    time 0.001 ms millisecond milliseconds
+    time 1 s sec secs second seconds sekunde sekunden seconde secondes segundos secondi
+    time 60 min mins minute minutes minuten minutos minuti
+    time 3600 h hr hrs hour hours stunde stunden heure heures horas ore uren
+    time 86400 day days tag tage tagen jour jours días giorni dias dagen
+    time 604800 week weeks woche wochen semaine semaines semanas settimane weken
+    month 1 month months monat monate monaten mois meses mesi maanden
+    month 12 year years yr yrs jahr jahre jahren an ans année années años anni anos jaar
+    month 120 decade decades jahrzehnt jahrzehnte
+    month 1200 century centuries jahrhundert jahrhunderte
+    percent 1 % percent pct prozent pourcent procent
+    celsius 1 °c celsius
+    fahrenheit 1 °f fahrenheit
+    kelvin 1 kelvin kelvins
+    degree 1 ° degree degrees grad
+    dollar 1 $ usd dollar dollars dólares
+    dollar 0.01 cent cents
+    euro 1 € eur euro euros
+    yen 1 ¥ jpy yen
+    franc 1 franc francs franken chf
+    rupee 1 ₹ rupee rupees
+    volume 0.001 ml millilitre millilitres milliliter milliliters
+    volume 1 l litre litres liter liters litros litri
+    pint 1 pint pints
+    pint 8 gallon gallons
+    hectare 1 ha hectare hectares hektar
+    acre 1 acre acres
+    area 1 m² m2
+    area 1e6 km² km2
+    speed 1 km/h kph kmh
+    mph 1 mph
+    knot 1 kn knot knots knoten
+    power 1 w watt watts
+    power 1e3 kw kilowatt kilowatts
+    power 1e6 mw megawatt megawatts
+    power 1e9 gw gigawatt gigawatts
+    energy 1 kwh
+    energy 1e3 mwh
+    volt 1 v volt volts
+    volt 1e3 kv kilovolt kilovolts
+    ampere 1 amp amps ampere amperes
+    frequency 1 hz hertz
+    frequency 1e3 khz kilohertz
+    frequency 1e6 mhz megahertz
+    frequency 1e9 ghz gigahertz
+    bytes 1 byte bytes
+    bytes 1e3 kb kilobyte kilobytes
+    bytes 1e6 mb megabyte megabytes
+    bytes 1e9 gb gigabyte gigabytes
+    bytes 1e12 tb terabyte terabytes
+    pressure 1 bar bars
+    pascal 1 pa pascal
+    pascal 1e3 kpa kilopascal
+    calorie 1 kcal calories calorie
+"""
+UNITS: dict[str, tuple[str, float]] = {
+    name: (dimension, float(factor))
+    for dimension, factor, *names in map(str.split, _UNIT_TABLE.strip().splitlines())
+    for name in names
+}
+"""The dimension and the factor of each unit."""
+_CASED_UNITS = frozenset("mgtshlwv")
+"""Units of one letter; in upper case these letters mean something else."""
 
 _SCALES = {
-    **dict.fromkeys(_listed("thousand k tausend mille mil mila duizend"), 1e3),
+    **dict.fromkeys(word_list("thousand k tausend mille mil mila duizend"), 1e3),
     **dict.fromkeys(
-        _listed("million millions mn mio millionen millón millones milioni milhões miljoen"), 1e6
+        word_list("million millions mn mio millionen millón millones milioni milhões miljoen"), 1e6
     ),
-    **dict.fromkeys(_listed("billion billions bn milliard milliards milliarde milliarden"), 1e9),
-    **dict.fromkeys(_listed("trillion trillions tn"), 1e12),
+    **dict.fromkeys(word_list("billion billions bn milliard milliards milliarde milliarden"), 1e9),
+    **dict.fromkeys(word_list("trillion trillions tn"), 1e12),
 }
 
 _ENGLISH = (
@@ -173,7 +157,7 @@ _SMALL: dict[str, dict[str, int]] = {
 }
 _TENS = dict(
     zip(
-        _listed("twenty thirty forty fifty sixty seventy eighty ninety"),
+        word_list("twenty thirty forty fifty sixty seventy eighty ninety"),
         range(20, 100, 10),
         strict=True,
     )
@@ -182,7 +166,7 @@ _SMALL["english"] |= _TENS
 _ORDINALS = {
     word: value
     for value, word in enumerate(
-        _listed(
+        word_list(
             "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
             "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
         ),
@@ -198,7 +182,7 @@ _PARTS = {
     "dozen": (12.0,),
     "¾": (0.75, 75.0),
 }
-"""Words that a passage may have in place of a number. An answer may use them for other things."""
+"""Words that can stand for a number in a passage; an answer may use them for something else."""
 
 MONTHS = {
     name: month
@@ -220,8 +204,8 @@ MONTHS = {
 }
 MONTHS["sept"] = 9
 
-_KNOWN = frozenset(_listed("the these those die diese les ces los las estos i questi"))
-_ARTICLES = frozenset(_listed("a an one each every per ein eine einer un une una um uma een"))
+_KNOWN = frozenset(word_list("the these those die diese les ces los las estos i questi"))
+_ARTICLES = frozenset(word_list("a an one each every per ein eine einer un une una um uma een"))
 
 _TOKEN = re.compile(
     r"(?P<iso>(?<![\d-])\d{4}-\d{1,2}-\d{1,2}(?![\d-]))"
@@ -237,7 +221,7 @@ _UNIT = re.compile(r"[\s\u00a0\u202f-]?(%|°\s?[CF]\b|°|km/h|k?m²|k?m2\b|[€$
 _PER = re.compile(r"\s?per\s?cent\b", re.IGNORECASE)
 _HEDGES = {
     **dict.fromkeys(
-        _listed(
+        word_list(
             "about around approximately roughly nearly almost some circa ca etwa rund ungefähr "
             "environ presque unos casi circa"
         ),
@@ -248,7 +232,7 @@ _HEDGES = {
 }
 _MAX_DIGITS = 15
 _ROUNDING = 1.25
-"""How far a number may exceed one that it is said to be over."""
+"""Maximum ratio of the true number to a number said to be "over" or "under" it."""
 
 
 def find_numbers(text: str, language: str = "english") -> list[Number]:
@@ -310,7 +294,7 @@ def _clock(token: re.Match[str]) -> Number:
 def _number(
     text: str, tokens: Sequence[re.Match[str]], place: int, small: Mapping[str, int]
 ) -> tuple[Number | None, int]:
-    """Return the number that begins at a token, if one does, and how many tokens it takes."""
+    """Return the number that begins at a token, or None, and the count of its tokens."""
     token = tokens[place]
     start, end = token.span()
     word = token[0].casefold()
@@ -391,7 +375,7 @@ def _plain(value: float | str) -> str:
 
 
 def _readings(digits: str) -> frozenset[float | str]:
-    """Return what a number in digits may be: a comma or point parts thousands, or is decimal."""
+    """Return the readings of digits, in which a comma or point separates thousands or decimals."""
     digits = re.sub("['’\u00a0\u202f\u2009 ]", "", digits)
     bare = re.sub("[.,]", "", digits)
     if len(bare) > _MAX_DIGITS:
@@ -452,7 +436,7 @@ def _spelled(
         return None, 1
     first = tokens[place][0].casefold()
     if taken == 1 and small.get(first) == 2 and place and tokens[place - 1][0].casefold() in _KNOWN:
-        return None, 1  # "the two" are those that were named before.
+        return None, 1  # "The two" were named before.
     if taken == 1 and small.get(first) == 1:
         # "one" is mostly a pronoun or an article.
         end = tokens[place].end()
@@ -462,7 +446,7 @@ def _spelled(
 
 
 def _month_beside(text: str, tokens: Sequence[re.Match[str]], place: int) -> int | None:
-    """Return the month that a day stands beside, as in "12 March" or "March 12"."""
+    """Return the month beside a day, as in "12 March" or "March 12"."""
     for step in (1, 2, -1, -2):
         other = tokens[place + step] if 0 <= place + step < len(tokens) else None
         if other is None or not other["word"]:
@@ -491,11 +475,11 @@ def _unit_after(text: str, end: int) -> tuple[str, float] | None:
     if not found:
         return None
     name = found[1]
-    if name in ("°",) and text[found.end() : found.end() + 1].isalpha():
+    if name == "°" and text[found.end() : found.end() + 1].isalpha():
         name = text[found.start(1) : found.end() + 1]
     if len(name) == 1 and name.casefold() in _CASED_UNITS and name != name.lower():
         return None
-    if name[0].isupper() and name.casefold() in ("mark", "marks", "bar"):
+    if name == "Bar":
         return None
     unit = UNITS.get(name.casefold().replace(" ", ""))
     if unit and unit[0] == "degree":
@@ -524,7 +508,7 @@ def _hedge_before(text: str, start: int) -> str:
 
 
 def number_keys(number: Number) -> Iterator[tuple[str, float | str]]:
-    """Yield keys of which two numbers share one if they agree, unless one is hedged."""
+    """Yield the keys of a number; two numbers that agree without a hedge share a key."""
     for value in number.values:
         yield "", value
         if number.dimension:
@@ -532,7 +516,7 @@ def number_keys(number: Number) -> Iterator[tuple[str, float | str]]:
 
 
 def numbers_agree(claimed: Number, given: Number) -> bool:
-    """Return whether a number of a passage is what an answer says, in the same or another unit."""
+    """Return whether a number of an answer agrees with one of a passage, in any unit."""
     if claimed.dimension and given.dimension:
         degrees = {claimed.dimension, given.dimension}
         if claimed.dimension != given.dimension and not (
