@@ -322,10 +322,9 @@ class _Checker(Struct):
 
         `quoted` has a byte for each character: whether it is in a quote, and of which kind.
         """
-        start, end = sentence.start, sentence.end
         if not self.passages:
             why = (SupportReason.CITES_NOTHING,)
-            return SentenceSupport(start, end, False, why, None, ()) if sentence.claim else None
+            return _support(sentence, why, None, ()) if sentence.claim else None
         text = _blank_verified(sentence.text, quoted)
         if not sentence.claim and not self._is_news(text):
             return None
@@ -359,7 +358,7 @@ class _Checker(Struct):
         if reasons and not cited:
             reasons.append(SupportReason.CITES_NOTHING)
         shown = tuple(dict.fromkeys(unknown))[:MAX_MISSING]
-        return SentenceSupport(start, end, not reasons, tuple(reasons), source, shown)
+        return _support(sentence, tuple(reasons), source, shown)
 
     def _lacks_words(
         self,
@@ -490,6 +489,22 @@ class _Checker(Struct):
             if others & theirs.core and stem not in mine.reach:
                 return True
         return False
+
+
+def _support(
+    sentence: AnswerSentence,
+    reasons: tuple[SupportReason, ...],
+    source: int | None,
+    missing: tuple[str, ...],
+) -> SentenceSupport:
+    return SentenceSupport(
+        start=sentence.start,
+        end=sentence.end,
+        supported=not reasons,
+        reasons=reasons,
+        source=source,
+        missing=missing,
+    )
 
 
 def _blank_verified(text: str, quoted: bytes) -> str:
