@@ -1,4 +1,4 @@
-"""From parsed blocks to a draft: all that one revision consists of."""
+"""From parsed blocks to a draft, which has all the parts of one revision."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ from truespan.types.text import (
 
 def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
     """Keep the first chunk of each dedupe hash, and number the rest without gaps."""
-    # Whether a chunk is kept depends only on the chunks before it, so what
-    # follows does not change the chunks of a reader.
+    # A chunk is kept or dropped by the chunks before it alone, so later text does not change the
+    # chunks of a reader.
     unique: dict[TextHash, NewChunk] = {}
     for chunk in chunks:
         key = dedupe_hash(chunk.text)
@@ -69,7 +69,7 @@ def deduplicate(chunks: Sequence[NewChunk]) -> tuple[NewChunk, ...]:
 
 
 class Preparation(Struct, frozen=True):
-    """How sources are processed, apart from what callers declare about them."""
+    """Settings for processing sources, apart from the declared options of documents."""
 
     figures: FigureFlags = field(default_factory=FigureFlags)
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
@@ -84,22 +84,22 @@ class Preparation(Struct, frozen=True):
     ocr: bool = False
     """Whether the text of images and scanned pages is recognised."""
     can_recognise: bool = False
-    """Whether that is installed."""
+    """Whether text recognition is installed."""
     divides_tables: bool = False
-    """Whether a long table becomes parts that begin with its header, and rows stay whole."""
+    """Whether a long table is split into parts that repeat its header; rows stay whole."""
     recognises_novels: bool = False
-    """Whether a new plain text that is a novel becomes a book, if no kind is declared."""
+    """Whether a new plain text that is a novel becomes a book, unless a kind is declared."""
 
     def for_world(self, defaults: Defaults) -> Preparation:
-        """Return how sources are processed in a world with these defaults.
+        """Return the settings for a world with these defaults.
 
-        With those of the contract, tables are text like any other, and so are novels.
+        In a `contract` world, tables are split like other text, and novels are not recognised.
         """
         by_contract = defaults is Defaults.CONTRACT
         return replace(self, divides_tables=not by_contract, recognises_novels=not by_contract)
 
     def check(self, declared: DocumentOptions) -> None:
-        """Raise InvalidArgument if documents cannot be processed as is declared of them."""
+        """Raise InvalidArgument for declared options that are unknown or not installed."""
         self.chunking_for(declared)
         if declared.ocr and not self.can_recognise:
             raise InvalidArgument(
@@ -108,7 +108,7 @@ class Preparation(Struct, frozen=True):
             )
 
     def parse_options(self, declared: DocumentOptions, traits: Traits) -> ParseOptions:
-        """Return what of a source is parsed: as is declared of it, else as the settings say."""
+        """Return the parse options of a source: declared ones take precedence over settings."""
 
         def choose(name: str) -> bool:
             stated = getattr(declared, name)
@@ -134,8 +134,8 @@ class Preparation(Struct, frozen=True):
             return replace(self.chunkings[name], whole_rows=self.divides_tables)
         except KeyError:
             raise InvalidArgument(
-                f"There is no chunking profile {name!r}.",
-                advice=f"Choose one of {', '.join(self.chunkings)}.",
+                f"Unknown chunking profile {name!r}.",
+                advice=f"Use one of {', '.join(self.chunkings)}.",
             ) from None
 
     def recipe(
@@ -148,9 +148,9 @@ class Preparation(Struct, frozen=True):
         line: int = 0,
     ) -> str:
         """Return a digest of everything that is done to a source's bytes."""
-        # The same bytes under the same recipe give the same revision, so nothing needs to be done
-        # again. `pictures` says whether the source can contain any. The model's input limit is not
-        # part of the recipe: it belongs to a generation, not to a revision.
+        # The same bytes under the same recipe give the same revision, so an unchanged recipe saves
+        # all work. `pictures` is whether the source can contain pictures. The model's input limit
+        # is not part of the recipe: it belongs to a generation, not to a revision.
         flags = self.figures
         steps = {
             "cleaning": CLEANING_VERSION,
@@ -161,14 +161,13 @@ class Preparation(Struct, frozen=True):
             "kind": declared.kind or DocumentKind.DOCUMENT,
             "title": declared.title,
             "figures": [flags.extract_images, flags.placeholders, flags.chunks] if pictures else [],
-            # The mode too: when auditing is switched on, every source has to be examined once.
+            # With the mode: when auditing is switched on, every source is examined once.
             "sanitizer": [self.sanitizer.mode, self.sanitizer.digest],
             "on_token_limit": self.on_token_limit,
-            # A detected language decides where sentences end.
+            # The detected language decides where sentences end.
             "language": None if declared.language else detector_name(),
         }
-        # Only what differs from the default, so that nothing is parsed again because of an option
-        # that is new.
+        # Only options that differ from the default, so that a new option causes no parsing.
         if parse_options.hidden_sheets:
             steps["hidden_sheets"] = True
         if parse_options.running_heads:
@@ -176,13 +175,13 @@ class Preparation(Struct, frozen=True):
         if parse_options.ocr:
             steps["ocr"] = RECOGNITION_VERSION
         if line:
-            # The place of a record; one that has moved is parsed again, and nothing is embedded.
+            # A record that has moved in its file is parsed again, and nothing is embedded.
             steps["line"] = line
         return sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 
 
 RECOGNITION_VERSION = 1
-"""Increased whenever recognition would give other words."""
+"""Version of text recognition; increased when its output changes."""
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 
@@ -200,7 +199,7 @@ def make_draft(
     chunking: ChunkingProfile | None = None,
     trace: RequestTrace = NULL_OBSERVER,
 ) -> Draft:
-    """Make the draft of a revision; `chunking` is the generation's, if it has one for all."""
+    """Make the draft of a revision; `chunking` is the profile of the generation, if it has one."""
     declared, flags, sanitizer = source.declared, preparation.figures, preparation.sanitizer
     audit: tuple[AuditEntry, ...] = ()
 
@@ -209,12 +208,12 @@ def make_draft(
 
     with trace.stage(Stage.TEXT):
         if not any(clean(block.text).strip() for block in loaded.blocks):
-            # Without text around its pictures, a document consists of the words about them.
+            # A document without text consists of the alternative texts of its pictures.
             loaded = replace(loaded, blocks=tuple(map(_show_alt, loaded.blocks)))
             if not flags.chunks or not any(block.text for block in loaded.blocks):
                 raise SourceEmpty(source.name)
         if sanitizer.mode is not Mode.OFF:
-            # Imported here: the rules take time to load, and the sanitizer is off by default.
+            # Imported lazily: the rules take time to load, and the sanitizer is off by default.
             from truespan.sanitize.sanitizer import sanitize_document
 
             loaded, counts = sanitize_document(loaded, sanitizer)
@@ -229,7 +228,7 @@ def make_draft(
             divide_tables=preparation.divides_tables,
         )
     with trace.stage(Stage.SENTENCES):
-        # The region of a stated code such as 'en-GB' is dropped: a filter for 'en' includes it.
+        # The region of a code such as 'en-GB' is dropped, so that a filter for 'en' matches.
         stated = normal_language(loaded.properties.language or "")
         is_stated = stated.isascii() and stated.isalpha() and len(stated) in (2, 3)
         language = declared.language or (
@@ -287,7 +286,7 @@ def make_draft(
 
 
 def _show_alt(block: Block) -> Block:
-    """Return a block whose text is the alternative text of its figures, each after its own."""
+    """Return a block with the alternative texts of its figures as text, each before its figure."""
     text, figures = "", list[PlacedFigure]()
     for _, figure in block.figures:
         alt = " ".join(clean(figure.alt).split())
@@ -297,7 +296,7 @@ def _show_alt(block: Block) -> Block:
 
 
 def _prose(loaded: Loaded, canonical: CanonicalText) -> str:
-    """Return a text without its programs, whose words are those of no language."""
+    """Return a text without its programs, whose words belong to no language."""
     if all(block.kind is not BlockKind.CODE for block in loaded.blocks):
         return canonical.text
     parts = (block.text for block in loaded.blocks if block.kind is not BlockKind.CODE)
@@ -309,7 +308,7 @@ MAX_QUOTED_LINES = 5
 
 
 def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
-    """Yield what the report says of a document that was ingested."""
+    """Yield the remarks of the report about a document."""
     if not loaded.removed:
         return
     lines = Counter(loaded.removed)
@@ -318,7 +317,7 @@ def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
         for line, count in lines.most_common(MAX_QUOTED_LINES)
     ]
     more = f" and {len(lines) - len(quoted)} more" if len(lines) > len(quoted) else ""
-    # Removed lines are not sanitised, so they are not quoted where text has to be.
+    # Removed lines are not sanitised, so they are not quoted if text has to be.
     listed = "" if mode is Mode.ON else f": {', '.join(quoted)}{more}"
     count = "1 line was" if len(loaded.removed) == 1 else f"{len(loaded.removed)} lines were"
     yield (
@@ -330,7 +329,7 @@ def _remarks(loaded: Loaded, mode: Mode) -> Iterator[str]:
 def _notes(
     loaded: Loaded, flags: FigureFlags, figures: Sequence[FigureRecord], described: int
 ) -> Iterator[str]:
-    """Yield log lines about pictures, and about what the parser could not read."""
+    """Yield log lines about pictures, and about content that the parser could not read."""
     yield from loaded.warnings
     counts = loaded.pictures
     if not flags.any and not counts.blips:
@@ -361,9 +360,9 @@ def _notes(
 
 
 def measure_sentences(measured: MeasuredText) -> MeasuredSentences:
-    """Return each sentence with the digest and token count that later reads are checked against."""
-    # Nearly all sentences have white space on both sides, where counts add up: their counts are
-    # differences of the map's totals. Sentences that touch a neighbour are counted individually.
+    """Return each sentence with its digest and token count, which later reads are checked by."""
+    # Between white space, counts add up: the count of nearly all sentences is a difference of the
+    # map's totals. Sentences that touch a neighbour are counted individually.
     import numpy as np
 
     bounds, tokens = Sentences.of(measured.sentences), measured.tokens
@@ -378,7 +377,7 @@ def measure_sentences(measured: MeasuredText) -> MeasuredSentences:
     text = measured.canonical.text
     spans = zip(bounds.starts, bounds.ends, strict=True)
     if text.isascii():
-        # An offset of the text is one of its bytes.
+        # In ASCII, offsets of characters are offsets of bytes.
         data = text.encode()
         digests = [sha256(data[start:end]).digest() for start, end in spans]
     else:
@@ -412,7 +411,7 @@ def make_chunks(measured: MeasuredText, spans: Sequence[Span]) -> tuple[NewChunk
         place = canonical.place_at(start)
         sentence_ends = [stop - start for stop in ends[first:past]]
         if sentence_ends and sentence_ends[-1] > end - start:
-            # Only the last one can end after the chunk.
+            # Only the last sentence can end after the chunk.
             sentence_ends[-1] = end - start
         chunks.append(
             NewChunk(

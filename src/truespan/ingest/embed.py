@@ -1,8 +1,8 @@
 """From texts to checked vectors: batches, concurrency, retries, and checks of the provider.
 
-Three things can go wrong unnoticed, and each has its check. A vector may be no vector (`is_sound`),
-the vectors of a batch may come back in another order (`Canary`), and the provider may have put
-another model behind the same name (`check_drift`).
+Three faults would go unnoticed without a check: a vector may be invalid (`is_sound`), the vectors
+of a batch may come back in another order (`Canary`), and the provider may serve another model under
+the same name (`check_drift`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import Vector, are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
-"""An estimate, used to fill batches only; the chunker counts exactly."""
+"""Estimate for filling batches; the chunker counts exactly."""
 CANARY = "The canary in every batch proves that vectors come back in order."
 
 Item = tuple[TextHash, str]
@@ -46,8 +46,8 @@ def batches(
 ) -> Iterator[list[Item]]:
     """Group texts so that no batch exceeds the limits; a text above them is a batch of its own.
 
-    Everything that is sent counts: the `prefix` of each text, and the canaries where the provider
-    returns the vectors of a batch together.
+    The `prefix` of each text counts, and so do the canaries if the provider returns the vectors of
+    a batch together.
     """
 
     def estimate(text: str) -> int:
@@ -68,7 +68,7 @@ def batches(
 
 
 def room_for_texts(limits: EmbeddingLimits) -> int:
-    """Return how many texts fit in a request beside the canaries."""
+    """Return the maximum number of texts in a request beside the canaries."""
     return limits.items - (most_canaries(limits.items) if limits.joint else 0)
 
 
@@ -159,21 +159,21 @@ def learn_profile(embedder: Embedder, clock: Clock) -> EmbeddingProfile:
 
 
 CANARY_SIMILARITY = 0.98
-"""Batching may change a vector slightly, but never this much."""
+"""Minimum similarity of a canary to itself alone; batching changes a vector only slightly."""
 _ENOUGH_FOR_TWO = 8
-"""From this many texts on, a second canary costs little and detects far more."""
+"""Minimum number of texts for a second canary, which costs little and detects far more."""
 
 Send = Callable[[list[str]], list[Vector]]
 
 
 class Canary:
-    """Detects vectors that come back in another order, by a text that was embedded alone."""
+    """Detects vectors that come back in another order, by a text whose vector is known."""
 
     def __init__(self) -> None:
         self._vector: Vector | None = None
 
     def learn(self, dimensions: int, send: Send) -> None:
-        """Embed the canary alone, once; raises ProviderBadReply without one sound vector."""
+        """Embed the canary alone, once; raises ProviderBadReply unless the vector is valid."""
         if self._vector is not None:
             return
         vectors = send([CANARY])
@@ -182,14 +182,14 @@ class Canary:
         self._vector = vectors[0]
 
     def embed_in_order(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
-        """Return the vectors of a batch; raises ProviderBadReply unless they came back in order."""
+        """Return the vectors of a batch; raises ProviderBadReply if they are out of order."""
         places = canary_places(texts, min(room - len(texts), most_canaries(room)))
         sent = list(texts)
         for place in places:
             sent.insert(place, CANARY)
         vectors = send(sent)
         _check_count(vectors, sent)
-        # A place counts the canaries before it, so the last one is taken out first.
+        # A place counts the canaries before it, so the last canary is removed first.
         found = [vectors.pop(place) for place in reversed(places)]
         own = self._vector
         in_place = all(own and cosine(vector, own) >= CANARY_SIMILARITY for vector in found)
@@ -205,7 +205,7 @@ class Canary:
         return vectors
 
     def _require_same_model(self, send: Send) -> None:
-        """Raise ProviderBadReply if the canary alone has another vector than before."""
+        """Raise ProviderBadReply if the vector of the canary alone has changed."""
         vectors = send([CANARY])
         if (
             len(vectors) != 1
@@ -222,7 +222,7 @@ class Canary:
 def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -> list[Vector]:
     """Return one vector for each text; a reply with fewer or more is refused.
 
-    Several texts that are not answered in time are not sent again: fewer of them may be.
+    After a timeout several texts are not sent again together, but in smaller batches.
     """
     vectors = call_with_retries(
         lambda: embedder.embed_documents(texts),
@@ -242,12 +242,12 @@ def _check_count(vectors: Sequence[Vector], texts: Sequence[str]) -> None:
 
 
 def most_canaries(items: int) -> int:
-    """Return how many canaries a request of at most `items` texts may contain."""
+    """Return the maximum number of canaries in a request of at most `items` texts."""
     return 2 if items >= _ENOUGH_FOR_TWO + 2 else int(items > 1)
 
 
 def canary_places(texts: Sequence[str], room: int) -> list[int]:
-    """Return where the canaries go among the texts, ascending; none in a batch of one text."""
+    """Return the places of the canaries among the texts, ascending; none in a batch of one text."""
     # No place mirrors itself or the other, and the two are not half the batch apart: otherwise a
     # batch that comes back reversed or rotated would look right.
     count = min(room, 2 if len(texts) >= _ENOUGH_FOR_TWO else 1)
@@ -267,11 +267,11 @@ def canary_places(texts: Sequence[str], room: int) -> list[int]:
 
 
 MIN_PART = 8
-"""A provider that refuses a part of fewer tokens does not refuse it for its length."""
+"""Minimum number of tokens of a part; shorter parts are not refused for their length."""
 
 
 class OnTokenLimit(StrEnum):
-    """What to do with a text that is longer than the model's input limit."""
+    """Policy for a text that is longer than the model's input limit."""
 
     MEAN = "mean"
     TRUNCATE = "truncate"
@@ -279,12 +279,12 @@ class OnTokenLimit(StrEnum):
 
 
 class Remark(StrEnum):
-    """Something to report about a text and its vector."""
+    """A remark about a text and its vector, for the report."""
 
     MEAN_OF_PARTS = "mean_of_parts"
     TRUNCATED = "truncated"
     TOO_LONG = "too_long"
-    """The text was skipped, as the operator chose."""
+    """The text was skipped by the policy."""
     BAD_VECTOR = "bad_vector"
 
 
@@ -298,7 +298,7 @@ def embed_too_long(
     dimensions: int,
 ) -> tuple[Vector | None, Remark]:
     """Return a vector for a text that the provider refused as too long, or None, and a remark."""
-    # `limit` is the model's. The parts become smaller until the provider accepts them.
+    # `limit` is the limit of the model. Parts become smaller until the provider accepts them.
     if policy is OnTokenLimit.SKIP:
         return None, Remark.TOO_LONG
     counted = counter.count(text)
@@ -321,8 +321,8 @@ def embed_too_long(
         if not is_sound(whole, dimensions):
             break
         return whole, Remark.MEAN_OF_PARTS
-    # A provider that finds even the smallest part too long is wrong about length. Skipping the
-    # text permanently because of that would lose it, so this counts as a bad reply.
+    # A provider that refuses even the smallest part as too long is wrong. Skipping the text would
+    # lose it permanently, so this counts as a bad reply.
     return None, Remark.BAD_VECTOR
 
 
@@ -331,7 +331,7 @@ class EmbeddedBatch(Struct, frozen=True):
 
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
     notes: dict[TextHash, Remark] = field(default_factory=dict)
-    """Why other texts were rejected, and what to report about some that were not."""
+    """Remarks about rejected texts, and about some accepted ones."""
 
     @property
     def rejected(self) -> tuple[TextHash, ...]:
@@ -354,8 +354,8 @@ def embed_texts(
 ) -> Iterator[EmbeddedBatch]:
     """Embed each text once; yield every batch as soon as it is done, so that it can be stored.
 
-    `limits` are the operator's; the provider's own apply where they are lower. Pass the same
-    `canary` to several calls, and it is embedded alone only once.
+    `limits` are the limits of the operator; lower limits of the provider take precedence. A
+    `canary` shared by several calls is embedded alone only once.
 
     Raises:
         ProviderUnavailable, ProviderRefused: after `ATTEMPTS` attempts, or at once.
@@ -404,11 +404,13 @@ class _BatchEmbedder(Struct, frozen=True):
     counter: TokenCounter
     on_token_limit: OnTokenLimit
     in_time: list[int] = field(default_factory=list)
-    """The sizes of the halves of batches that were not answered in time."""
+    """Sizes of the halves of batches that timed out."""
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
-        """Embed a batch; one that is too large, takes too long, or has a text that is too long, is
-        halved. Later batches are not larger than what is left of one that took too long."""
+        """Embed a batch; halve it if it is too large, times out, or has a text that is too long.
+
+        After a timeout, later batches are not larger than the halves of that batch.
+        """
         if self.in_time and len(batch) > min(self.in_time):
             return self._halve(batch)
         texts, profile = [text for _, text in batch], self.profile
@@ -425,7 +427,7 @@ class _BatchEmbedder(Struct, frozen=True):
                     self.in_time.append((len(batch) + 1) // 2)
                 return self._halve(batch)
             if not isinstance(refusal, TextTooLong):
-                # The request was too large with one text only: that is not about tokens.
+                # A request with one text is too large for a reason other than tokens.
                 raise
             vector, remark = embed_too_long(
                 texts[0],
@@ -459,19 +461,19 @@ PROBES: Mapping[str, str] = MappingProxyType(
         "code-1": "def area(width: float, height: float) -> float: return width * height",
     }
 )
-"""Texts by which a model is recognised. Never change one: their vectors are stored under their
-names. A new text needs a new name."""
+"""Texts that identify a model. Never change one: vectors are stored under their names. A new text
+needs a new name."""
 MIN_SIMILARITY = 0.999
-"""Rounding and hardware change a vector less than this, another model far more."""
+"""Minimum similarity of a probe to its stored vector; rounding and hardware change it less."""
 
 
 def check_drift(
     embedder: Embedder, clock: Clock, earlier: Mapping[str, Vector] | None = None
 ) -> dict[str, Vector]:
     """Return the vectors of the probes to store; raises ModelDrifted if one has changed."""
-    # Earlier vectors are never replaced: a model that changes a little each time would otherwise
-    # drift without limit. Each probe is sent alone, because the other texts of a request can change
-    # a vector slightly.
+    # Stored vectors are never replaced: otherwise a model that changes a little each time could
+    # drift without limit. Each probe is sent alone, because other texts of a request can change a
+    # vector slightly.
     stored = dict(earlier or {})
     for name in PROBES:
         stored[name] = check_probe(embedder, clock, stored, name)
@@ -481,10 +483,10 @@ def check_drift(
 def check_probe(
     embedder: Embedder, clock: Clock, stored: Mapping[str, Vector], name: str
 ) -> Vector:
-    """Return the vector of a probe to store: the stored one, if there is one.
+    """Return the vector of a probe to store; a stored vector is returned unchanged.
 
     Raises:
-        ModelDrifted: it is embedded differently now.
+        ModelDrifted: the model now embeds the probe differently.
     """
     profile = learn_profile(embedder, clock)
     [vector] = _send(embedder, [PROBES[name]], clock)

@@ -1,4 +1,4 @@
-"""A run of ingestion: what it depends on, what it reports, and its log.
+"""A run of ingestion: its dependencies, its report and its log.
 
 The log has progress for the caller, lines for Python's logging, and the record of the job.
 """
@@ -75,11 +75,11 @@ REMARKS = {
         "A part of this document was embedded in pieces; its vector is their mean.",
     ),
 }
-"""The code and the message of each remark."""
+"""Code and message of each remark."""
 
 
 class OtherGeneration(Struct, frozen=True):
-    """Another generation that new documents enter; `named` if an alias points to it."""
+    """Another generation that receives new documents; `named` if an alias points to it."""
 
     scope: Scope
     embedder: Embedder
@@ -87,7 +87,7 @@ class OtherGeneration(Struct, frozen=True):
 
 
 class ProviderCheck(Struct):
-    """The checks that a provider has passed, so that a job does not repeat them."""
+    """Checks that a provider has passed, so that a job does not repeat them."""
 
     canary: Canary = field(default_factory=Canary)
     probed: bool = False
@@ -97,7 +97,7 @@ CountWords: TypeAlias = Callable[[Sequence[NewChunk], str], CountedWords]
 
 
 class IngestDeps(Struct, frozen=True):
-    """The store, the index, the provider and the rest that ingestion uses, each as a port."""
+    """Dependencies of ingestion, each as a port."""
 
     store: Store
     index: VectorIndex
@@ -113,9 +113,9 @@ class IngestDeps(Struct, frozen=True):
     pages: PageFetcher | None = None
     """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None
-    """Counts the words of chunks in a language; None if they are not counted while ingesting."""
+    """Counts the words of chunks in a language; None if ingestion does not count words."""
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
-    """Return the other generations of the scope's world that documents enter as well."""
+    """Returns the other generations of the world that receive the documents too."""
     trace: RequestTrace = NULL_OBSERVER
     checks: dict[int, ProviderCheck] = field(default_factory=dict)
     """Checks of the provider of each generation; runs of the same job share them."""
@@ -128,7 +128,7 @@ class IngestDeps(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A source that did not become a document, and why."""
+    """A source that did not become a document, with the reason."""
 
     name: str
     code: str
@@ -144,7 +144,7 @@ class Moved(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True, gc=False):
-    """How far a run has come: `fraction` is of the bytes to read, the rest are counts so far."""
+    """Progress of a run: the fraction of bytes read, and counts so far."""
 
     fraction: float
     documents: int
@@ -156,20 +156,22 @@ class Progress(Struct, frozen=True, gc=False):
 
 
 class IngestReport(Struct):
-    """What a run did."""
+    """Result of a run."""
 
     ingested: list[str] = field(default_factory=list)
     unchanged: int = 0
     relabelled: list[str] = field(default_factory=list)
-    """Documents whose text is unchanged and whose labels are new: version, tags, metadata, URL,
-    language or path. They count as unchanged too."""
+    """Documents with unchanged text and new labels: version, tags, metadata, URL, language or path.
+
+    They count as unchanged too.
+    """
     resumed: int = 0
     failures: list[Failure] = field(default_factory=list)
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
     passed_over: int = 0
-    """Files of unsupported kinds in the folders."""
+    """Number of files of unsupported formats in the folders."""
     unmatched: tuple[str, ...] = ()
     """Paths of a manifest that matched no file."""
     removed: list[str] = field(default_factory=list)
@@ -182,13 +184,13 @@ class IngestReport(Struct):
 
 
 class RunLog:
-    """The log of a run that is not a job: log lines only. `JobLog` adds the record of the job."""
+    """Log of a run that is not a job: log lines only. `JobLog` adds the record of the job."""
 
     def enter(self, phase: Phase) -> None:
         """Record that a phase begins."""
 
     def progress(self, progress: Progress) -> None:
-        """Record how far the run has come; a job raises Cancelled or Interrupted to stop."""
+        """Record the progress of the run; a job raises Cancelled or Interrupted to stop."""
 
     def document(self, document: JobDocument) -> None:
         """Record the outcome of a source."""
@@ -196,7 +198,7 @@ class RunLog:
             self.line("warning", f"{document.name}: {document.code}")
 
     def line(self, level: str, line: str) -> None:
-        """Log a line. Callers never pass text of a document or a key."""
+        """Log a line. Callers never pass document text or keys."""
         _log.log(_LEVELS[level], _single_line(line))
 
 
@@ -248,17 +250,17 @@ class JobLog(RunLog):
         self._news.lines.append(JobLine(self.clock.now(), level, _single_line(line)))
 
     def leave_open(self) -> None:
-        """Make `end` record nothing: from now on another process records how the job ends."""
+        """Make `end` record nothing, because another process records the end of the job."""
         self._left_open = True
 
     def end(self, state: JobState, error: str | None = None) -> None:
-        """Record how the job ended, unless it was left open."""
+        """Record the end of the job, unless it was left open."""
         if self._left_open:
             return
         if state is JobState.DONE:
             self._phase = Phase.FINISHED
             self._latest = replace(self._latest, fraction=1.0, current="")
-        # It was to be queued again, and had been cancelled.
+        # The job was cancelled before it could be queued again.
         if self._write(state, error) and state is JobState.QUEUED:
             self._write(JobState.CANCELLED, None)
             raise Cancelled
@@ -267,7 +269,7 @@ class JobLog(RunLog):
     def record_end(
         self, will_retry: Callable[[TruespanError], bool] = lambda _: False
     ) -> Iterator[None]:
-        """Run a block and record how it ended; an error that `will_retry` leaves the job queued."""
+        """Run a block and record its end; an error that `will_retry` leaves the job queued."""
         try:
             yield
         except Cancelled:
@@ -281,7 +283,7 @@ class JobLog(RunLog):
             raise
         except Exception as error:
             known = resource_error(error)
-            # A job that is no longer worked on must not look as if it were running.
+            # A job that nobody works on must not look as if it were running.
             if known is None:
                 self.end(JobState.FAILED, type(error).__name__)
                 raise
@@ -294,7 +296,7 @@ class JobLog(RunLog):
         if record and self._write(JobState.RUNNING, None):
             raise Cancelled
         if self.stopping():
-            # The process stops, the job is not cancelled: it can be resumed.
+            # The process stops; the job is not cancelled and can be resumed.
             raise Interrupted
 
     def _write(self, state: JobState, error: str | None) -> bool:
