@@ -65,7 +65,6 @@ from collections.abc import Iterator
 
 from truespan.errors.base import *  # noqa: F403 -- the package is one namespace
 from truespan.errors.base import TruespanError
-from truespan.errors.http import *  # noqa: F403
 from truespan.errors.operator import *  # noqa: F403
 from truespan.errors.operator import StorageFull, TooManyOpenFiles
 from truespan.errors.request import *  # noqa: F403

@@ -1,7 +1,7 @@
 """Derive a floor and thresholds for one embedding profile from the scores of golden queries.
 
-Models spread similarities differently, so a constant that works for one model is useless for
-another. If the scores do not separate relevant from irrelevant hits, nothing is proposed.
+Similarities of models differ, so a constant that works for one model is useless for another. If
+the scores do not separate relevant from irrelevant hits, nothing is proposed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ROUNDING = 1e-9
 
 
 class CurvePoint(Struct, frozen=True):
-    """What is left when only hits scoring `threshold` or more are kept."""
+    """Hits with a score of at least `threshold`."""
 
     threshold: float
     relevant: int
     irrelevant: int
     precision: float
     recall: float
-    """The share of the relevant hits that are left; what was never found has no score."""
+    """Share of the relevant hits that reach the threshold."""
 
     @property
     def balance(self) -> float:
@@ -50,11 +50,11 @@ class Proposal(Struct, frozen=True):
     floor: float
     low: float
     high: float | None
-    """None where precision reaches the wanted share nowhere."""
+    """None if precision never reaches the required share."""
 
 
 class Curve(Struct, frozen=True):
-    """The curve, how well scores separate, and what follows from it; None when nothing does."""
+    """A curve, its AUC, and the proposed thresholds; None if nothing is proposed."""
 
     relevant: int
     irrelevant: int
@@ -65,7 +65,7 @@ class Curve(Struct, frozen=True):
 
 
 class Unrelated(Struct, frozen=True):
-    """How similar unrelated pairs are under one profile, as quantiles at equal steps."""
+    """Similarities of unrelated pairs under one profile, as quantiles at equal steps."""
 
     quantiles: tuple[float, ...]
 
@@ -77,12 +77,12 @@ class Unrelated(Struct, frozen=True):
             raise InvalidArgument("The quantiles of a distribution must ascend.")
 
     def quantile(self, share: float) -> float:
-        """Return the similarity that this share of unrelated pairs stays at or below."""
+        """Return the similarity that this share of unrelated pairs does not exceed."""
         return self.quantiles[ceil(share * (len(self.quantiles) - 1) - _ROUNDING)]
 
 
 def unrelated(scores: Iterable[float], steps: int = QUANTILES) -> Unrelated:
-    """Return the distribution of these similarities, each quantile one of them."""
+    """Return the distribution of similarities; each quantile is one of them."""
     ascending = sorted(scores)
     if not ascending or steps < 1:
         raise InvalidArgument("A distribution needs at least one similarity and one step.")
@@ -100,13 +100,13 @@ def calibrate(
 ) -> Curve:
     """Propose a floor that keeps the share `keep` of relevant hits, and two thresholds.
 
-    The high one is the least at which `precision` of what is left is relevant; the low one lies
-    between, where precision and recall are best together. With fewer than `least_hits` of either
-    kind, or an AUC below `least_auc`, there is no proposal and a note says why.
+    The high threshold is the lowest one with `precision`. The low threshold lies between, at the
+    best balance of precision and recall. With fewer than `least_hits` hits of either kind, or an
+    AUC below `least_auc`, there is no proposal, and a note gives the reason.
     """
     for name, share in (("keep", keep), ("precision", precision), ("least_auc", least_auc)):
         if not 0.0 < share <= 1.0:
-            raise InvalidArgument(f"{name} must lie above 0.0 and at most at 1.0.")
+            raise InvalidArgument(f"{name} must be above 0.0 and at most 1.0.")
     curve = curve_of(hits)
     relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
     auc = auc_of(curve)
@@ -135,7 +135,7 @@ def calibrate(
 def _propose_thresholds(
     curve: Sequence[CurvePoint], keep: float, precision: float
 ) -> tuple[Proposal, tuple[Notice, ...]]:
-    """Return a proposal, and a note on what it lacks or on how few hits it is based."""
+    """Return a proposal, with a note if it has no high threshold or few hits support it."""
     wanted = ceil(keep * curve[-1].relevant - _ROUNDING)
     floor = next(point.threshold for point in curve if point.relevant >= wanted)
     precise = [point.threshold for point in curve if point.precision >= precision - _ROUNDING]
@@ -145,7 +145,7 @@ def _propose_thresholds(
         for point in curve
         if floor <= point.threshold and (high is None or point.threshold <= high)
     ]
-    # Of equally good ones the lowest: the low threshold should not turn away more than it must.
+    # Of equal thresholds the lowest, which refuses as few hits as possible.
     low = max(between, key=lambda point: (point.balance, -point.threshold)).threshold
     notes = ()
     if high is None:
@@ -161,7 +161,7 @@ def _propose_thresholds(
 
 
 def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
-    """Return what is left at each score that occurs, the highest first."""
+    """Return a point for each score that occurs, the highest first."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
     if not all(isfinite(hit.score) for hit in ordered):
         raise InvalidArgument("Every similarity must be a finite number.")
@@ -179,14 +179,14 @@ def curve_of(hits: Iterable[ScoredHit]) -> tuple[CurvePoint, ...]:
 
 
 def auc_of(curve: Sequence[CurvePoint]) -> float | None:
-    """Return how often a relevant hit outscores an irrelevant one, a tie counting half; or None."""
+    """Return the share of pairs in which the relevant hit scores higher, ties as half; or None."""
     if not curve or not curve[-1].relevant or not curve[-1].irrelevant:
         return None
     wins = right = wrong = 0
     for point in curve:
         outscored = curve[-1].irrelevant - point.irrelevant
         tied = point.irrelevant - wrong
-        # Doubled, so that the half of a tie stays a whole number.
+        # Doubled, so that half a tie is a whole number.
         wins += (point.relevant - right) * (2 * outscored + tied)
         right, wrong = point.relevant, point.irrelevant
     return wins / (2 * right * wrong)
@@ -194,14 +194,14 @@ def auc_of(curve: Sequence[CurvePoint]) -> float | None:
 
 UNRELATED_SHARE = 0.95
 TIGHTENING = 0.1
-"""How far short queries are tightened, as a share of the way from low to high: 0.03 of 0.3."""
+"""Increase of thresholds for short queries, as a share of high minus low: 0.03 of 0.3."""
 GATE = 5 / 6
-"""Where between low and high the similarity gate stands: 0.5 between 0.25 and 0.55."""
+"""Position of the similarity gate between low and high: 0.5 between 0.25 and 0.55."""
 _DECIMALS = 10_000
 
 
 class CalibrationReport(Struct, frozen=True):
-    """What golden queries show about a profile, and the proposal, if there is one."""
+    """Calibration of a profile by golden queries, with the proposal, if any."""
 
     profile: str
     passages: Curve
@@ -209,13 +209,13 @@ class CalibrationReport(Struct, frozen=True):
     unrelated: Unrelated | None
     proposed: Calibration | None
     in_force: Calibration | None
-    """The calibration in use so far: stored in the world, or shipped with the profile."""
+    """Calibration in use: stored in the world, or shipped with the profile."""
     notes: tuple[Notice, ...] = ()
     kept: bool = False
 
 
 def best_hits(evaluation: Evaluation) -> list[ScoredHit]:
-    """Return, of each judged query, its best score and whether it found anything right."""
+    """Return the best score of each judged query, and whether it found anything expected."""
     return [
         ScoredHit(max(hit.score for hit in result.hits), bool(result.metrics.hit))
         for result in evaluation.results
@@ -231,7 +231,7 @@ def curves_of(evaluation: Evaluation) -> tuple[Curve, Curve]:
 def propose(
     passages: Curve, queries: Curve, distribution: Unrelated, measured_on: str
 ) -> tuple[Calibration | None, tuple[Notice, ...]]:
-    """Return a calibration, or None with every reason why there is none."""
+    """Return a calibration, or None with all reasons."""
     lasting = passages.proposal
     decided = queries.proposal if queries.proposal and queries.proposal.high else lasting
     if lasting is None or decided is None or decided.high is None:
@@ -241,8 +241,8 @@ def propose(
     if decided is queries.proposal:
         return found, ()
     message = (
-        "Too few queries found nothing right, so the thresholds go by single passages: they are "
-        "rather strict."
+        "Too few queries found nothing expected, so the thresholds are based on single passages "
+        "and are rather strict."
     )
     return found, (Notice("thresholds_by_passages", message),)
 
@@ -250,7 +250,7 @@ def propose(
 def round_calibration(
     least: float, low: float, high: float, distribution: Unrelated, measured_on: str
 ) -> Calibration:
-    """Return a calibration from its three measured numbers, rounded so that they still agree."""
+    """Return a calibration from its three measured numbers, rounded consistently."""
     return _round(least, low, high, distribution.quantile(UNRELATED_SHARE), measured_on)
 
 
@@ -270,7 +270,7 @@ def _round(
         threshold_high=high,
         short_query_threshold_low=rounded(ceil, low + step),
         short_query_threshold_high=rounded(ceil, high + step),
-        # Rounded down: a gate that reached the high threshold would let no hybrid answer through.
+        # Rounded down: a gate at the high threshold would allow no hybrid answer.
         min_similarity_for_hybrid=max(rounded(floor, low + GATE * (high - low)), low),
         unrelated_high=rounded(ceil, unrelated_high),
         measured_on=measured_on,
@@ -281,7 +281,7 @@ def _round(
 
 MIN_PAIRS = 20
 _FLOOR, _LOW, _HIGH, _UNRELATED = (0.19, 0.55), (0.21, 0.55), (0.34, 0.47), (0.12, 0.58)
-"""Each number is the first plus the second times the median cosine of unrelated chunks.
+"""Intercept and slope of each number over the median cosine of unrelated chunks.
 
 Fitted on twelve variants of a model over three books with 188 questions, whose medians lie between
 0.0 and 0.65: the low threshold keeps 97 of 100 answerable questions, the high one half of them, and
@@ -297,8 +297,8 @@ def calibrate_from_pairs(
 ) -> Calibration | None:
     """Return a calibration from the cosines of chunks, without any query.
 
-    `neighbours` are pairs of chunks that follow one another, `strangers` pairs that are far apart.
-    None if they are too few, or if the model does not tell them apart.
+    `neighbours` are pairs of consecutive chunks, `strangers` pairs of distant chunks. None if there
+    are too few pairs, or if the model does not separate them.
     """
     if min(len(neighbours), len(strangers)) < MIN_PAIRS:
         return None

@@ -1,8 +1,7 @@
-"""Compare two evaluations of the same golden queries, and decide whether the new one may replace
-the old.
+"""Compare two evaluations of the same golden queries, and judge whether the new one is as good.
 
-Only queries that ask and expect the same in both are compared. The others are listed, because a
-comparison that silently leaves queries out means nothing.
+Only queries with the same question and expectations in both are compared. The others are listed,
+because a comparison that silently leaves queries out means nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from truespan.types.request import Mode, check_share
 SEED = 20_260_101
 ALLOWED_DROP = 0.01
 EQUAL_WITHIN = 1e-9
-"""Differences of means and figures that are rounding, not change."""
+"""Maximum difference that counts as rounding."""
 ROUNDS = 10_000
 _EXACT_UP_TO = 16
 _SCALE = 10**9
@@ -45,11 +44,11 @@ class QueryChange(Struct, frozen=True):
     old: QueryMetrics
     new: QueryMetrics
     difference: float
-    """New less old of its nDCG, or of its reciprocal rank where only phrases are expected."""
+    """New minus old nDCG, or reciprocal rank if only phrases are expected."""
 
 
 class MetricChange(Struct, frozen=True):
-    """One metric over the queries that have it, and whether its change could be chance."""
+    """Change of one metric over the queries that have it, with its significance."""
 
     name: str
     old: float
@@ -63,12 +62,12 @@ class MetricChange(Struct, frozen=True):
 
     @property
     def difference(self) -> float:
-        """Return new less old."""
+        """Return new minus old."""
         return self.new - self.old
 
 
 class Comparison(Struct, frozen=True):
-    """The changes from one evaluation to another, over the queries they share."""
+    """Changes from one evaluation to another, over their common queries."""
 
     old_name: str
     new_name: str
@@ -83,14 +82,16 @@ class Comparison(Struct, frozen=True):
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
     asked_otherwise: tuple[str, ...]
-    """Ids that both have, with another question or other expectations."""
+    """Ids of both evaluations whose question or expectations differ."""
     newly_judged: tuple[str, ...] = ()
-    """Ids of queries that the old could not answer: it lacked a document that they expect, and
-    found nothing. They cannot get worse, so that only the new evaluation counts them."""
+    """Ids of queries whose expected document was absent in the old evaluation, which found nothing.
+
+    They cannot get worse, so only the new evaluation counts them.
+    """
 
 
 class ModeComparison(Struct, frozen=True):
-    """The same golden queries asked in several modes, and every two of the modes compared.
+    """Golden queries in several modes, with a comparison of every two modes.
 
     `comparisons` are in the order of `pairs`.
     """
@@ -102,19 +103,19 @@ class ModeComparison(Struct, frozen=True):
 
     @property
     def pairs(self) -> list[tuple[Mode, Mode]]:
-        """Return every two modes, the one named first before the other."""
+        """Return all pairs of modes, in the order of `modes`."""
         return list(combinations(self.modes, 2))
 
 
 class Verdict(Struct, frozen=True):
-    """Whether the new evaluation may replace the old, and every reason against it."""
+    """Result of the gate: whether it passed, and all reasons against it."""
 
     passed: bool
     reasons: tuple[Notice, ...]
 
 
 def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison:
-    """Compare query by query; `seed` decides which reversals the randomisation test tries."""
+    """Compare query by query; `seed` selects the reversals of the randomisation test."""
     before = {result.id: result for result in old.results}
     after = {result.id: result for result in new.results}
     shared = [(before[id], result) for id, result in after.items() if id in before]
@@ -155,22 +156,22 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
 def compare_modes(
     name: str, evaluations: Mapping[Mode, Evaluation], *, seed: int = SEED
 ) -> ModeComparison:
-    """Compare every two of the evaluations, which ran the same queries in different modes."""
+    """Compare every two evaluations of the same queries in different modes."""
     ran = tuple(evaluations.values())
     comparisons = tuple(compare(old, new, seed=seed) for old, new in combinations(ran, 2))
     return ModeComparison(name, tuple(evaluations), ran, comparisons)
 
 
 def leading(metrics: QueryMetrics) -> float:
-    """Return the figure by which a query counts as better or worse."""
+    """Return the metric that decides whether a query is better or worse."""
     return (metrics.reciprocal_rank or 0.0) if metrics.ndcg is None else metrics.ndcg
 
 
 def _ask_the_same(old: QueryResult, new: QueryResult) -> bool:
-    """Return whether two results are of one question with the same expectations.
+    """Return whether two results have the same question and expectations.
 
-    An expected document has the name that the query gives it as long as it is absent. Once it is
-    there it may have another one, so that only the grades of such documents are compared.
+    An absent document is recorded under the name in the query, a present one under its key, so only
+    the grades of documents that were absent are compared.
     """
     if old.question != new.question:
         return False
@@ -185,7 +186,7 @@ def _is_new(old: QueryResult, new: QueryResult) -> bool:
 
 
 def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:
-    """Return how many are better, worse and the same."""
+    """Return the numbers of better, worse and equal differences."""
     better = sum(value > EQUAL_WITHIN for value in differences)
     worse = sum(value < -EQUAL_WITHIN for value in differences)
     return better, worse, len(differences) - better - worse
@@ -213,14 +214,14 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
 
 
 def check_drop(allowed_drop: float) -> None:
-    """Raise InvalidArgument unless it is a share."""
+    """Raise InvalidArgument unless `allowed_drop` is a share."""
     check_share("The allowed drop", allowed_drop)
 
 
 def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
-    """Judge whether no mean falls by more than `allowed_drop` and nothing escaped comparison."""
+    """Check that no mean drops by more than `allowed_drop` and all queries were compared."""
     # Only the size of a drop counts, not its significance: a significant drop within the allowance
-    # passes, and one beyond it fails even if it may be chance.
+    # passes, and a larger drop fails even if it may be chance.
     check_drop(allowed_drop)
     left_out = {
         "only in the old": comparison.only_old,
@@ -254,22 +255,22 @@ def gate_generation(
     least_hit_rate: float = 0.0,
     seed: int = SEED,
 ) -> Verdict:
-    """Judge a generation beside the one it would replace, or alone when it is the first."""
-    # Alone it must have run every query, one at least of which is judged. Either way its hit rate
-    # must reach `least_hit_rate`, and some query must have found what it expects.
+    """Judge a generation against the one that it would replace; the first is judged alone."""
+    # Alone, it must have run every query, and at least one must be judged. In both cases the hit
+    # rate must reach `least_hit_rate`, and some query must have found an expected document.
     check_share("The least hit rate", least_hit_rate)
     reasons: list[Notice] = []
     if old:
         reasons += gate(compare(old, new, seed=seed), allowed_drop).reasons
     else:
         if not new.totals.judged:
-            reasons.append(Notice("nothing_judged", "No golden query says what it expects."))
+            reasons.append(Notice("nothing_judged", "No golden query has expectations."))
         if new.totals.failed:
             message = f"{new.totals.failed} queries failed on {new.name}."
             reasons.append(Notice("queries_failed", message))
     hit_rate = new.totals.metrics.hit or 0.0
     if not hit_rate and new.totals.judged:
-        message = "No golden query found anything that it expects."
+        message = "No golden query found an expected document or phrase."
         reasons.append(Notice("nothing_hit", message))
     elif hit_rate < least_hit_rate:
         message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {least_hit_rate:g} asked for."
@@ -278,18 +279,16 @@ def gate_generation(
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return how likely so uneven a split is, or a more uneven one, if both were as likely."""
-    # Exact and two-sided; queries that did not change tell nothing and are left out.
+    """Return the p-value of the exact two-sided sign test; unchanged queries are left out."""
     count = better + worse
     tail = sum(comb(count, place) for place in range(min(better, worse) + 1))
     return min(1.0, 2 * tail / 2**count)
 
 
 def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int = ROUNDS) -> float:
-    """Return how likely so large a mean difference is if each might as well be reversed."""
-    # Two-sided. With few differences every way of reversing them is tried; with more, as many as
-    # there are `rounds`, chosen by `seed` alone. Sums are of whole numbers, so that neither the
-    # order of adding nor the machine decides a tie.
+    """Return the p-value of the two-sided paired randomisation test."""
+    # With few differences all reversals are tried, with more differences `rounds` of them, chosen
+    # by `seed` alone. Sums are of whole numbers, so that neither order nor machine decides a tie.
     whole = [round(value * _SCALE) for value in differences if abs(value) > EQUAL_WITHIN]
     if len(whole) <= _EXACT_UP_TO:
         return _exact(whole)
@@ -305,7 +304,7 @@ def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int =
 
 
 def _exact(whole: Sequence[int]) -> float:
-    """Return the same over every way of reversing, by how often each sum comes out."""
+    """Return the p-value over all reversals, by the frequency of each sum."""
     sums = {0: 1}
     for value in whole:
         spread: dict[int, int] = {}

@@ -1,11 +1,11 @@
 """Run golden queries through a search function and judge the results.
 
-An evaluation contains queries, names, scores and metrics, and never text of a document: phrases are
-counted, not repeated. The time a search took is reported but does not count for equality.
+An evaluation contains queries, names, scores and metrics, and never document text: phrases are
+counted, not repeated. Search times are reported but do not count for equality.
 
-The formulas of metrics are those of trec_eval, so that the numbers compare with published ones:
+The metrics use the formulas of trec_eval, so that they can be compared with published numbers:
 precision divides by k even if fewer documents were returned, gains are the grades themselves, and
-documents without a judgement count as irrelevant.
+unjudged documents count as irrelevant.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ NDCG_CUT = 10
 
 
 class QueryMetrics(Struct, frozen=True):
-    """The metrics of one query; None where there is nothing to judge by.
+    """Metrics of one query; None for a metric that does not apply.
 
-    A query that expects documents has all but `phrase_hit`, one that expects phrases has that; hit
-    and reciprocal rank go by the documents, or by passages where phrases alone are expected.
+    A query with expected documents has all but `phrase_hit`, one with expected phrases has
+    `phrase_hit`. Hit and reciprocal rank refer to documents, or to passages if only phrases are
+    expected.
     """
 
     hit: float | None = None
@@ -43,7 +44,7 @@ class QueryMetrics(Struct, frozen=True):
 
 
 NAMES = QueryMetrics.__struct_fields__
-"""Every metric, in the order in which tables show them."""
+"""Names of all metrics, in the order of tables."""
 LABELS = {
     "hit": "hit rate",
     "reciprocal_rank": "MRR",
@@ -55,7 +56,7 @@ LABELS = {
 
 
 class Found(Struct, frozen=True):
-    """One passage that a search returned: the key and name of its document, score and text."""
+    """A passage that a search returned: key and name of its document, score and text."""
 
     document: str
     name: str
@@ -64,15 +65,15 @@ class Found(Struct, frozen=True):
 
 
 Search = Callable[[GoldenQuery], Sequence[Found]]
-"""Returns passages, best first. It may return more than the query's `top_k`, so that enough
-different documents are among them; passages beyond do not count."""
+"""Returns passages, best first. More than `top_k` passages may be needed for enough different
+documents; passages beyond `top_k` do not count."""
 
 Identify = Callable[[str], str | None]
-"""Returns the key of the document that a reference names; None if none or several match."""
+"""Returns the key of the document that a reference names; None if it matches none or several."""
 
 
 class State(StrEnum):
-    """How a query ended."""
+    """Outcome of a query."""
 
     ANSWERED = "answered"
     EMPTY = "empty"
@@ -80,7 +81,7 @@ class State(StrEnum):
 
 
 class RankedDocument(Struct, frozen=True):
-    """A document with the score of its best passage; without a grade if it was not judged."""
+    """A document with the score of its best passage; its grade is None if it is not judged."""
 
     document: str
     name: str
@@ -89,7 +90,7 @@ class RankedDocument(Struct, frozen=True):
 
 
 class ScoredHit(Struct, frozen=True):
-    """A similarity, and whether the passage or document was relevant."""
+    """A similarity with the relevance of its passage or document."""
 
     score: float
     relevant: bool
@@ -97,10 +98,10 @@ class ScoredHit(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The result of one golden query.
+    """Result of one golden query.
 
-    `absent` are expected documents that the world does not have: they count as not found. `hits`
-    are passages where phrases are expected, and else documents, which are then judged as a whole.
+    `absent` are expected documents that the world does not have; they count as not found. `hits`
+    are passages if phrases are expected, else documents.
     """
 
     id: str
@@ -110,7 +111,7 @@ class QueryResult:
     judged: bool
     metrics: QueryMetrics
     question: str
-    """A digest of the question and its filters; phrases are part of it without being shown."""
+    """Digest of the question, its filters and its phrases."""
     expected: tuple[Expected, ...] = ()
     absent: tuple[str, ...] = ()
     phrases: int = 0
@@ -125,7 +126,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How many queries there were of which kind, and the means over those that are judged."""
+    """Numbers of queries by kind, and the means over judged queries."""
 
     queries: int
     judged: int
@@ -136,18 +137,18 @@ class Totals:
     with_documents: int
     with_phrases: int
     metrics: QueryMetrics
-    """Empty and failed queries count with nothing found: a failure cannot improve a metric."""
+    """Means of the metrics; empty and failed queries count as nothing found."""
     seconds: float | None = field(default=None, compare=False)
 
 
 class Evaluation(Struct, frozen=True):
-    """Golden queries as one generation answered them."""
+    """Results of golden queries in one generation."""
 
     name: str
     results: tuple[QueryResult, ...]
     totals: Totals
     warnings: tuple[Notice, ...] = ()
-    """What limits the evaluation, such as searches that were not exact."""
+    """Limits of the evaluation, such as searches that were not exact."""
 
 
 def evaluate(
@@ -171,15 +172,15 @@ def judge_each(
 ) -> Iterator[QueryResult]:
     """Run golden queries one after another; `clock` returns monotonic seconds.
 
-    A query whose search fails is counted as failed, and the others still run.
+    A query whose search fails counts as failed, and the others still run.
 
     Raises:
-        InvalidArgument: there is no query, or two have the same id.
+        InvalidArgument: there are no queries, or two have the same id.
         Interrupted: the caller asked to stop.
     """
     ids = {query.id for query in golden}
     if not golden or len(ids) < len(golden):
-        raise InvalidArgument("Golden queries must be at least one, and have different ids.")
+        raise InvalidArgument("At least one golden query is needed, and all ids must differ.")
     for query in golden:
         check_cancelled()
         yield _evaluate_query(query, search, identify, clock)
@@ -204,7 +205,7 @@ def summarize(name: str, results: tuple[QueryResult, ...]) -> Evaluation:
 
 
 def scored_hits(evaluation: Evaluation) -> list[ScoredHit]:
-    """Return every similarity of a judged query with its verdict, for calibration."""
+    """Return all similarities of judged queries with their relevance, for calibration."""
     return [hit for result in evaluation.results if result.judged for hit in result.hits]
 
 
@@ -267,7 +268,7 @@ def _evaluate_query(
 
 
 def document_metrics(ranking: Sequence[str], grades: Mapping[str, int], top_k: int) -> QueryMetrics:
-    """Return the metrics of a ranking without repetitions; none if no document is relevant."""
+    """Return the metrics of a ranking without repetitions; all None without relevant documents."""
     relevant = {document for document, grade in grades.items() if grade > 0}
     if not relevant:
         return QueryMetrics()
@@ -289,12 +290,12 @@ def phrase_metrics(rank: int | None) -> QueryMetrics:
 
 
 def first_rank(holds: Iterable[bool]) -> int | None:
-    """Return the place, counted from 1, of the first true value; None if there is none."""
+    """Return the rank of the first true value, counted from 1; None if there is none."""
     return next((place for place, one in enumerate(holds, start=1) if one), None)
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], cut: int = NDCG_CUT) -> float:
-    """Return the discounted gain of the first `cut` places as a share of the best possible."""
+    """Return the discounted gain of the first `cut` places as a share of the ideal gain."""
     ideal = sorted(grades.values(), reverse=True)[:cut]
     gains = [grades.get(document, 0) for document in ranking[:cut]]
     best = _discounted(ideal)
@@ -306,7 +307,7 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def phrase_matcher(phrases: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a passage contains any of these phrases."""
+    """Return a function that checks a passage for any of these phrases."""
     wanted = [normalize_text(phrase) for phrase in phrases]
 
     def holds(passage: str) -> bool:
@@ -317,14 +318,14 @@ def phrase_matcher(phrases: Iterable[str]) -> Callable[[str], bool]:
 
 
 def averages(judged: Sequence[QueryMetrics]) -> QueryMetrics:
-    """Return each metric's mean over the queries that have it; None if none has."""
+    """Return the mean of each metric over the queries that have it, else None."""
     return QueryMetrics(**{name: mean(getattr(one, name) for one in judged) for name in NAMES})
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are there; None when there is none."""
-    there = [value for value in values if value is not None]
-    return fsum(there) / len(there) if there else None
+    """Return the mean of the values that are not None; None if there are none."""
+    present = [value for value in values if value is not None]
+    return fsum(present) / len(present) if present else None
 
 
 _MICRO = 1_000_000
@@ -332,8 +333,8 @@ _MICRO = 1_000_000
 
 def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
     """Return the rankings, one document a line: query, Q0, document, rank, score, tag."""
-    # Readers of such files rank by score and break ties in their own way. So each score is made a
-    # little less than the one before where it is not already, and our order survives.
+    # Programs that read such files rank by score and break ties in their own way. So each score is
+    # written as lower than the previous one, which keeps the order.
     lines = []
     for result in evaluation.results:
         above: int | None = None
@@ -346,7 +347,7 @@ def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
 
 
 def trec_qrels(evaluation: Evaluation) -> str:
-    """Return which documents are relevant: query, 0, document, grade."""
+    """Return the judgements, one document a line: query, 0, document, grade."""
     return "".join(
         _trec_line(result.id, "0", expected.document, str(expected.grade))
         for result in evaluation.results
@@ -355,7 +356,7 @@ def trec_qrels(evaluation: Evaluation) -> str:
 
 
 def _trec_line(*columns: str) -> str:
-    """Return columns as words: white space, control and percent signs as their bytes in hex."""
+    """Return a line of columns; white space, control and percent characters are percent-encoded."""
 
     def to_hex(found: re.Match[str]) -> str:
         return "".join(f"%{byte:02X}" for byte in found[0].encode())

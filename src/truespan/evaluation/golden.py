@@ -1,8 +1,8 @@
-"""Golden queries: questions whose right answers are known, read from YAML or JSON Lines.
+"""Golden queries: questions with known answers, in YAML or JSON Lines.
 
-A file is checked as a whole: everything wrong with it is reported at once, with line numbers, and
-then none of its queries is used. A query that names neither expected documents nor phrases is
-refused; an empty list of them is accepted and means that the query is not judged yet.
+A file is checked as a whole: all faults are reported at once, with line numbers, and then none of
+its queries is used. A query needs expected documents or phrases; an empty list means that the query
+is not judged yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_GRADE = 100
 MAX_QUERIES = 10_000
 """Maximum number of queries in a file."""
 MAX_LIST = 1000
-"""Maximum number of entries of a list or of judged documents of a query."""
+"""Maximum number of entries of a list, or of judged documents of a query."""
 MAX_LINE_LENGTH = 20_000
 MAX_NAME_LENGTH = 1000
 MAX_PHRASE_LENGTH = 1000
@@ -54,15 +54,15 @@ _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mappi
 
 
 class Expected(Struct, frozen=True):
-    """A document that should be found, by number, doc id or name, and how relevant it is."""
+    """An expected document, by number, doc id or name, with its relevance."""
 
     document: str
     grade: int = 1
-    """0 means that the document was judged irrelevant."""
+    """Relevance; 0 means irrelevant."""
 
 
 class GoldenQuery(Struct, frozen=True):
-    """A query, and what a good search returns for it among its first `top_k`."""
+    """A query with the documents and phrases expected among its first `top_k` results."""
 
     id: str
     query: str
@@ -96,7 +96,7 @@ def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
         seen.setdefault(query.id, item.line)
         queries.append(query)
     if not items and not faults:
-        faults.append((1, "holds no query"))
+        faults.append((1, "contains no query"))
     if faults:
         raise GoldenInvalid(name, sorted(faults))
     return tuple(queries)
@@ -149,7 +149,7 @@ def _is_yaml(name: str) -> bool:
 
 
 def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None:
-    """Return the query of an entry; None if anything is wrong with it, which `faults` then has."""
+    """Return the query of an entry; None if it has faults, which are added to `faults`."""
     checked: dict[str, Any] = {}
     found: list[tuple[int, str]] = []
     for name, value in item.fields.items():
@@ -166,7 +166,7 @@ def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None
     if "query" not in item.fields:
         found.append((item.line, "query is missing"))
     if not item.fields.keys() & {"expected", "relevance", "phrases"}:
-        found.append((item.line, "neither expected documents nor phrases are given"))
+        found.append((item.line, "has neither expected documents nor phrases"))
     grades: dict[str, int] = dict.fromkeys(checked.pop("expected", ()), 1)
     for document, grade in checked.pop("relevance", {}).items():
         if grade == 0 and document in grades and not found:
@@ -188,7 +188,7 @@ def with_id(query: GoldenQuery) -> GoldenQuery:
 
 
 def question_digest(query: GoldenQuery) -> str:
-    """Return a digest that two queries share only if they ask the same, for the same phrases."""
+    """Return a digest of the question, its filters and its phrases."""
     return _digest(query, "query", "top_k", "filters", "phrases")[:16]
 
 
@@ -198,7 +198,7 @@ def _digest(query: GoldenQuery, *names: str) -> str:
 
 
 def _fields(query: GoldenQuery) -> dict[str, Any]:
-    """Return a query as the fields of a file, those with their default left out."""
+    """Return the fields of a query in a file, without defaults."""
     fields: dict[str, Any] = {"id": query.id, "query": query.query}
     grades = {expected.document: expected.grade for expected in query.expected}
     if set(grades.values()) - {1}:
@@ -266,7 +266,7 @@ def _check_text(limit: int, value: Any) -> str:
         raise FieldError(f"is longer than {limit} characters")
     kinds = {unicodedata.category(character) for character in text if character not in "\n\t"}
     if kinds & {"Cc", "Cs"}:
-        raise FieldError("holds a control character or half a character")
+        raise FieldError("contains a control character or half a character")
     return text
 
 
@@ -370,10 +370,10 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 class DocumentNames:
-    """The documents of a world by every reference to them.
+    """Documents of a world by all their references.
 
-    A reference is as `References` says, or a path of this machine, of which the last parts are
-    enough. A reference that several documents match names none of them.
+    A reference is a number, doc id or name, or the last parts of a path on this machine. A
+    reference that matches several documents names none of them.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
@@ -396,12 +396,12 @@ class DocumentNames:
         return found[0] if len(found) == 1 else None
 
     def key_of(self, reference: str) -> str | None:
-        """Return the doc id of the document that a reference names: it outlives every revision."""
+        """Return the doc id of the document that a reference names; all revisions share it."""
         found = self.find(reference)
         return found.doc_id if found else None
 
     def to_write(self, reference: str) -> str:
-        """Return the reference to write into a file: the name if no other document has it.
+        """Return the reference to write into a file: the name if it is unique, else the doc id.
 
         Raises DocumentNotFound, or DocumentAmbiguous if several documents match.
         """
@@ -413,17 +413,17 @@ class DocumentNames:
 
 
 def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
-    """Return a query with an id, after the checks that an entry of a file gets."""
+    """Return a query with an id, checked like an entry of a file."""
     return parse_golden(name, _to_bytes(name, with_id(query)))[0]
 
 
 def normalize_text(text: str) -> str:
-    """Return a text as phrases are compared: in one case, white space and line breaks as one."""
+    """Return a text for comparing phrases: case-folded, with single spaces."""
     return " ".join(text.casefold().split())
 
 
 def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
-    """Return a file's bytes with one more query at the end, unless it has the query already."""
+    """Return a file with a query appended; raises InvalidArgument if it has the query already."""
 
     def question(query: GoldenQuery) -> tuple[object, ...]:
         return normalize_text(query.query), query.top_k, query.filters
@@ -431,7 +431,7 @@ def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
     for earlier in parse_golden(name, content) if content.strip() else ():
         if earlier.id == query.id or question(earlier) == question(query):
             raise InvalidArgument(
-                f"The file asks this already, as {earlier.id}.",
+                f"The file has this query already, as {earlier.id}.",
                 advice="Change that entry, or give this one another id and question.",
             )
     glue = b"" if not content or content.endswith(b"\n") else b"\n"

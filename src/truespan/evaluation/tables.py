@@ -12,7 +12,7 @@ from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics
 
 QUERY_WIDTH = 40
 MOVERS = 10
-"""How many of the queries that changed most are listed."""
+"""Maximum number of listed queries that changed most."""
 CURVE_ROWS = 16
 _BAR = 20
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -56,7 +56,7 @@ def summary_table(evaluation: Evaluation) -> str:
 
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
-    """Return old against new for each metric, the queries that changed most, and the verdict."""
+    """Return old and new for each metric, the queries that changed most, and the verdict."""
     heads = ("metric", "old", "new", "change", "better", "worse", "same", "p sign", "p random")
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
     table = _table([heads, *comparison_rows(comparison)])
@@ -75,7 +75,7 @@ def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> 
 
 
 def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return a row for each metric: its label, old and new, how queries changed, and chance."""
+    """Return a row for each metric: label, old, new, changed queries and p-values."""
     return [
         (
             LABELS[metric.name],
@@ -91,7 +91,7 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def modes_table(found: ModeComparison, *, per_query: bool = False) -> str:
-    """Return a column for each mode, and how likely the difference of every two is chance."""
+    """Return a column for each mode, and the p-value of every pair of modes."""
     counts = describe_counts(found.evaluations[0].totals)
     lines = [f"{one_line(found.name)}: {counts}", ""]
     if per_query:
@@ -115,7 +115,7 @@ def mode_heads(found: ModeComparison) -> tuple[str, ...]:
 
 
 def mode_rows(found: ModeComparison) -> list[tuple[str, ...]]:
-    """Return a row for each metric: its label, its mean in each mode, and chance by pair."""
+    """Return a row for each metric: label, mean in each mode, and p-value of each pair."""
     rows = []
     for name in NAMES:
         means = [getattr(evaluation.totals.metrics, name) for evaluation in found.evaluations]
@@ -130,7 +130,7 @@ def mode_rows(found: ModeComparison) -> list[tuple[str, ...]]:
 
 
 def mode_query_rows(found: ModeComparison, width: int | None = None) -> list[tuple[str, ...]]:
-    """Return a row for each query: the question, and its leading figure in each mode."""
+    """Return a row for each query: the question, and its leading metric in each mode."""
     rows = []
     for results in zip(*(evaluation.results for evaluation in found.evaluations), strict=True):
         figures = [
@@ -142,7 +142,7 @@ def mode_query_rows(found: ModeComparison, width: int | None = None) -> list[tup
 
 
 def calibration_table(report: CalibrationReport) -> str:
-    """Return both curves, and what is proposed beside what counts so far."""
+    """Return both curves, and the proposed calibration beside the current one."""
     lines = [report.profile, ""]
     for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
         lines += [f"{title}: {' '.join(calibration_lines(curve))}", *_curve_lines(curve.curve), ""]
@@ -162,12 +162,12 @@ def calibration_table(report: CalibrationReport) -> str:
             "Saved: it applies to callers who may read the whole world. Readers keep the default."
         )
     else:
-        ending = "Nothing was changed; with --keep the proposal counts from then on."
+        ending = "Nothing was changed; --keep saves the proposal."
     return "\n".join([*lines, "", ending]) + "\n"
 
 
 def calibration_lines(calibration: Curve) -> list[str]:
-    """Return what is proposed, or why nothing is."""
+    """Return the proposal, or the reasons why there is none."""
     auc = "none" if calibration.auc is None else f"{calibration.auc:.3f}"
     found = f"{calibration.relevant} relevant and {calibration.irrelevant} irrelevant hits"
     lines = [f"{found}, AUC {auc}."]
@@ -178,13 +178,13 @@ def calibration_lines(calibration: Curve) -> list[str]:
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """Return whether the gate holds, and every reason why not."""
+    """Return the verdict with all reasons against it."""
     first = "The gate holds." if verdict.passed else "The gate does not hold:"
     return [first, *(f"- {one_line(reason.message)}" for reason in verdict.reasons)]
 
 
 def describe_counts(totals: Totals) -> str:
-    """Return how many queries there were of which kind, those that there are none of left out."""
+    """Return the numbers of queries by kind; kinds without queries are left out."""
     kinds = {
         "judged": totals.judged,
         "unjudged": totals.unjudged,
@@ -197,7 +197,7 @@ def describe_counts(totals: Totals) -> str:
 
 
 def describe_changes(comparison: Comparison) -> str:
-    """Return how many queries got better or worse, and how many could not be compared."""
+    """Return the numbers of better, worse and equal queries, and of those not compared."""
     kinds = {
         "unjudged": comparison.unjudged,
         "failed in the new": comparison.failed_new,
@@ -211,19 +211,19 @@ def describe_changes(comparison: Comparison) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """Return a text on one line, without what moves or hides characters, cut to a width."""
+    """Return a text on one line without invisible characters, cut to a width."""
     spaced = " ".join(text.split())
     plain = "".join(char for char in spaced if unicodedata.category(char) not in _INVISIBLE)
     return plain if width is None else shorten(plain, width, "…")
 
 
 def format_number(value: float | None, decimals: int = 4) -> str:
-    """Return a figure, or a dash where there is none."""
+    """Return a number, or a dash for None."""
     return "-" if value is None else f"{value:.{decimals}f}"
 
 
 def format_change(value: float) -> str:
-    """Return a difference with its sign; what rounds to nothing has none."""
+    """Return a difference with its sign; zero has no sign."""
     formatted = f"{value:+.4f}"
     return formatted if float(formatted) else formatted.lstrip("+-")
 
@@ -239,7 +239,7 @@ def _metric_cells(metrics: QueryMetrics) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows in columns: the first to the left, the others to the right."""
+    """Return rows as text; the first column is left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -249,7 +249,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _curve_lines(curve: Sequence[CurvePoint]) -> list[str]:
-    """Return what is left at evenly spread thresholds, precision and recall as bars."""
+    """Return a curve at evenly spaced thresholds, with precision and recall as bars."""
     if not curve:
         return []
     lines = [f"  {'score':>6}  {'right':>6} {'other':>6}  {'precision':<{_BAR + 6}}recall"]

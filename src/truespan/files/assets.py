@@ -1,8 +1,8 @@
 """Images of documents as files: `<folder>/<doc_id>/img_<NNN>.<ext>`.
 
-A revision's images are staged first, and replace the earlier ones when the revision becomes active.
-A folder belongs to the world that created it. A document of another world with the same id is
-refused there, so that neither world can show or remove the other's images.
+Images of a revision are staged first, and replace the earlier ones when the revision becomes
+active. A folder belongs to the world that created it. A document of another world with the same id
+is refused, so that no world can show or remove images of another world.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from truespan.types.text import Image
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _IMAGE = re.compile(r"img_[0-9]{3,9}\.[a-z0-9]{1,5}")
 _OWNER = ".world"
-"""Contains the world, and in a second line the token of the revision whose images are published."""
+"""File with the world, and in a second line the token of the published revision."""
 _STAGED = ".aside-"
 _NAMES = ".names"
 
 
 class AssetFolder:
-    """Writes and removes images below one folder, and never outside it."""
+    """Writes and removes images below one folder."""
 
     def __init__(self, folder: Path, *, reserve: int) -> None:
         self._folder = folder
@@ -58,7 +58,7 @@ class AssetFolder:
                 os.rename(spare, staged)
             except OSError as error:
                 shutil.rmtree(spare, ignore_errors=True)
-                # If another run has created it, it has the same: equal tokens mean equal images.
+                # Another run may have created it: equal tokens mean equal images.
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES):
                     raise
         except OSError as error:
@@ -69,7 +69,7 @@ class AssetFolder:
             raise resource_error(error) or refusal from None
 
     def documents_with_images(self) -> frozenset[str]:
-        """Return the ids of all documents with a folder here, of any world."""
+        """Return the ids of all documents with images, of any world."""
         try:
             return frozenset(os.listdir(self._folder))
         except OSError as error:
@@ -78,8 +78,10 @@ class AssetFolder:
             return frozenset()
 
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool:
-        """Replace the earlier images by the staged ones; False if this token has no images, neither
-        staged nor published. If it is interrupted, calling it again completes it."""
+        """Replace the earlier images by the staged ones; False if the token has no images.
+
+        After an interruption, call it again to complete it.
+        """
         home = self._home(doc_id)
         staged = home / f"{_STAGED}{token}"
         if not self._is_own(world, home):
@@ -98,7 +100,7 @@ class AssetFolder:
                 entry.unlink(missing_ok=True)
         replace_file(home / _OWNER, f"{world}\n{token}".encode(), mode=0o666)
         shutil.rmtree(staged, ignore_errors=True)
-        # What was staged later belongs to a later revision.
+        # Images that were staged later belong to a later revision.
         for left in home.glob(f"{_STAGED}*"):
             with suppress(FileNotFoundError):
                 if left.stat().st_mtime_ns <= staged_at:
@@ -106,19 +108,21 @@ class AssetFolder:
         return True
 
     def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None:
-        """Return the bytes of an image of the revision with this token. None if there is none, or
-        if images of another revision are just being published."""
+        """Return the bytes of an image of the revision with this token.
+
+        None if there is no such image, or if images of another revision are being published.
+        """
         if not (_PLAIN.fullmatch(doc_id) and _IMAGE.fullmatch(name)) or ".." in doc_id:
             return None
         home = self._folder / doc_id
         staged = home / f"{_STAGED}{token}"
-        # This class creates no links, so a link leads to files of someone else.
+        # This class creates no links, so a link is foreign.
         if home.is_symlink() or staged.is_symlink() or not self._is_own(world, home):
             return None
         if (content := _read_regular(staged / name)) is not None:
             return content
         content = _read_regular(home / name)
-        # Checked last, as in `copy_published`: what was read may belong to another revision.
+        # Checked last, as in `copy_published`: the bytes may belong to another revision.
         moving = [folder for folder in _staged_folders(home) if _is_moving(folder)]
         published = self._read_owner(home) == [world, token] and not moving
         if not published and moving == [staged]:
@@ -127,13 +131,13 @@ class AssetFolder:
         return content if published else None
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
-        """Remove all images of a document; without effect if there are none."""
+        """Remove all images of a document, if there are any."""
         home = self._home(doc_id)
         if not self._is_own(world, home):
             return RemovedFiles(0, 0)
         images = [path for path in home.rglob("*") if path.is_file() and path.name[0] != "."]
         removed = RemovedFiles(len(images), sum(path.stat().st_size for path in images))
-        # The owner goes last, so that an interrupted removal can be repeated.
+        # The owner file goes last, so that an interrupted removal can be repeated.
         for entry in home.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
@@ -143,7 +147,7 @@ class AssetFolder:
         return removed
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
-        """Remove all images of a world, also those that were being written when it was deleted."""
+        """Remove all images of a world, including unfinished ones."""
         names = filter(_PLAIN.fullmatch, self.documents_with_images())
         removed = sum_files([self.remove(world, name) for name in names])
         for made in self._folder.glob(f".new-{world}-*"):
@@ -151,8 +155,10 @@ class AssetFolder:
         return removed
 
     def copy_published(self, world: WorldId, doc_id: str, token: str, target: Path) -> bool:
-        """Copy the published or staged images of a revision into a new folder. False if images of
-        another revision are published, or are just being published."""
+        """Copy the published or staged images of a revision into a new folder.
+
+        False if images of another revision are published, or being published.
+        """
         home = self._home(doc_id)
         staged = home / f"{_STAGED}{token}"
         shutil.rmtree(target, ignore_errors=True)
@@ -173,7 +179,7 @@ class AssetFolder:
         except FileNotFoundError:
             return False
         replace_file(target / _OWNER, f"{world}\n{token}".encode(), mode=0o666)
-        # Checked last: `publish` writes the token after it moved the images, and until then some
+        # Checked last: `publish` writes the token after moving the images, and until then images
         # are missing in the staged folder.
         if images and images[0].parent == staged:
             return True
@@ -182,11 +188,11 @@ class AssetFolder:
 
     def _home(self, doc_id: str) -> Path:
         if not _PLAIN.fullmatch(doc_id) or ".." in doc_id:
-            raise AssetsTaken(doc_id, advice="Give it a doc_id of letters, digits, '-' and '_'.")
+            raise AssetsTaken(doc_id, advice="Use a doc_id of letters, digits, '-' and '_'.")
         return self._folder / doc_id
 
     def _claim(self, world: WorldId, home: Path) -> None:
-        """Create the folder together with its owner, so that it never exists without one."""
+        """Create the folder together with its owner file."""
         if not (home / _OWNER).exists():
             made = home.with_name(f".new-{world}-{home.name}")
             try:
@@ -205,7 +211,7 @@ class AssetFolder:
         return self._read_owner(home)[:1] == [world]
 
     def _read_owner(self, home: Path) -> list[str]:
-        """Return the world that a folder belongs to, and the token of its published images."""
+        """Return the world of a folder, and the token of its published images."""
         try:
             return (home / _OWNER).read_text(encoding="ascii").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -238,7 +244,7 @@ def _read_names(staged: Path) -> list[str]:
 
 
 def _is_moving(staged: Path) -> bool:
-    """Say whether some of the staged images were moved to their final place already."""
+    """Return whether some of the staged images were moved already."""
     try:
         return not all((staged / name).exists() for name in _read_names(staged))
     except FileNotFoundError:

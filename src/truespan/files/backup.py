@@ -1,8 +1,8 @@
 """Backups of a library: a ZIP file whose first member is a manifest of all the others.
 
-Must hold: a file under its final name is complete and was read back; nothing of an archive becomes
-a path or takes disk space before its manifest was checked; a library is restored whole or not at
-all. The index is not part of a backup: it is rebuilt.
+Must hold: a file under its final name is complete and was read back; no name in an archive becomes
+a path, and no content takes disk space, before the manifest was checked; a library is restored
+completely or not at all. The index is not part of a backup: it is rebuilt.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from truespan.types.maintenance import (
 
 SETTINGS = "truespan.toml"
 SETTINGS_ASIDE = "truespan.toml.restored"
-"""The name of restored settings that must not take effect: those that name a server."""
+"""Name of restored settings that must not take effect because they name a server."""
 
 _BLOCK = 1 << 20
 _COMPRESSION_LEVEL = 1
 _MAX_EXPANSION = 1100
-"""More than deflate can shrink anything by: an archive that claims to unpack to more is forged."""
+"""Upper bound of the compression ratio of deflate; an archive with a higher ratio is forged."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FLAG_ENCRYPTED = 1
 _LOCK = ".lock"
@@ -72,10 +72,10 @@ _PARTIAL = ".partial"
 _RESTORING = ".restoring"
 _RETRY_SECONDS = 0.2
 _UNREADY_STORE = "store.part"
-"""The name of the store until everything is in place: a folder without a store is no library."""
+"""Name of the store until everything is in place: a folder without a store is no library."""
 
 NamesServer = Callable[[Path], bool]
-"""Tells whether a settings file names a server, which another library may use."""
+"""Returns whether a settings file names a server, which another library may use."""
 
 
 def describe_file(name: str, path: Path) -> Member:
@@ -103,13 +103,17 @@ def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) ->
 def read_archive(
     path: Path, schema: int, sink: Callable[[Member, Iterator[bytes]], None] | None = None
 ) -> Manifest:
-    """Read a backup, every member against its manifest, and pass the members to `sink`. What the
-    sink received may be used only once this returns. Raises `BackupInvalid`: it is not a backup, or
-    not as it was written."""
+    """Verify every member of a backup by its manifest, and pass the members to `sink`.
+
+    The output of `sink` may be used only after this returns.
+
+    Raises:
+        BackupInvalid: the file is not a backup, or has changed since it was written.
+    """
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
         manifest = _check_entries(archive, schema)
         if manifest.size > _MAX_EXPANSION * path.stat().st_size:
-            raise BackupInvalid("The backup claims to hold more than a file of its size can.")
+            raise BackupInvalid("The backup claims to contain more than a file of its size can.")
         for member in manifest.members:
             with archive.open(archive.getinfo(member.name)) as content:
                 blocks = _verify_member(member, content)
@@ -121,7 +125,7 @@ def read_archive(
 
 
 def verify_backup(path: Path) -> Manifest:
-    """Read a whole backup against its manifest; raises as `read_archive` does."""
+    """Verify a whole backup by its manifest; raises BackupInvalid."""
     return read_archive(path, known_schema())
 
 
@@ -132,7 +136,7 @@ def _zip_entry(name: str) -> ZipInfo:
 
 
 def _check_entries(archive: ZipFile, schema: int) -> Manifest:
-    """Return the manifest of an archive that holds exactly what its manifest lists."""
+    """Return the manifest of an archive after checking that the members match it."""
     entries = archive.infolist()
     first = entries[0] if entries else None
     if first is None or first.filename != MANIFEST or first.header_offset != 0:
@@ -143,7 +147,7 @@ def _check_entries(archive: ZipFile, schema: int) -> Manifest:
         manifest = manifest_from_json(content.read(MAX_MANIFEST_SIZE), known_schema=schema)
     found = [(entry.filename, entry.file_size) for entry in entries[1:]]
     if found != [(member.name, member.size) for member in manifest.members]:
-        raise BackupInvalid("The backup does not hold what its manifest says.")
+        raise BackupInvalid("The members of the backup do not match its manifest.")
     for entry in entries:
         known = entry.compress_type in (ZIP_STORED, ZIP_DEFLATED)
         if not known or entry.flag_bits & _FLAG_ENCRYPTED:
@@ -152,7 +156,7 @@ def _check_entries(archive: ZipFile, schema: int) -> Manifest:
 
 
 def _verify_member(member: Member, content: IO[bytes]) -> Iterator[bytes]:
-    """Give the bytes of a member, never more than its size, and refuse it if its hash differs."""
+    """Yield the bytes of a member, at most its size; raises BackupInvalid if the hash differs."""
     digest, left = sha256(), member.size
     while block := content.read(min(_BLOCK, left + 1)):
         left -= len(block)
@@ -161,12 +165,12 @@ def _verify_member(member: Member, content: IO[bytes]) -> Iterator[bytes]:
         digest.update(block)
         yield block
     if left or digest.hexdigest() != member.sha256:
-        raise BackupInvalid(f"{member.name} in the backup is not as it was written.")
+        raise BackupInvalid(f"{member.name} in the backup has changed since it was written.")
 
 
 @contextmanager
 def _map_errors(path: Path) -> Iterator[None]:
-    """Turn every error of reading a damaged or forged archive into `BackupInvalid`."""
+    """Turn all errors of a damaged or forged archive into BackupInvalid."""
     try:
         yield
     except TruespanError:
@@ -180,7 +184,7 @@ def _map_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except Exception:
-        # zipfile raises what its parts raise: struct, zlib, its own, and more on odd bytes.
+        # zipfile raises errors of struct and zlib, its own, and others for odd bytes.
         raise BackupInvalid("The file is not a backup, or is damaged.") from None
 
 
@@ -229,9 +233,11 @@ class BackupWriter(Struct, frozen=True):
         return BackupReport(str(target), target.stat().st_size, manifest)
 
     def _collect(self, work: Path, *, vectors: bool) -> tuple[Manifest, dict[str, Path]]:
-        """Take a snapshot and the images it refers to; again, if they changed in between. Images
-        are moved into place after the commit that shows them, so for a moment the store is ahead of
-        the folder. Images that are missing for longer were missing before."""
+        """Take a snapshot and the images that it refers to; repeat it if images changed meanwhile.
+
+        Images are moved into place after the commit that shows them, so for a moment the store is
+        ahead of the folder. Images that are missing for longer were missing before.
+        """
         attempt, store = 0, work / STORE
         while True:
             attempt += 1
@@ -269,7 +275,7 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
         raise InvalidArgument(f"{target} is a folder; a backup is a file.")
     if target.exists() and not replace:
         raise InvalidArgument(
-            f"There is a file {target} already.", advice="Give another name, or --force."
+            f"The file {target} already exists.", advice="Choose another name, or pass --force."
         )
     if not target.parent.is_dir():
         raise InvalidArgument(f"There is no folder {target.parent}.")
@@ -278,10 +284,12 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
 def restore_to_folder(
     path: Path, folder: Path, *, assets: str, names_server: NamesServer = lambda _: False
 ) -> Manifest:
-    """Put the files of a backup into a folder that is absent or empty; the index comes later. They
-    are verified and unpacked beside it, and the whole is renamed: a folder that exists has
-    everything. `assets` is the folder of images in a library. Settings that name a server are set
-    aside: with them, the restored library would be opened as the one on that server."""
+    """Restore the files of a backup into a new or empty folder; the index is rebuilt later.
+
+    The files are verified and unpacked beside the folder, and then renamed together, so that a
+    folder never has a part of them. `assets` is the folder of images in a library. Settings that
+    name a server get another name: with them, the library on that server would be opened.
+    """
     folder = folder.absolute()
     _require_empty(folder)
     manifest = verify_backup(path)
@@ -311,9 +319,11 @@ def restore_to_folder(
 def restore_to_server(
     path: Path, folder: Path, *, assets: Path, target: StoreRows, names_server: NamesServer
 ) -> Manifest:
-    """Restore a backup into a library whose folder has settings and whose store is on a server. It
-    is verified and unpacked below the folder first. All rows are written in one transaction, which
-    commits after the files are in place."""
+    """Restore a backup into a library with settings in its folder and its store on a server.
+
+    The backup is verified and unpacked below the folder first. All rows are written in one
+    transaction, which commits after the files are in place.
+    """
     manifest = verify_backup(path)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_space(folder, 2 * manifest.size)
@@ -325,7 +335,7 @@ def restore_to_server(
         files = {assets / source.relative_to(work / "assets"): source for source in images}
         files |= {folder / source.name: source for source in sorted(work.glob("*.key"))}
         if (settings := work / SETTINGS).exists():
-            # Settings that exist stay in effect.
+            # Existing settings stay in effect.
             aside = (folder / SETTINGS).exists() or names_server(settings)
             files[folder / (SETTINGS_ASIDE if aside else SETTINGS)] = settings
         made: list[Path] = []
@@ -347,7 +357,7 @@ def restore_to_server(
 
 
 def unpack(path: Path, work: Path, assets: str) -> None:
-    """Unpack a backup into a folder and prepare its store; return once all is on the disk."""
+    """Unpack a backup into a folder and prepare its store; return once all is on disk."""
 
     def write_member(member: Member, blocks: Iterator[bytes]) -> None:
         parent, _, rest = member.name.partition("/")
@@ -368,21 +378,25 @@ def _require_free(files: Mapping[Path, Path]) -> None:
     for target, source in files.items():
         if target.exists() and not (target.is_file() and cmp(target, source, shallow=False)):
             raise InvalidArgument(
-                f"There is another file {target} already.",
-                advice="Nothing is replaced; move it away, or restore into another folder.",
+                f"Another file {target} already exists.",
+                advice="Nothing was replaced. Move the file, or restore into another folder.",
             )
 
 
 def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
-    """Copy the files that do not exist yet, each of which is read back; add to `made` what will be
-    there that was not, folders after what is in them."""
+    """Copy the files that do not exist yet and read each one back.
+
+    New paths are added to `made`, folders after their content.
+    """
     try:
         for target, source in files.items():
             missing = [path for path in (target, *target.parents) if not path.exists()]
             made[:0] = missing
             copy_file(source, target)
     except MigrationRefused:
-        raise InvalidArgument("A file of the backup's name was created meanwhile.") from None
+        raise InvalidArgument(
+            "A file with the name of a restored file was created meanwhile."
+        ) from None
 
 
 def _take_back(made: list[Path]) -> None:
@@ -395,18 +409,20 @@ def _take_back(made: list[Path]) -> None:
 
 
 def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
-    """Copy what a backup's store holds into an empty one, and read it back. The backup may come
-    from anyone: if the target's constraints refuse a row, the backup is invalid."""
+    """Copy the store of a backup into an empty store, and read it back.
+
+    The backup may come from anyone: if constraints of the target refuse a row, it is invalid.
+    """
     if target.world_ids():
         raise InvalidArgument(
-            "The store has worlds already.", advice="Restore into one that is new and prepared."
+            "The store already has worlds.", advice="Restore into a new, prepared store."
         )
     try:
         copy_rows(rows, target, skip=NOT_RESTORED)
     except (MigrationRefused, StoreDamaged, InvalidArgument, WorldNotFound, UnicodeDecodeError):
         raise BackupInvalid(
-            "The backup's store holds rows that this store does not accept; nothing was kept.",
-            advice="Restore it into a folder, where 'truespan doctor' says what is wrong.",
+            "The store of the backup has rows that this store does not accept; nothing was kept.",
+            advice="Restore the backup into a folder, and run 'truespan doctor' there.",
         ) from None
 
 
@@ -418,12 +434,15 @@ def _require_empty(folder: Path) -> None:
 
 
 def _claim_folder(folder: Path) -> FileLock:
-    """Lock a work folder and remove what a killed process left in it. Raises `InvalidArgument`:
-    another process works in it."""
+    """Lock a work folder and remove the leftovers of a killed process.
+
+    Raises:
+        InvalidArgument: another process works in the folder.
+    """
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
     if not lock.acquire():
-        raise InvalidArgument(f"Another process is writing to {folder} just now.")
+        raise InvalidArgument(f"Another process is writing to {folder}.")
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

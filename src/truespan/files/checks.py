@@ -18,10 +18,10 @@ from truespan.types.vectors import numbers_of
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 EARLIEST = 1_767_225_600.0
-"""The start of 2026: a clock that shows an earlier time was never set."""
+"""Start of 2026; a clock with an earlier time was never set."""
 AHEAD = 86_400.0
 _NUMBERS = 8
-"""Numbers of a vector that are searched together: 32 bytes that no other vector has."""
+"""Count of numbers of a vector that are searched together: 32 bytes that are unique."""
 
 
 def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -> Iterator[Check]:
@@ -50,7 +50,7 @@ def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -
 
 
 def _check_privacy(folder: Path) -> Check:
-    """Check that only the owner can read the library; a private folder is enough."""
+    """Check that only the owner can read the library; a private folder suffices."""
     if not folder.stat().st_mode & _OTHERS:
         return Check("privacy", Verdict.OK, "only its owner can open the folder")
     files = [path for path in sorted(folder.iterdir()) if path.stat().st_mode & _OTHERS]
@@ -101,16 +101,16 @@ def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
                 }
     except (OSError, ValueError) as error:
         if known := resource_error(error):
-            # What was not searched must not count as searched.
+            # A file that was not searched must not count as searched.
             raise known from None
-        # Files of the index come and go while it runs; a deleted one contains nothing.
+        # The index creates and deletes files while it runs.
         return 0, set()
 
 
 def _written_parts(file: int, length: int, margin: int) -> Iterator[tuple[int, int]]:
-    """Give the parts of a file that may hold anything; the index keeps room for 32 MB of log.
+    """Yield the parts of a file that are not holes; the index reserves 32 MB for its log.
 
-    A file system may store zeros that were written as a hole, so each part has a margin.
+    A file system may store written zeros as a hole, so each part has a margin.
     """
     if not hasattr(os, "SEEK_DATA"):
         yield 0, length
@@ -122,20 +122,20 @@ def _written_parts(file: int, length: int, margin: int) -> Iterator[tuple[int, i
         except OSError as error:
             if error.errno == errno.ENXIO:  # Only a hole is left.
                 return
-            yield end, length  # It cannot tell.
+            yield end, length  # The file system does not report holes.
             return
         end = os.lseek(file, start, os.SEEK_HOLE)
         yield max(start - margin, 0), min(end + margin, length)
 
 
 def _forms(trace: Trace) -> list[bytes]:
-    """Return the forms of a trace in files: raw, and of vectors also as the index logs them."""
+    """Return the forms of a trace in files: raw, and for vectors also in CBOR."""
     if not trace.is_vector:
         return [trace.content]
     numbers = numbers_of(trace.content)
     for start in range(len(numbers) // 2, len(numbers) - _NUMBERS + 1):
         part = numbers[start : start + _NUMBERS]
-        # Numbers that are all different and not zero: no other vector has them.
+        # Different numbers other than zero are unique to the vector.
         if len(set(part)) == _NUMBERS and all(part):
             raw = trace.content[4 * start : 4 * (start + _NUMBERS)]
             return [raw, b"".join(map(_to_cbor, numbers_of(raw)))]

@@ -25,13 +25,15 @@ class GoldenFolder:
         return read_file(path, display_path(path), jailed=False, max_bytes=MAX_GOLDEN_BYTES)
 
     def change(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Replace a file's bytes with what `change` makes of them. The new file is written beside
-        the old one, under a name that only one writer can create at a time, and then replaces
-        it."""
+        """Replace the bytes of a file with the result of `change`.
+
+        The new file is written beside the old one, under a name that only one writer can create at
+        a time, and then replaces it.
+        """
         # A link stays a link: its target is changed.
         place = os.path.realpath(path)
-        aside = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.new")
-        file = self._create(aside, display_path(path))
+        new = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.new")
+        file = self._create(new, display_path(path))
         try:
             with os.fdopen(file, "wb") as written:
                 content = b""
@@ -42,19 +44,19 @@ class GoldenFolder:
                 os.fsync(written.fileno())
             # The new file has the permissions of the old one, if there is one.
             with suppress(FileNotFoundError):
-                os.chmod(aside, os.stat(place).st_mode & 0o7777)
-            os.replace(aside, place)
+                os.chmod(new, os.stat(place).st_mode & 0o7777)
+            os.replace(new, place)
         except BaseException as error:
             with suppress(OSError):
-                os.remove(aside)
+                os.remove(new)
             if isinstance(error, OSError):
                 raise resource_error(error) or _unwritable(display_path(path)) from None
             raise
 
-    def _create(self, aside: str, name: str) -> int:
+    def _create(self, new: str, name: str) -> int:
         for attempt in range(self._attempts):
             try:
-                return os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+                return os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             except FileExistsError:
                 if attempt + 1 < self._attempts:
                     time.sleep(_PAUSE)
@@ -62,7 +64,7 @@ class GoldenFolder:
                 raise resource_error(error) or _unwritable(name) from None
         raise SourceUnreadable(
             name,
-            advice=f"Another process is changing it. If none is, remove {display_path(aside)}.",
+            advice=f"Another process is changing it. If none is, remove {display_path(new)}.",
         )
 
 

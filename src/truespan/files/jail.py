@@ -1,8 +1,8 @@
 """Confining manifests to their folder, and reading files without a race between check and open.
 
-A path is checked after its links are resolved. The checked path has no links in it, and it is
-opened name by name without following any, so a link that is created after the check has no effect.
-A hard link is the file itself, and a mounted folder belongs to where it is mounted.
+A path is checked after its links are resolved. The checked path has no links, and it is opened name
+by name without following links, so a link that is created after the check has no effect. A hard
+link is the file itself, and a mounted folder belongs to its mount point.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _HAS_SLASHES = os.sep == "/"
 
 
 def doc_id_for(path: str) -> str:
-    """Return the id of a file: a slug of its name, and a digest of its path. The same file has the
-    same id however it was found; equal names in two folders differ."""
+    """Return the id of a file: a slug of its name and a digest of its path."""
     return _doc_id(path, os.path.basename(path))
 
 
@@ -41,7 +40,7 @@ def upload_doc_id(name: str) -> str:
 
 
 def upload_path(name: str) -> str:
-    """Return the recorded path of an upload; no file has such a path."""
+    """Return the recorded path of an upload; no file can have it."""
     return UPLOAD + name
 
 
@@ -56,8 +55,10 @@ def make_source(
     confined: bool = False,
     member: str = "",
 ) -> Source:
-    """Return a file below a folder as a source. What is shown of its path begins with that folder,
-    and says nothing of where on this machine it is."""
+    """Return a file below a folder as a source.
+
+    The path to show begins with the name of that folder and hides where the folder is.
+    """
     below = root + os.sep
     if _HAS_SLASHES and path.startswith(below):
         # The same as below, and faster: it is done for every file of a folder.
@@ -82,9 +83,13 @@ def make_source(
 
 
 def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries below a folder that match, by name; links to folders are not entered. Every
-    entry except a folder is yielded, even if it is not a regular file. Raises `SourceUnreadable`: a
-    folder cannot be listed, so files may be missing."""
+    """Yield the matching entries below a folder, by name; links to folders are not entered.
+
+    Every entry except a folder is yielded, even if it is not a regular file.
+
+    Raises:
+        SourceUnreadable: a folder cannot be listed, so files may be missing.
+    """
     # A stack instead of recursion: folders may be nested deeper than Python can call.
     opened = [(pattern.begin(), iter(list_folder(folder)))]
     while opened:
@@ -109,7 +114,7 @@ def list_folder(folder: str) -> list[os.DirEntry[str]]:
 
 
 def holder_of(path: str, may_hold: Callable[[str], bool]) -> str | None:
-    """Return the file above a path that does not exist, if it may hold documents; else None."""
+    """Return the file above a missing path, if it may contain documents; else None."""
     above = os.path.dirname(path)
     while above and above != os.path.dirname(above):
         if os.path.lexists(above):
@@ -127,11 +132,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-"""Errors that mean that a path names no file. Any other leaves it unknown."""
+"""Error numbers of a path that names no file; after others its existence is unknown."""
 _READ = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK")
 )
-"""Without blocking: opening a pipe without a writer would wait forever."""
+"""Flags for reading; without O_NONBLOCK, opening a pipe would wait for a writer."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_LINK_AT_ALL = getattr(os, "O_NOFOLLOW_ANY", 0)
@@ -140,11 +145,11 @@ _PIECE = 1 << 20
 
 
 class PathRefused(Exception):
-    """Why a path of a manifest cannot be used, in words that follow the path."""
+    """A path of a manifest that cannot be used; the message follows the path."""
 
 
 class JailedPath(Struct, frozen=True):
-    """A file or folder inside the jail; `path` has no links in it."""
+    """A file or folder inside the jail; `path` has no links."""
 
     path: str
     status: os.stat_result
@@ -155,13 +160,13 @@ class JailedPath(Struct, frozen=True):
 
 
 class Jail(Struct, frozen=True):
-    """A folder that the paths of a manifest must not leave; `root` has no links in it."""
+    """A folder that the paths of a manifest must not leave; `root` has no links."""
 
     root: str
 
     @classmethod
     def around(cls, folder: str) -> Jail:
-        """Return the jail of a folder. Raises `SourceMissing`: the folder does not exist."""
+        """Return the jail of a folder; raises SourceMissing if the folder does not exist."""
         with suppress(OSError, ValueError):
             root = os.path.realpath(folder, strict=True)
             if os.path.isdir(root):
@@ -172,8 +177,8 @@ class Jail(Struct, frozen=True):
         """Return the file or folder at a relative path; None if there is none.
 
         Raises:
-            PathRefused: it leads outside, or to something that is neither file nor folder.
-            SourceUnreadable: that cannot be determined.
+            PathRefused: the path leads outside, or is neither file nor folder.
+            SourceUnreadable: the path cannot be examined.
         """
         if fault := path_fault(path):
             raise PathRefused(fault)
@@ -209,9 +214,9 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
     """Return the bytes of a regular file; with `jailed`, without following any link.
 
     Raises:
-        SourceMissing: it does not exist.
-        SourceTooLarge: it has more than `max_bytes`; then nothing of it was read.
-        SourceUnreadable: it cannot be opened, is not a regular file, or became a link.
+        SourceMissing: the file does not exist.
+        SourceTooLarge: the file has more than `max_bytes`.
+        SourceUnreadable: the file cannot be opened, is not a regular file, or became a link.
     """
     try:
         opened, status = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
@@ -229,7 +234,7 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
 
 
 def read_head(path: str, length: int, *, jailed: bool) -> bytes:
-    """Return the first bytes of a regular file, as `read_file` opens it; none if it cannot be."""
+    """Return the first bytes of a regular file; empty if it cannot be read."""
     try:
         opened, _ = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         with os.fdopen(opened, "rb", buffering=0) as file:
@@ -241,13 +246,13 @@ def read_head(path: str, length: int, *, jailed: bool) -> bytes:
 
 
 class _NotPlain(Exception):
-    """It is not a regular file, or a link leads to it where none is allowed."""
+    """Not a regular file, or a forbidden link."""
 
 
 def _read(opened: int, size: int, name: str, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise _too_large(name, max_bytes)
-    # It may grow while it is read, so one byte past the end is requested.
+    # The file may grow while it is read, so one byte past the end is requested.
     content = os.read(opened, size + 1)
     if len(content) == size:
         return content
@@ -273,8 +278,7 @@ def _open(
     open_file: Callable[[str, int], int],
     flags: int = _READ,
 ) -> tuple[int, os.stat_result]:
-    """Open a regular file: checked before opening, and again once it is open. Return its descriptor
-    and its status since then."""
+    """Open a regular file, checked before and after opening; return descriptor and status."""
     if not stat.S_ISREG(look(path).st_mode):
         raise _NotPlain
     opened = open_file(path, flags)

@@ -48,11 +48,11 @@ from truespan.types.source import (
 )
 
 IsSupported = Callable[..., bool]
-"""Takes a name, and the pattern that it was found by; see `parsing.supported`."""
+"""Receives a name and the pattern that found it; see `parsing.supported`."""
 
 
 def _with_ocr(is_supported: IsSupported, declared: DocumentOptions) -> IsSupported:
-    """Return the same check, with images if their text is to be recognised, or without them."""
+    """Return the check with images included or excluded, as declared for text recognition."""
     return is_supported if declared.ocr is None else partial(is_supported, ocr=declared.ocr)
 
 
@@ -81,11 +81,14 @@ class _ManifestSearch:
         self.manifest = os.path.join(self.jail.root, name)
 
     def expand(self, entries: Sequence[Entry]) -> FoundSources:
-        """Return the sources of all lines. Raises `ManifestInvalid`: lines cannot be used, or
-        contradict each other."""
+        """Return the sources of all lines.
+
+        Raises:
+            ManifestInvalid: lines cannot be used, or contradict each other.
+        """
         for entry in entries:
             self._add(entry)
-        # The same id must not name two files, also if the ids differ only in case.
+        # Two files must not have the same id, nor ids that differ only in case.
         owners: dict[str, _Claim] = {}
         for claim in sorted(self.claims.values(), key=lambda claim: claim.entry.line):
             first = owners.setdefault(claim.source.doc_id.casefold(), claim)
@@ -123,7 +126,7 @@ class _ManifestSearch:
             self._claim(entry, file)
 
     def _matches(self, entry: Entry) -> list[JailedPath] | None:
-        """Return the files that a path matches; None if it matches nothing."""
+        """Return the files that the path of an entry matches; None without a match."""
         exact = self.jail.look(entry.path)
         if exact is not None:
             return None if exact.is_folder else [exact]
@@ -139,7 +142,7 @@ class _ManifestSearch:
             for match in walk(folder.path, PathPattern.of(parts[first:]))
             if match.path != self.manifest and not match.name.endswith(SIDECAR_ENDINGS)
         ]
-        # Each file once, however many links lead to it.
+        # Each file counts once, however many links lead to it.
         files: dict[str, JailedPath] = {}
         for match in matches:
             wanted = _with_ocr(self.is_supported, entry.declared)(match.name, parts[-1])
@@ -158,7 +161,7 @@ class _ManifestSearch:
             raise PathRefused(f"matches {quote(name)}, which {refused}") from None
 
     def _claim(self, entry: Entry, file: JailedPath) -> None:
-        """Assign a file to a line, unless an earlier line names it with other fields."""
+        """Assign a file to a line; a line that names it with other fields is a fault."""
         source = make_source(
             file.path,
             file.status.st_size,
@@ -168,8 +171,8 @@ class _ManifestSearch:
             origin=display_path(self.manifest),
         )
         claim = _Claim(entry, source)
-        # Two paths are one file if device and inode are equal, and so are their names as far as a
-        # file system may ignore case and composition.
+        # Two paths are one file if device and inode are equal, and their names too, apart from case
+        # and composition, which a file system may ignore.
         spelling = unicodedata.normalize("NFC", file.path).casefold()
         identity = file.status.st_dev, file.status.st_ino, spelling
         first = self.claims.setdefault(identity, claim)
@@ -207,12 +210,22 @@ class FileSources:
         *,
         within: Sequence[str] | None = None,
     ) -> FoundSources:
-        """Return sources in a stable order, each file once, unread. In folders and patterns, files
-        of unsupported kinds are skipped and counted. A file named directly is always a source, so
-        that its refusal is reported. A path is a pattern if it does not exist and contains `*`, `?`
-        or `[`; one without a match is reported, and is no error. With `within`, only files below
-        these folders are found, even if paths or links lead elsewhere: others are refused if named,
-        and skipped in folders. Raises `SourceOutside`: a path leads elsewhere."""
+        """Return sources in a stable order, each file once, unread.
+
+        In folders and patterns, files of unsupported formats are skipped and counted. A file named
+        directly is always a source, so that its refusal is reported. A path that does not exist and
+        contains `*`, `?` or `[` is a pattern; a pattern without a match is reported and is no
+        error.
+
+        Args:
+            paths: Files, folders and patterns.
+            declared: Options of all sources.
+            within: Folders that files must be in, also after following links. Other files are
+                refused if named, and skipped in folders.
+
+        Raises:
+            SourceOutside: a path leads out of `within`.
+        """
         is_supported = _with_ocr(self._is_supported, declared)
         search = _PathSearch(is_supported, self._may_hold_members, declared, within)
         for path in paths:
@@ -226,16 +239,18 @@ class FileSources:
 
     def expand(self, manifest: str, entries: Sequence[Entry]) -> FoundSources:
         """Return the sources that the lines of a manifest name, by priority, line and name.
-        Nothing outside its folder is found, even if lines or links lead there."""
+
+        Files outside its folder are never found, even if lines or links lead there.
+        """
         return _ManifestSearch(manifest, self._is_supported).expand(entries)
 
     def absolute(self, path: str) -> str:
-        """Return a path, or a pattern, that means the same from anywhere."""
-        # Not normalised: after a symbolic link, `..` leads elsewhere than it seems to.
+        """Return an absolute path or pattern."""
+        # Not normalised: after a symbolic link, `..` does not lead back.
         return os.path.join(os.getcwd(), path)
 
     def folder_of(self, path: str) -> str:
-        """Return the folder of the file at a recorded path, or of the file that it is in."""
+        """Return the folder of the file at a recorded path, or of the file that contains it."""
         return os.path.dirname(holder_of(path, self._may_hold_members) or path)
 
     def read_manifest(self, path: str) -> bytes:
@@ -247,24 +262,24 @@ class FileSources:
         )
 
     def read(self, source: Source) -> bytes:
-        """Return the bytes of a source; without following links if it must not lead elsewhere."""
+        """Return the bytes of a source; links are not followed for a confined source."""
         jailed = source.confined or bool(source.origin)
         return read_file(source.path, source.name, jailed=jailed, max_bytes=self._max_bytes)
 
     def read_sidecar(self, source: Source) -> tuple[str, bytes] | None:
-        """Return the name and the bytes of the file that describes a source; None without one.
+        """Return name and bytes of the sidecar of a source; None without one.
 
-        It has the source's name and one of `SIDECAR_ENDINGS`.
+        Its name is that of the source with one of `SIDECAR_ENDINGS`.
 
         Raises:
-            SourceRefused: there are two, or it cannot be read.
+            SourceRefused: there are two sidecars, or the sidecar cannot be read.
         """
         endings = [ending for ending in SIDECAR_ENDINGS if _exists(source.path + ending)]
         if not endings:
             return None
         names = [f"{source.name}{ending}" for ending in endings]
         if len(names) > 1:
-            raise SidecarInvalid(names[0], f"there is {names[1]} too, and only one can count")
+            raise SidecarInvalid(names[0], f"there is {names[1]} too; keep only one of them")
         content = read_file(
             f"{source.path}{endings[0]}",
             names[0],
@@ -274,7 +289,7 @@ class FileSources:
         return names[0], content
 
     def stamp(self, source: Source) -> object:
-        """Return what is different once a file or its sidecar has changed: size, time, identity."""
+        """Return a value that changes with a file or its sidecar: sizes, times and inodes."""
         stamps: list[tuple[int, ...] | None] = []
         for ending in ("", *SIDECAR_ENDINGS):
             stamp = None
@@ -285,12 +300,14 @@ class FileSources:
         return tuple(stamps)
 
     def exists(self, path: str) -> bool:
-        """Say whether a file still exists at the recorded path of a document. If that cannot be
-        determined, True: documents of missing files are removed."""
+        """Return whether a file still exists at the recorded path of a document.
+
+        True if that cannot be determined, because documents of missing files are removed.
+        """
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            # Whether a file still has a member is known only if it was opened.
+            # A member of a file that was not opened may still exist.
             inside = holder_of(path, self._may_hold_members)
             return inside is not None or ("?" in path and _exists_as_recorded(path))
         except ValueError:
@@ -305,7 +322,7 @@ class _PathSearch(Struct):
     may_hold_members: Callable[[str], bool]
     declared: DocumentOptions
     within: Sequence[str] | None = None
-    """The folders that files may be in; none at all if it is empty, any if it is None."""
+    """Folders that files must be in; None allows all folders."""
     jails: tuple[Jail, ...] | None = None
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
     passed_over: set[str] = msgspec.field(default_factory=set)
@@ -338,14 +355,13 @@ class _PathSearch(Struct):
             self.unmatched.append(self._show(path))
 
     def _show(self, path: str) -> str:
-        """Return a path for messages: below an allowed folder without that folder, whose place on
-        this machine is none of the caller's business."""
+        """Return a path for messages, without the allowed folder, which callers must not learn."""
         for folder in self.within or ():
             path = path.removeprefix(os.path.join(folder, ""))
         return display_path(path)
 
     def _resolve(self, path: str) -> str | None:
-        """Return a path without links; None if nothing is there. Raises `SourceOutside`."""
+        """Return a path without links; None if nothing exists there. Raises SourceOutside."""
         if self.jails is None:
             return _resolve(path)
         for jail in self.jails:
@@ -355,7 +371,7 @@ class _PathSearch(Struct):
         raise SourceOutside(self._show(path))
 
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
-        """Add the files below a folder; return how many were added or skipped."""
+        """Add the files below a folder; return the number of added and skipped files."""
         added = skipped = 0
         last = pattern[-1] if pattern else ""
         for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
@@ -385,7 +401,7 @@ class _PathSearch(Struct):
         try:
             size = os.stat(path).st_size
         except OSError:
-            # It was deleted since it was listed. Reading it will fail and report that.
+            # The file was deleted since it was listed; reading it will report that.
             size = 0
         confined = self.jails is not None
         self.sources[key] = make_source(
@@ -396,12 +412,11 @@ class _PathSearch(Struct):
 _ACCESS_SEES_LINKS = os.access in os.supports_follow_symlinks and os.access(
     os.sep, os.F_OK, follow_symlinks=False
 )
-"""Whether `os.access` can check a link itself; where it cannot, it returns False for every path."""
+"""Whether `os.access` can check a link itself; elsewhere it returns False for every path."""
 
 
 def _exists(path: str) -> bool:
-    """Return what `os.path.lexists` does, for a third of the cost: most files have no sidecar, and
-    `lexists` catches an exception for each."""
+    """Return the result of `os.path.lexists`, at a third of the cost for a missing file."""
     try:
         if _ACCESS_SEES_LINKS:
             return os.access(path, os.F_OK, follow_symlinks=False)
@@ -411,8 +426,10 @@ def _exists(path: str) -> bool:
 
 
 def _is_manifest(path: str, *, jailed: bool) -> bool:
-    """Return whether a file found in a folder is a manifest: its first line, with no other fields
-    than a manifest has, names a page or something that is there."""
+    """Return whether a file in a folder is a manifest.
+
+    The first line of a manifest has only fields of manifests, and names a page or an existing file.
+    """
     if not path.lower().endswith(_MANIFEST_ENDINGS):
         return False
     entry = first_entry(read_head(path, MAX_LINE_LENGTH, jailed=jailed))
@@ -430,7 +447,7 @@ def _resolve(path: str) -> str | None:
 
 
 def _exists_as_recorded(path: str) -> bool:
-    """Say whether a file exists at a path in which `?` replaces bytes that are not UTF-8."""
+    """Return whether a file exists at a path in which `?` replaces bytes that are not UTF-8."""
     first, *parts = Path(path).parts
     folders = [first]
     for part in parts:

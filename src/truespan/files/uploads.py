@@ -49,7 +49,7 @@ class _StoredFile(NamedTuple):
 
 
 class UploadFolder:
-    """Stores uploads below one folder, and never outside it."""
+    """Stores uploads below one folder."""
 
     def __init__(self, folder: Path, *, reserve: int, max_bytes: int = MAX_BYTES) -> None:
         self._folder = folder
@@ -73,7 +73,7 @@ class UploadFolder:
             _unlock(lock, home)
 
     def find(self, world: WorldId, batch: str, declared: DocumentOptions) -> FoundSources:
-        """Return the sources of a batch, unread. Raises `SourceMissing`: the batch was removed."""
+        """Return the sources of a batch, unread; raises SourceMissing if the batch was removed."""
         files = _read_list(self._home(world, batch))
         if not files:
             raise SourceMissing("upload", advice="Upload it again.")
@@ -242,7 +242,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _check_name(name: str) -> str:
-    """Return a name that this class made; refuses any other, which could be a path."""
+    """Return a name that this class made; any other could be a path and is refused."""
     if not name or not all(char.isalnum() or char == "-" for char in name):
         raise SourceMissing("upload")
     return name

@@ -1,4 +1,4 @@
-"""The key by which the usage log hashes queries."""
+"""Key of the usage log for hashing queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _MIN_BYTES = 32
 
 # Shared by threads: two threads that read the key at once read the same file.
 class UsageKey:
-    """Hashes queries with a key in a file of its own, which is created when first needed. Equal
-    queries of a world have equal hashes, so that they can be counted. Without the key, the log does
-    not allow guessing queries."""
+    """Hashes queries with a key in a file, which is created when first needed.
+
+    Equal queries of a world have equal hashes, so that they can be counted. Without the key, nobody
+    can guess queries from the log.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

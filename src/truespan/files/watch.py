@@ -12,18 +12,17 @@ from truespan.ingest.sidecar import SIDECAR_ENDINGS
 
 STEP_MS = 50
 CHECK_MS = 500
-"""How often it is checked that the folders are still the same ones."""
+"""Interval for checking that the folders were not replaced."""
 POLL_SECONDS = 5.0
-"""How often the caller has to look where the system reports no changes."""
+"""Interval of scans if the system reports no changes."""
 RETRY_SECONDS = 300.0
-"""After this time it is tried again whether the system reports changes."""
+"""Pause before trying again whether the system reports changes."""
 
 
 class FolderWatcher:
-    """Says that something changed below folders. What it was, the caller finds out.
+    """Waits for changes below folders; the caller scans for what has changed.
 
-    Where the system cannot report changes, `wait` returns every few seconds. It is used by one
-    thread.
+    If the system cannot report changes, `wait` returns every few seconds. For one thread only.
     """
 
     def __init__(self, folders: Sequence[str], is_supported: Callable[[str], bool]) -> None:
@@ -34,7 +33,7 @@ class FolderWatcher:
         self._retry_at = 0.0
 
     def wait(self, seconds: float, stop: threading.Event) -> bool:
-        """Wait until something changes, at most so long; True if the caller should look."""
+        """Wait at most `seconds` for a change; True if the caller should scan."""
         deadline = time.monotonic() + seconds
         if self._events is None:
             if not self._begin(stop):
@@ -42,12 +41,12 @@ class FolderWatcher:
             # Something may have changed before the folders were watched.
             return True
         while True:
-            # It ends when `stop` is set.
+            # The generator ends when `stop` is set.
             changes = next(self._events, None)
             if changes is None:
                 self.close()
                 return False
-            # A folder that was replaced, or mounted, is not watched any more.
+            # A folder that was replaced or mounted is no longer watched.
             roots = any(path in self._folders for _, path in changes)
             if roots or self._identify() != self._identities:
                 self.close()
@@ -58,7 +57,7 @@ class FolderWatcher:
                 return False
 
     def pause(self, seconds: float, stop: threading.Event) -> None:
-        """Wait so long, even if something changes."""
+        """Wait `seconds`, even if something changes."""
         stop.wait(seconds)
 
     def close(self) -> None:
@@ -88,7 +87,7 @@ class FolderWatcher:
             ignore_permission_denied=True,
         )
         try:
-            # The folders are watched from the first step on.
+            # Watching begins with the first step.
             next(events, None)
         except (OSError, RuntimeError):
             self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -97,7 +96,7 @@ class FolderWatcher:
         return True
 
     def _identify(self) -> list[tuple[int, int] | None]:
-        """Return what each folder is on its device; None if it is missing."""
+        """Return device and inode of each folder; None for a missing folder."""
         found: list[tuple[int, int] | None] = []
         for folder in self._folders:
             identity = None
@@ -108,9 +107,9 @@ class FolderWatcher:
         return found
 
     def _matters(self, _change: object, path: str) -> bool:
-        """Say whether a change can concern a source: a file of a kind that is read, or a folder."""
+        """Return whether a change can concern a source: a supported file, or a folder."""
         name = os.path.basename(path)
         if self._is_supported(name) or name.endswith(SIDECAR_ENDINGS) or path in self._folders:
             return True
-        # Whether something that is gone was a folder is unknown.
+        # A deleted path may have been a folder.
         return os.path.isdir(path) or not os.path.lexists(path)

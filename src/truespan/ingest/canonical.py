@@ -27,13 +27,13 @@ _BETWEEN = "\n\n"
 _ROW_END = re.compile("\n+")
 
 Marker = Callable[[int], str]
-"""Returns the placeholder of a figure; figures are numbered from 1 in reading order."""
+"""Returns the placeholder of a figure by its number, from 1 in reading order."""
 
 
 _MAX_PART_LENGTH = 700
-"""Characters of a part of a table, unless one row has more."""
+"""Maximum length of a part of a table, unless one row is longer."""
 _MAX_HEADER_LENGTH = 300
-"""A longer header is not repeated."""
+"""Maximum length of a repeated header."""
 
 
 def assemble(
@@ -41,16 +41,15 @@ def assemble(
 ) -> CanonicalText:
     """Join blocks into one text with a blank line between them.
 
-    Lines of a program that follow each other stay so, whatever blocks they are in.
+    Consecutive lines of a program stay consecutive across blocks. Blank lines at both ends of a
+    block are removed; the indentation of its first line stays, because code needs it. Blocks
+    without text are dropped. With a `marker`, figures get a placeholder in the text; without one,
+    only their offsets are recorded.
 
-    Blank lines at both ends of a block are removed; the spaces before its first word stay, because
-    code needs them. Blocks without text are dropped, with their place. With a `marker`, figures get
-    a placeholder in the text; without one, only their offsets are recorded.
+    With `divide_tables`, a long table is split into parts of whole rows with a blank line between
+    them. Each part begins with the header rows, as a printed table does on each page.
 
-    With `divide_tables`, a long table becomes several parts of whole rows, with a blank line in
-    between. Each begins with the header rows, as a printed table does on each page.
-
-    Lists of what lies ahead follow after all other blocks, at a place without labels; see
+    Lists of contents follow after all other blocks, at a place without labels; see
     `contents_start`.
     """
     parts: list[str] = []
@@ -74,11 +73,11 @@ def assemble(
         if is_program and block.pages[0].page == next_line:
             parts[-1], offset = "\n", offset - len(_BETWEEN) + 1
         for own, page in _page_starts(cleaned, block):
-            # Parsers are not trusted: the unit may be one that has no label.
+            # Parsers are not trusted: the unit may be unknown.
             if not is_unit(page.unit) or (pages and pages[-1][1:] == page[1:]):
                 continue
             if pages and pages[-1].offset == offset + own:
-                # The page before has no text.
+                # The previous page has no text.
                 pages.pop()
             pages.append(page._replace(offset=offset + own))
         follows = offset + (len(text) + len(_BETWEEN) if text else 0)
@@ -91,7 +90,7 @@ def assemble(
         if block.is_contents:
             place, in_contents = NO_PLACE, True
         elif place == NO_PLACE:
-            # Only the lists have no place. A label without a visible character is none.
+            # Only lists of contents have no place. A label without visible characters is none.
             place = current
         if place != current or (begins_contents and offset):
             starts.append(offset)
@@ -101,10 +100,10 @@ def assemble(
             captions.append(offset)
         block_starts.append(offset)
         if block.kind is BlockKind.TABLE:
-            # No sentence crosses rows.
+            # No sentence spans rows.
             block_starts.extend(offset + row.end() for row in _ROW_END.finditer(text))
         elif is_program:
-            # A line is a sentence.
+            # Each line is a sentence.
             lines.extend(offset + own for own in cleaned.pages)
         parts += (text, _BETWEEN)
         offset, next_line = follows, block.pages[-1].page + 1 if is_program else None
@@ -127,10 +126,10 @@ def assemble(
 
 
 def order_blocks(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks with the lists of what lies ahead at the end; with nothing else, as is.
+    """Return the blocks with lists of contents at the end; blocks of one kind stay unchanged.
 
-    There they change neither the number of any sentence before nor its offset, and a reader comes
-    to them last. A block keeps the page that it is on.
+    At the end, the lists change no number and offset of other sentences, and a reader reaches them
+    last. A block keeps its page.
     """
     if all(block.is_contents == blocks[0].is_contents for block in blocks):
         return list(blocks)
@@ -156,20 +155,20 @@ class _CleanBlock(Struct):
     figures: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
-    """Offset at which the header of a table is repeated before a row that begins a page."""
+    """Offsets of repeated headers of a table before rows that begin a page."""
 
 
 def _clean_block(block: Block) -> _CleanBlock:
     """Clean a block's text and adjust the offsets in it."""
     cleaned = clean(block.text)
     margin = len(cleaned) - len(cleaned.lstrip())
-    # Without the blank lines at both ends.
+    # Remove the blank lines at both ends.
     text = cleaned[cleaned.rfind("\n", 0, margin) + 1 :].rstrip()
     if not block.figures and not block.pages:
         return _CleanBlock(text)
     lead = cleaned.find(text) if text else 0
-    # The text between two offsets is cleaned separately. At its edges the result can differ from
-    # the clean whole by a character that has a meaning only together with its neighbour.
+    # The text between two offsets is cleaned separately. At its edges, the result can differ from
+    # the cleaned whole by a character that depends on its neighbour.
     moved = {0: 0}
     for start, end in pairwise(sorted({0, *(at for at, *_ in (*block.figures, *block.pages))})):
         between = block.text[start:end]
@@ -186,7 +185,7 @@ def _page_starts(cleaned: _CleanBlock, block: Block) -> list[tuple[int, PageStar
     """Return the pages of a block with their offsets in its final text."""
     starts = list(zip(cleaned.pages, block.pages, strict=True))
     if cleaned.repeats:
-        # A repeated header is on no page: that of the row after it is not known before that row.
+        # A repeated header is on no page: the page begins with the row after it.
         unit = starts[0][1].unit
         starts += ((offset, PageStart(offset, 0, unit)) for offset in cleaned.repeats)
         starts.sort(key=itemgetter(0))
@@ -198,9 +197,9 @@ def _has_lines(block: Block) -> bool:
 
 
 def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
-    """Divide a long table into parts; a part ends where the next row would make it too long.
+    """Split a long table into parts; a part ends before the row that would make it too long.
 
-    So the parts of the rows that were read do not depend on any other.
+    So the parts of read rows do not depend on later rows.
     """
     text = table.text
     if len(text) <= _MAX_PART_LENGTH:
@@ -209,7 +208,7 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
     header = "\n".join(rows[:header_rows])
     repeated = f"{header}\n" if 0 < len(header) <= _MAX_HEADER_LENGTH else ""
     starts: list[int] = []
-    """Where parts begin, apart from the first."""
+    """Starts of the parts after the first."""
     at = length = 0
     for number, row in enumerate(rows):
         if length + len(row) > _MAX_PART_LENGTH and number > max(header_rows, 0):
@@ -234,7 +233,7 @@ def _divide(table: _CleanBlock, header_rows: int) -> _CleanBlock:
 def _insert_markers(block: _CleanBlock, marker: Marker, before: int) -> _CleanBlock:
     """Insert the markers of a block's figures into its text, separated by white space.
 
-    `before` counts the figures of earlier blocks.
+    `before` is the number of figures in earlier blocks.
     """
     text, written, figures, added = block.text, "", [], []
     pieces: list[str] = []

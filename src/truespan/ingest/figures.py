@@ -1,8 +1,8 @@
-"""Figures of a document: their descriptions, their places, and the chunks made of them.
+"""Figures of a document: descriptions, places and chunks.
 
-A description is made of the text around a figure: its caption, its alternative text, the heading
-above and the sentence before it. It does not depend on the picture's bytes, so the same document
-always gives the same description.
+A description consists of the text around a figure: caption, alternative text, heading, and the
+sentence before it. It does not depend on the bytes of the picture, so the same document always
+gives the same description.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from truespan.types.ids import hash_text
 from truespan.types.text import CanonicalText, FigureSpot, Image, Sentence
 
 _MAX_PART_LENGTH = 600
-"""Characters of each part of a description."""
+"""Maximum length of each part of a description."""
 _MARKERS = re.compile(r"(?<!\s)\s*\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
-"""With the white space before it, which is looked at once: a long run would take quadratic time."""
+"""A marker with the white space before it; the lookbehind avoids quadratic time on long runs."""
 
 
 def describe_figures(
@@ -49,10 +49,10 @@ def describe_figures(
         picture, reference = spot.figure.bytes_in(images), None
         if picture is not None and spot.figure.image is not None:
             reference = f"{doc_id}/{image_name(spot.figure.image + 1, picture.extension)}"
-        # A sentence that starts at its offset comes after it.
+        # A sentence that starts at the offset of the figure comes after it.
         own = max(bisect_left(starts, spot.offset) - 1, 0)
         caption = _find_caption(spot, canonical, captions)
-        # The sentence after a figure decides whether there is a caption, and where that ends.
+        # The sentence after a figure decides whether there is a caption, and its end.
         first, last, own_reach = own, own, max(own, bisect_left(starts, spot.follows))
         if caption is not None:
             captions.remove(caption.start)
@@ -62,7 +62,7 @@ def describe_figures(
         between, reach = spot.offset == spot.follows, own_reach
         parent = find_parent(chunks, sentences[own], spot.offset, between=between)
         if parent is not None:
-            # Its id names the parent, so it is visible only once the parent is.
+            # The id of the figure names the parent, so the figure becomes visible with it.
             reach = max(reach, parent.reach)
         place = canonical.place_at(sentences[own].start)
         parts = (
@@ -73,7 +73,7 @@ def describe_figures(
         )
         lines = [f"{label}{line}" for label, part in parts if (line := _one_line(part))]
         description = "\n".join([f"Figure {number}.", *lines])
-        # Shortened between words until it fits.
+        # Shorten it between words until it fits.
         while not fits(description) and len(description) > 1:
             shorter = description[: len(description) * 3 // 4]
             description = shorter.rsplit(None, 1)[0] if " " in shorter.strip() else shorter
@@ -96,7 +96,7 @@ def describe_figures(
 
 
 def _find_caption(spot: FigureSpot, canonical: CanonicalText, captions: set[int]) -> slice | None:
-    """Return the span of a figure's caption: the block after it, or else the one before."""
+    """Return the span of a figure's caption: the block after it, else the block before it."""
     blocks = canonical.block_starts
     before = bisect_left(blocks, spot.offset) - 1
     if spot.offset != spot.follows and before >= 0:
@@ -168,7 +168,7 @@ def find_parent(
 
 
 def parent_ref(chunk: NewChunk | None) -> ParentChunk | None:
-    """Return what the id of a figure's chunk needs of its parent chunk."""
+    """Return the parts of the parent chunk that the id of a figure's chunk needs."""
     if chunk is None:
         return None
     return ParentChunk(chunk.index, chunk.start, chunk.first_sid, chunk.last_sid, chunk.text_hash)

@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 SLICE_CHUNKS = 2048
-"""Chunks embedded and upserted together; vectors are stored after each provider batch."""
+"""Number of chunks embedded and upserted together; each batch of vectors is stored at once."""
 PAGE_CHUNKS = 512
-"""Chunks of one revision that are read together."""
+"""Number of chunks of one revision that are read together."""
 INDEX_ATTEMPTS = 3
 INDEX_PAUSE = 0.2
 REINDEX_GROUP = 64
-"""Documents whose points are written between two flushes when a generation is built."""
+"""Number of documents between two flushes when a generation is built."""
 
 Staged: TypeAlias = Mapping[RevisionRef, Sequence[PendingChunk]]
 """All chunks of revisions that were just staged."""
 OnChunks = Callable[[int, RevisionRef], None]
-"""Receives how many more chunks have a vector, and the revision of the last of them."""
+"""Receives the number of further chunks with a vector, and the revision of the last one."""
 
 
 class IndexCounts(Struct):
-    """What an indexer did so far; `written` counts points that were flushed and marked."""
+    """Counts of an indexer so far; `written` counts points that were flushed and marked."""
 
     written: int = 0
     embedded: int = 0
@@ -59,7 +59,7 @@ class IndexCounts(Struct):
 
 
 class IndexOutcome(Struct):
-    """The revisions that became active, and remarks on parts of others."""
+    """Revisions that became active, and remarks on parts of others."""
 
     activated: list[RevisionRef] = field(default_factory=list)
     rejected: dict[RevisionRef, Remark] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class IndexOutcome(Struct):
 
 
 class Recut(NamedTuple):
-    """The chunks of a stored revision in a generation, and the language of their text."""
+    """Chunks of a stored revision in a generation, and the language of their text."""
 
     chunks: tuple[NewChunk, ...]
     language: str
@@ -76,7 +76,7 @@ class Recut(NamedTuple):
 def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
     """Return the chunks of a stored revision in a generation; None if the revision is gone.
 
-    A text is chunked by the generation's profile, or by its own if the generation has none.
+    The chunking profile of the generation takes precedence over that of the document.
     """
     stored = deps.store.stored_text(scope, ref)
     if stored is None:
@@ -96,7 +96,7 @@ def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
             parent = find_parent(chunks, before, chunk.start, between=figure.between)
             reach = reach if figure.reach is None else figure.reach
             if parent is not None:
-                # Its id names the parent, so it is visible only once the parent is.
+                # The id of the figure names the parent, so the figure becomes visible with it.
                 reach = max(reach, parent.reach)
             figure = replace(figure, parent=parent_ref(parent))
         figures.append(replace(chunk, index=index, figure=figure, reach=reach))
@@ -104,7 +104,7 @@ def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
 
 
 class Indexer:
-    """Indexes revisions of one world in one generation, and in the others that the world keeps."""
+    """Indexes revisions in one generation of a world, and in the other generations it keeps."""
 
     def __init__(self, deps: IngestDeps, scope: Scope) -> None:
         self._deps = deps
@@ -115,17 +115,19 @@ class Indexer:
     def index_revisions(
         self, refs: Sequence[RevisionRef], on_chunks: OnChunks, staged: Staged | None = None
     ) -> IndexOutcome:
-        """Embed the pending chunks of revisions, and activate those staged and complete. What was
-        just `staged` need not be read from the store."""
-        # If the index process dies, points it had not flushed may be lost. None of them was marked
-        # yet, so all are written again; their vectors are stored.
+        """Embed the pending chunks of revisions, and activate complete staged revisions.
+
+        Chunks that were just `staged` need not be read from the store.
+        """
+        # If the index process dies, points that it had not flushed may be lost. None of them is
+        # marked yet, so all are written again; their vectors are stored.
         for attempt in range(1, INDEX_ATTEMPTS + 1):
             try:
                 return self._index(refs, on_chunks, staged or {})
             except IndexUnavailable:
                 if attempt == INDEX_ATTEMPTS:
                     raise
-                # The store knows which of them have a vector by now.
+                # The store knows which chunks have a vector by now.
                 staged = None
                 self._deps.clock.sleep(INDEX_PAUSE * attempt)
         raise AssertionError("the loop returns or raises")
@@ -209,7 +211,7 @@ class Indexer:
         return outcome, written
 
     def _slices(self, refs: Sequence[RevisionRef], staged: Staged) -> Iterator[list[PendingChunk]]:
-        """Give the pending chunks of revisions, with the vectors that are stored already."""
+        """Yield the pending chunks of revisions, with their stored vectors."""
         store, scope = self._deps.store, self._scope
         fresh = chain.from_iterable(staged.get(ref, ()) for ref in refs)
         while chunks := list(islice(fresh, SLICE_CHUNKS)):
@@ -240,7 +242,7 @@ class Indexer:
     def _vectors(
         self, chunks: Sequence[PendingChunk], outcome: IndexOutcome, on_chunks: OnChunks
     ) -> dict[TextHash, Vector]:
-        """Return a vector for every chunk that has or gets one; equal texts are embedded once."""
+        """Return the vectors of chunks, embedding each missing text once."""
         deps, trace = self._deps, self._deps.trace
         known = {chunk.text_hash: chunk.vector for chunk in chunks if chunk.vector is not None}
         missing = {chunk.text_hash: chunk.text for chunk in chunks if chunk.text_hash not in known}
@@ -281,7 +283,7 @@ class Indexer:
         return known
 
     def _require_model(self) -> None:
-        """Refuse another model than the generation's, by its profile and once by its vectors."""
+        """Refuse any model but that of the generation, by its profile and once by its vectors."""
         built, deps = self._scope.profile, self._deps
         configured = learn_profile(deps.embedder, deps.clock)
         if built.id != configured.id:
@@ -298,7 +300,7 @@ class Indexer:
 
 
 def publish_images(deps: IngestDeps, scope: Scope, document: Document) -> None:
-    """Publish the images of an active revision; if it has none, remove the earlier ones."""
+    """Publish the images of an active revision; without any, remove the earlier images."""
     token = assets_token(document.source_hash, document.recipe)
     if not deps.assets.publish(scope.world, document.doc_id, token):
         deps.assets.remove(scope.world, document.doc_id)
@@ -313,7 +315,7 @@ def _refs(chunks: Iterable[PendingChunk]) -> set[RevisionRef]:
 
 
 def clear_retired(deps: IngestDeps, scope: Scope) -> None:
-    """Remove images and points, then rows, of revisions that no reader sees any more."""
+    """Remove images, points and rows of revisions that no reader can see any more."""
     store, index = deps.store, deps.index
     retired = store.retired(scope)
     if not retired:
@@ -326,15 +328,15 @@ def clear_retired(deps: IngestDeps, scope: Scope) -> None:
         for ref in retired:
             index.delete(own, store.chunk_ids(own, ref))
         index.flush(own)
-    # The rows go last: while they are stored, the next run knows what is left to remove.
+    # Rows go last: while they are stored, the next run knows what is left to remove.
     for ref in retired:
         store.purge(scope, ref)
 
 
 def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
     """Create the index of a generation if it is missing."""
-    # A new index lacks the points that the store has marked as embedded. They are marked as
-    # pending, so that an empty index is never taken for an empty result.
+    # A new index lacks the points that are marked as embedded. They are marked as pending, so that
+    # an empty index is never taken for an empty result.
     if index.prepare(scope):
         store.mark_all_pending(scope, lambda own: index.count(own) == 0)
 
@@ -342,7 +344,7 @@ def prepare_index(store: Store, index: VectorIndex, scope: Scope) -> None:
 def embed_pending(
     deps: IngestDeps, scope: Scope, on_progress: Callable[[Progress], None] | None = None
 ) -> int:
-    """Embed the pending chunks of active documents; return how many points were written."""
+    """Embed the pending chunks of active documents; return the number of points written."""
     indexer, refs, chunks = Indexer(deps, scope), deps.store.unfinished(scope), 0
 
     def on_chunks(count: int, ref: RevisionRef) -> None:
@@ -368,7 +370,7 @@ def embed_pending(
 
 
 class ReindexReport(Struct):
-    """What building a generation did. `failures` name documents by their number."""
+    """Result of building a generation. `failures` name documents by their number."""
 
     generation: int
     documents: int = 0
@@ -381,11 +383,11 @@ class ReindexReport(Struct):
 
 
 def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) -> ReindexReport:
-    """Index every document in one generation; raises GenerationNotFound if that is removed."""
+    """Index every document in one generation; raises GenerationNotFound if it is removed."""
     store, log, indexer = deps.store, log or RunLog(), Indexer(deps, scope)
     report, counts = ReindexReport(scope.generation.number), indexer.counts
     chunks = total = 0
-    # Revisions not to try again: they failed, or are gone.
+    # Revisions that failed or are gone.
     done: set[RevisionRef] = set()
 
     def require_generation() -> None:
@@ -445,7 +447,7 @@ def build_generation(deps: IngestDeps, scope: Scope, log: RunLog | None = None) 
             for ref, remark in outcome.rejected.items():
                 fail(ref, *REMARKS[remark])
             report.documents += len(refs)
-            # What is still pending would not succeed at once either: it counts as a failure.
+            # Chunks that are still pending count as a failure.
             for ref in set(chunked).intersection(store.unfinished(scope)):
                 fail(ref, "provider_bad_reply", "A part of it could not be embedded.")
             show(0, refs[-1])

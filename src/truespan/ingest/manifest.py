@@ -1,4 +1,4 @@
-"""Manifests: JSON lines that name files and declare their documents, and patterns of paths."""
+"""Manifests: JSON lines that name files and declare their labels; patterns of paths."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")
 
 States = frozenset[int]
-"""The parts of a pattern that may match the next name."""
+"""Indexes of the parts of a pattern that may match the next name."""
 
 
 def has_wildcard(text: str) -> bool:
-    """Say whether a path or a name contains a wildcard."""
+    """Return whether a path or name contains a wildcard."""
     return _WILD.search(text) is not None
 
 
@@ -44,7 +44,7 @@ class PathPattern(Struct, frozen=True):
     """A pattern of paths, matched name by name while folders are entered."""
 
     _parts: tuple[Callable[[str], bool] | None, ...]
-    """The test of each part for a name; None is `**`, any number of folders."""
+    """Test of each part for a name; None is `**`, any number of folders."""
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> PathPattern:
@@ -54,11 +54,11 @@ class PathPattern(Struct, frozen=True):
         return cls(tuple(None if part == ANY_DEPTH else _name_test(part) for part in kept))
 
     def begin(self) -> States:
-        """Return the states in the folder where the search begins."""
+        """Return the states of the folder in which the search begins."""
         return self._with_skipped({0})
 
     def enter(self, states: States, name: str) -> States:
-        """Return the states in the folder `name`; none if nothing below it can match."""
+        """Return the states of the folder `name`; none if nothing below it can match."""
         after: set[int] = set()
         for state in states:
             # Nothing matches after the last part.
@@ -72,7 +72,7 @@ class PathPattern(Struct, frozen=True):
         return self._with_skipped(after)
 
     def accepts(self, states: States, name: str) -> bool:
-        """Say whether a file of this name, in a folder with these states, matches."""
+        """Return whether a file of this name matches in a folder with these states."""
         last = len(self._parts) - 1
         if last not in states:
             return False
@@ -80,14 +80,14 @@ class PathPattern(Struct, frozen=True):
         return not _is_hidden(name) if test is None else test(name)
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Say whether a whole path, given as its names, matches."""
+        """Return whether a path, split into its names, matches."""
         states = self.begin()
         for name in names[:-1]:
             states = self.enter(states, name)
         return bool(names) and self.accepts(states, names[-1])
 
     def _with_skipped(self, states: set[int]) -> States:
-        """Add the states that follow where `**` matches no folder."""
+        """Return the states with those in which `**` matches no folder."""
         depths = {place for place, test in enumerate(self._parts) if test is None}
         return frozenset(states | {state + 1 for state in states & depths})
 
@@ -108,18 +108,18 @@ MAX_PATH_LENGTH = 4096
 _DOC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
-"""Names that Windows takes for a device, with any extension."""
+"""Device names on Windows, with any extension."""
 _OTHER_NAMES = {"chunking": "profile", "language": "lang"}
 _DECLARED_FIELDS = {_OTHER_NAMES.get(name, name): name for name in FIELD_CHECKS}
-"""The field of `DocumentOptions` that each field of a line sets."""
+"""Field of `DocumentOptions` for each field of a line."""
 MANIFEST_FIELDS = ("path", "url", "doc_id", *_DECLARED_FIELDS)
 _MEANT = {"id": "doc_id", "file": "path", **_OTHER_NAMES}
 
 
 def path_fault(path: str) -> str | None:
-    """Say why a path cannot be used in a manifest; None if it can."""
-    # A manifest must mean the same on every system, so what any system takes for a way out of the
-    # folder is refused on all: a backslash is a separator on some, and so is a drive.
+    """Return the reason why a path cannot be used in a manifest; None if it can."""
+    # A manifest must mean the same on every system, so a path that leaves the folder on any system
+    # is refused on all: on some, a backslash is a separator, and a drive letter is absolute.
     is_absolute = path.startswith("/") or _DRIVE.match(path)
     # Windows drops dots and spaces at the end of a name: '.. ' and '...' lead out there too.
     leads_out = any(name.startswith("..") and not name.strip(". ") for name in path.split("/"))
@@ -230,7 +230,7 @@ def first_entry(head: bytes) -> Entry | None:
     lines = head.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     line = next((line for line in lines if line.strip(_BLANK)), b"")
     try:
-        # Which profiles there are does not matter here.
+        # Any profile is accepted.
         profile = _parse_line(line).get("profile")
         return parse_manifest("", line, profiles=[str(profile)])[0]
     except (FieldError, ManifestInvalid):
@@ -238,7 +238,7 @@ def first_entry(head: bytes) -> Entry | None:
 
 
 def _suggest(name: str, known: Collection[str]) -> str:
-    """Return which field was probably meant, as a remark; empty if none is near."""
+    """Return a hint at the field that was probably meant; empty if no field is similar."""
     plain = re.sub(r"[^a-z]+", "_", name.lower()[:40]).strip("_")
     found = get_close_matches(plain, known, n=1)
     meant = _MEANT.get(plain) or (found[0] if found else None)

@@ -1,7 +1,7 @@
-"""Files that hold several documents: each of their members becomes a source of its own.
+"""Files with several documents: each member becomes a source.
 
 Files are opened twice: once to list their members, when sources are found, and once to read them.
-While members are read, the bytes of one file and a piece of its members are kept.
+While members are read, the bytes of one file and a part of its members stay in memory.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from truespan.types.source import (
 )
 
 _MAX_MISSING = 8
-"""So often a file is searched for a member that is no longer in it."""
+"""Maximum number of searches of a file for members that are no longer in it."""
 _STATED = frozenset({"title", "language", "version", "tags", "source_url", "metadata"})
-"""What a file may say of its members."""
+"""Labels that a file may state for its members."""
 _STATED_FIRST = ("title", "source_url")
-"""What a member says of itself here counts more than what is declared of the whole file."""
+"""Labels of a member that take precedence over declared labels of the whole file."""
 
 
 ReadSidecar: TypeAlias = Callable[[Source], tuple[str, bytes] | None]
 
 
 def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> DocumentOptions:
-    """Return what is declared of a file, completed by its sidecar; a member has none of its own."""
+    """Return the declared options of a file, completed by its sidecar; members have no sidecar."""
     sidecar = None if source.upload or source.member else read_sidecar(source)
     if sidecar is None:
         return source.declared
@@ -59,7 +59,7 @@ def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> Document
 def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
     """Return sources with the members of each file that holds several documents in its place.
 
-    A file that cannot be opened stays, with the reason, so that it fails when its turn comes.
+    A file that cannot be opened stays, with the reason, so that the run reports it.
     """
     sources: list[Source] = []
     opened: list[str] = []
@@ -71,7 +71,7 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
         try:
             members, skipped = _open(deps, source)
         except SidecarInvalid:
-            # Reading the source tells the same.
+            # Reading the source raises the same error.
             sources.append(source)
             continue
         except SourceRefused as refused:
@@ -88,8 +88,10 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
 
 
 def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
-    """Return the members of a file, or the one that the source names, and how many have no
-    supported format; the file itself if it has none."""
+    """Return the members of a file, or the named member, and the number of unsupported ones.
+
+    A file without members is returned itself.
+    """
     declared = declared_with_sidecar(deps.sources.read_sidecar, replace(source, member=""))
     if declared.fields is None and holds_records(source.name):
         if source.member:
@@ -114,8 +116,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
 def _make_source(
     source: Source, declared: DocumentOptions, member: Member, ids: Mapping[str, str]
 ) -> Source:
-    """Return a member as a source. What it says of itself is checked here: the process that read
-    it is not trusted."""
+    """Return a member as a source, with checked labels: the parser process is not trusted."""
     refusal = member.refusal
     stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in _STATED}
     if member.parent is not None and member.parent in ids:
@@ -131,7 +132,7 @@ def _make_source(
         where = f"In line {member.line} the" if member.line else "The"
         refusal = Refusal(RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
     if not member.name:
-        # It is the file itself: declared values take precedence over those in it.
+        # The file itself: declared values take precedence over stated ones.
         return replace(source, declared=joined, refusal=refusal)
     return replace(
         source,
@@ -151,11 +152,11 @@ class ReadSource(NamedTuple):
     name: str
     content: bytes
     line: int = 0
-    """Where a record without an id begins in its file, counted from 1."""
+    """Line of the file in which a record without an id begins, counted from 1."""
 
 
 class MemberReader:
-    """Reads sources; of a file with members, a piece of them at a time."""
+    """Reads sources; members of a file are read in parts."""
 
     def __init__(self, deps: IngestDeps) -> None:
         self._deps = deps
@@ -185,7 +186,7 @@ class MemberReader:
         if member.refusal is not None:
             raise source_refusal(member.refusal.kind, source.name, member.refusal.advice)
         fields = source.declared.fields
-        # A record with an id is known by that wherever it is in its file.
+        # A record with an id is identified by it, wherever it is in its file.
         line = member.line if fields is not None and fields.id is None else 0
         return ReadSource(f"{source.name}{member.ending}", member.data, line)
 
@@ -193,7 +194,7 @@ class MemberReader:
         opened = self._opened
         if (opened.path, opened.upload) != (source.path, source.upload):
             name = to_utf8(source.path).replace("\\", "/").rpartition("/")[2]
-            # Let go of the last file first: both may be large.
+            # Free the last file first: both may be large.
             self._opened, self._members = _OpenedFile("", "", ""), {}
             content = self._deps.read(source)
             self._opened = opened = _OpenedFile(source.path, source.upload, name, content)

@@ -1,7 +1,7 @@
 """Metadata derived from a document after it was embedded: title, authors, dates, keywords, outline.
 
-They describe the whole document, so readers never see them. What the caller declared takes
-precedence over what the source states, and that over what is derived from the text.
+They describe the whole document, so readers never see them. Declared metadata take precedence over
+those that the source states, and these over those derived from the text.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ MAX_KEYWORDS = 12
 MAX_OUTLINE = 500
 _PARTS = 10
 _SAMPLE = 2_000
-"""Characters read from each tenth of a text to find keywords."""
+"""Number of characters read from each tenth of a text to find keywords."""
 _SHORT = 400
-"""Characters of a text in which words are found one by one in less time."""
+"""Length of a text below which a regular expression is faster than a translation table."""
 _MIN_LENGTH = 4
 _MARKERS = re.compile(r"\[FIGURE:(?:(?!\[FIGURE:)[^\]\s])++\]")
 _WORD = re.compile(r"[^\W\d_]\w+(?:[’'-]\w+)*")
 _ASCII_WORD = re.compile(_WORD.pattern, re.ASCII)
-"""Finds the same in a text of ASCII, in half the time."""
+"""The same for ASCII text, in half the time."""
 _RUNS = bytes(byte if chr(byte).isalnum() or chr(byte) in "_'-" else 32 for byte in range(128))
 _RUNS += bytes(128)
-"""Leaves the characters that words of ASCII consist of, and makes spaces of the others."""
+"""Translation table that replaces all characters but those of ASCII words by spaces."""
 _COMMON = frozenset(
     """about above after again against also although always among another because been before
     being below between both came come could does doing done down during each ever every from
@@ -93,7 +93,7 @@ def derive_metadata(source: Derivable) -> str:
 
 
 def keywords(text: str) -> list[str]:
-    """Return the words that a text uses most often and most evenly, without common words."""
+    """Return the most frequent and most evenly used words of a text, without common words."""
     # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
     # single scene does not represent a book.
     every: list[str] = []
@@ -115,13 +115,13 @@ def keywords(text: str) -> list[str]:
         every_folded += folded
         once_a_part += {*folded}
     counts, spread = Counter(every_folded), Counter(once_a_part)
-    # A word that is used once has a lower score than all others.
+    # A word that occurs once has a lower score than all others.
     repeated = [word for word, count in counts.items() if count > 1]
     wanted = _without_common(repeated)
     if len(wanted) < MAX_KEYWORDS:
         wanted = _without_common(counts)
     scores = list(map(mul, map(counts.__getitem__, wanted), map(spread.__getitem__, wanted)))
-    # Only words with the best scores are compared by their letters, too.
+    # Only words with the best scores are sorted by their letters too.
     least = min(sorted(scores)[-MAX_KEYWORDS:], default=0)
     best = [(-score, word) for score, word in zip(scores, wanted, strict=True) if score >= least]
     ranked = [word for _, word in sorted(best)[:MAX_KEYWORDS]]
@@ -134,17 +134,17 @@ def keywords(text: str) -> list[str]:
 
 
 def _words(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text, and the same words to be compared."""
+    """Return the words of a text, as written and case-folded."""
     words = _WORD.findall(text)
     return words, [word.casefold() for word in words]
 
 
 def _ascii_words(text: str) -> tuple[list[str], list[str]]:
-    """Return what `_words` does of a text of ASCII, in any order and with single letters."""
+    """Return the result of `_words` for ASCII text, in any order and with single letters."""
     if len(text) < _SHORT:
         found: list[str] = _ASCII_WORD.findall(text)
         return found, " ".join(found).lower().split()
-    # No word extends beyond a run of such characters, and most runs are nothing but letters.
+    # No word extends beyond a run of such characters, and most runs are letters only.
     runs = text.encode().translate(_RUNS).decode().split()
     words: list[str] = list(filter(str.isalpha, runs))
     if len(words) < len(runs):

@@ -1,4 +1,4 @@
-"""Web pages as sources: which address is one, its identity and name, and lists of pages.
+"""Web pages as sources: addresses, ids and names of pages, and sitemaps.
 
 Nothing here touches the network; `protocols.PageFetcher` does.
 """
@@ -53,7 +53,7 @@ _ENDINGS = {
     "application/vnd.oasis.opendocument.text": ".odt",
     "application/vnd.oasis.opendocument.spreadsheet": ".ods",
 }
-"""The ending that stands for a content type. Others leave the format to name and content."""
+"""Ending for each content type; other types leave the format to name and content."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_PAGES = 10_000
 MAX_SITEMAPS = 50
@@ -65,10 +65,10 @@ _LOC = re.compile(
 
 
 def check_url(url: str, base: str = "") -> str:
-    """Return the address of a page in its usual form, without its fragment.
+    """Return the normalised address of a page, without its fragment.
 
     Raises:
-        InvalidArgument: it is no plain http or https address.
+        InvalidArgument: not a plain http or https address.
     """
     invalid = InvalidArgument(
         "The address of a page must be an http or https URL with a host, without user and "
@@ -92,7 +92,7 @@ def check_url(url: str, base: str = "") -> str:
 
 
 def host_matches(host: str, pattern: str) -> bool:
-    """Say whether a host is the one named, or for `*.example.org` one below it."""
+    """Return whether a host matches a pattern; `*.example.org` matches all hosts below it."""
     host, pattern = host.lower().rstrip("."), pattern.lower().rstrip(".")
     if pattern.startswith("*."):
         return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
@@ -102,7 +102,7 @@ def host_matches(host: str, pattern: str) -> bool:
 def page_source(
     url: str, declared: DocumentOptions, *, doc_id: str | None = None, origin: str = ""
 ) -> Source:
-    """Return a page as a source. Its id is made from its address."""
+    """Return a page as a source; its id is derived from its address."""
     parts = urlsplit(url)
     name = unquote(PurePosixPath(parts.path).name, errors="replace") or parts.netloc
     name = "".join(char for char in name if char.isprintable()).strip() or parts.netloc
@@ -120,7 +120,7 @@ def page_source(
 
 
 def name_to_parse(name: str, content_type: str) -> str:
-    """Return the name by which the content of a page is parsed: its type decides the ending."""
+    """Return the name for parsing a page; its content type decides the ending."""
     kind = content_type.partition(";")[0].strip().lower()
     ending = _ENDINGS.get(kind)
     if kind == "text/plain" and not supported(name):
@@ -129,7 +129,7 @@ def name_to_parse(name: str, content_type: str) -> str:
 
 
 def with_encoding(content: bytes, content_type: str) -> bytes:
-    """Return a text in UTF-8 if its content type states an encoding; anything else as it is."""
+    """Return a text in UTF-8 if its content type states an encoding, else the content unchanged."""
     kind, *parameters = content_type.lower().split(";")
     charset = next(
         (
@@ -152,7 +152,7 @@ def with_encoding(content: bytes, content_type: str) -> bytes:
 def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
     """Return the addresses in a sitemap, and whether they are those of further sitemaps.
 
-    It is searched for its elements and never parsed as XML, so that entities mean nothing.
+    The sitemap is searched for its elements and never parsed as XML, so entities have no effect.
     """
     text = content.decode("utf-8", "replace")
     first, *others = text.split("<!--")
@@ -169,12 +169,12 @@ def read_sitemap(content: bytes) -> tuple[bool, list[str]]:
 
 
 def split_paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files among some paths, and the addresses of pages."""
+    """Return the paths of files and the addresses of pages."""
     return [p for p in paths if not is_page(p)], [p for p in paths if is_page(p)]
 
 
 def require_pages(fetcher: PageFetcher | None) -> PageFetcher:
-    """Return what fetches pages; raises InvalidArgument if no host is allowed."""
+    """Return the page fetcher; raises InvalidArgument if no host is allowed."""
     if fetcher is None:
         raise InvalidArgument(
             "Web pages are not fetched: no host is allowed.",
@@ -190,10 +190,10 @@ def with_pages(
     *,
     manifest: str = "",
 ) -> FoundSources:
-    """Return sources with the pages of some entries, by priority.
+    """Return sources with the pages of entries added, by priority.
 
     Raises:
-        InvalidArgument: no host is allowed, or that of a page is not.
+        InvalidArgument: no host is allowed, or not the host of a page.
         ManifestInvalid: the same, for a manifest; or two lines contradict each other.
     """
     if not entries:
@@ -231,13 +231,13 @@ def with_pages(
 def find_pages_of_sitemap(
     fetcher: PageFetcher | None, url: str, declared: DocumentOptions, *, fetch: bool
 ) -> FoundSources:
-    """Return the pages that a sitemap lists, or the sitemaps of an index; others are skipped.
+    """Return the pages that a sitemap, or each sitemap of an index, lists.
 
-    Without `fetch` it is only checked that the sitemap may be fetched.
+    Pages of hosts that are not allowed are skipped. Without `fetch`, only the address is checked.
 
     Raises:
-        InvalidArgument: its host is not allowed, or it lists too much.
-        SourceRefused: it cannot be fetched.
+        InvalidArgument: the host is not allowed.
+        SourceRefused: the sitemap cannot be fetched, or lists too many pages.
     """
     allowed = require_pages(fetcher)
     origin = allowed.check(url)
@@ -271,7 +271,7 @@ def find_pages_of_sitemap(
 
 
 def _unpack(url: str, content: bytes) -> bytes:
-    """Return a sitemap that may be packed with gzip."""
+    """Return a sitemap, unpacked if it is compressed with gzip."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:

@@ -1,4 +1,4 @@
-"""Planning: what a run would do and cost, and what pruning would remove."""
+"""Planning: the effects and the cost of a run, and the documents that pruning removes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MILLION = 1_000_000
 
 
 class Estimate(Struct, frozen=True):
-    """The provider's part of a run. `cost` is in US dollars; None if the price is unknown."""
+    """Requests and cost of a run. `cost` is in US dollars; None if the price is unknown."""
 
     requests: int
     tokens: int
@@ -87,22 +87,22 @@ def documents_to_remove(
     exists: Callable[[str], bool],
     allow_empty: bool = False,
 ) -> list[Document]:
-    """Return the documents that pruning after this search would remove, by number.
+    """Return the documents that pruning after this search removes, by number.
 
-    A document is removed if it lies below a root and was not found. If its file still `exists`,
-    it is removed only if the manifest that named it no longer names it, or if a manifest gives its
-    file another id. Documents that were ingested without a manifest, or by another one, stay. A
-    member of a file that was opened is removed if it was not found in it.
+    A document is removed if its path is below a root and was not found. If its file still `exists`,
+    it is removed only if its manifest no longer names it, or if a manifest gives its file another
+    id. Documents ingested without a manifest, or by another one, stay. A member of an opened file
+    is removed if it was not found in the file.
 
     Raises:
-        InvalidArgument: nothing was found below a root that has documents. A disk that is not
-            mounted looks like that, so an empty root must be confirmed.
+        InvalidArgument: nothing was found below a root that has documents. The disk may not be
+            mounted, so an empty root must be confirmed.
     """
     found_ids = {source.doc_id for source in found}
     found_paths = {source.recorded_path for source in found if not source.origin}
     manifest_paths = {source.recorded_path for source in found if source.origin}
     opened = frozenset(found.opened)
-    # Most documents are found again; the others are compared with the roots, which takes longer.
+    # Comparing with the roots is slow, and most documents are found again.
     missing = [
         document
         for document in documents
@@ -131,14 +131,14 @@ def documents_to_remove(
 
 
 def _is_within(path: str, opened: frozenset[str]) -> bool:
-    """Return whether a document is a file that was opened, or was a member of it."""
+    """Return whether a path is an opened file, or a member of one."""
     return bool(opened) and not opened.isdisjoint(
         [path, *(path[:at] for at, char in enumerate(path) if char == "/")]
     )
 
 
 def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the documents whose file lies where a root was searched."""
+    """Yield the documents whose path matches a searched root."""
     folder = PurePath(to_utf8(root.folder))
     pattern = PathPattern.of(split_path(root.pattern)) if root.pattern else None
     for document in documents:
@@ -155,7 +155,7 @@ def _documents_below(root: Root, documents: Iterable[Document]) -> Iterator[Docu
 
 
 class DocumentOutcome(StrEnum):
-    """What a run would do with a source."""
+    """Planned outcome of a source."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -174,14 +174,17 @@ class PlannedDocument(Struct, frozen=True):
     chunks: int = 0
     tokens: int = 0
     to_embed: int = 0
-    """Texts without a stored vector, each counted once. For a resumed document, its pending chunks;
-    their tokens are not counted, because it is not read again."""
+    """Number of texts without a stored vector, each counted once.
+
+    For a resumed document, the number of its pending chunks; their tokens are not counted, because
+    the document is not read again.
+    """
     code: str = ""
     message: str = ""
 
 
 class DryRun(Struct, frozen=True):
-    """What a run would do."""
+    """Planned effects of a run."""
 
     rows: tuple[PlannedDocument, ...]
     to_embed: int
@@ -223,11 +226,11 @@ def plan_run(
     estimate: Callable[[int, int], Estimate],
     removed: Sequence[Document] = (),
 ) -> DryRun:
-    """Return what a run over `found` would do. Nothing is written, and no provider is called.
+    """Return the effects of a run over `found`; write nothing and call no provider.
 
-    `documents` are those of the world, and `make_draft` makes none of what would not change.
-    `have_vectors` returns the texts whose vectors are stored, `estimate` receives the number of
-    texts to embed and of their tokens. A source that is refused is a row like any other.
+    `documents` are the documents of the world. `make_draft` returns None for an unchanged source,
+    `have_vectors` the texts with a stored vector, and `estimate` receives the numbers of texts and
+    tokens to embed. A refused source is a row like any other.
     """
     by_id = {document.doc_id: document for document in documents}
     rows: list[PlannedDocument] = []

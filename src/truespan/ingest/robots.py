@@ -7,22 +7,24 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 MAX_DELAY = 10.0
-"""A longer Crawl-delay is cut to this, in seconds."""
+"""Maximum Crawl-delay, in seconds."""
 MAX_RULES = 5000
 MAX_WILDCARDS = 20
-"""Rules with more wildcards are ignored, and so are rules past the limit."""
+"""Maximum number of wildcards of a rule; other rules are ignored."""
 
 
 class Robots(Struct, frozen=True):
-    """What one program may fetch from one host, and how long it has to wait between requests."""
+    """Rules of one host for one program, and the pause between its requests."""
 
     rules: tuple[tuple[str, bool], ...] = ()
-    """Patterns of paths, and whether each allows."""
+    """Patterns of paths; True allows, False disallows."""
     delay: float = 0.0
 
     def allows(self, path: str) -> bool:
-        """Say whether a path, with its query, may be fetched: the longest rule that matches counts,
-        and of two equally long ones the one that allows."""
+        """Return whether a path with its query may be fetched.
+
+        The longest matching rule counts; of two rules of equal length, the one that allows.
+        """
         path = _normalize(path)
         best = max(
             ((len(rule), allow) for rule, allow in self.rules if _matches(rule, path)),
@@ -32,7 +34,7 @@ class Robots(Struct, frozen=True):
 
 
 def parse_robots(text: str, agent: str) -> Robots:
-    """Return the rules for an agent: those of the groups that name it, else those for all."""
+    """Return the rules of the groups that name an agent, else the rules for all agents."""
     groups: dict[str, list[tuple[str, bool]]] = {}
     delays: dict[str, float] = {}
     names: list[str] = []
@@ -71,14 +73,14 @@ def _delay(value: str) -> float:
 
 
 def _normalize(path: str) -> str:
-    """Return a path in which equal characters are spelled alike: `%7e` and `~`."""
+    """Return a path with a uniform percent-encoding: `%7e` and `~` become equal."""
     head, mark, query = path.partition("?")
     parts = (quote(unquote(part), safe="/*$!&'()+,;=:@~-._") for part in (head, query))
     return mark.join(parts) if mark else next(parts)
 
 
 def _matches(rule: str, path: str) -> bool:
-    """Match a path with a rule, in which `*` stands for anything and a last `$` for the end."""
+    """Return whether a rule matches a path; `*` matches anything, and a last `$` the end."""
     anchored = rule.endswith("$")
     first, *others = rule.removesuffix("$").split("*")
     if not path.startswith(first):

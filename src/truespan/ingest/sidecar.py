@@ -1,4 +1,4 @@
-"""Sidecars: a TOML or JSON file beside a document that says what is declared about it.
+"""Sidecars: TOML or JSON files beside documents that declare their labels.
 
 `handbook.pdf.meta.toml` describes `handbook.pdf`. A sidecar is never a document itself.
 """
@@ -22,7 +22,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def parse_sidecar(name: str, content: bytes) -> DocumentOptions:
-    """Return what a sidecar declares; raises SidecarInvalid, with the line or the fields."""
+    """Return the options in a sidecar; raises SidecarInvalid, with the line or the fields."""
     fields = _read_fields(name, content.removeprefix(_BYTE_ORDER_MARK))
     faults = [_explain_unknown(field) for field in fields if field not in _CHECKS]
     checked, wrong = check_fields(

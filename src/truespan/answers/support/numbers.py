@@ -72,6 +72,7 @@ _UNIT_TABLE = """
     euro 1 € eur euro euros
     yen 1 ¥ jpy yen
     franc 1 franc francs franken chf
+    crown 1 crowns kronen kroner kronor
     rupee 1 ₹ rupee rupees
     volume 0.001 ml millilitre millilitres milliliter milliliters
     volume 1 l litre litres liter liters litros litri
