@@ -189,4 +189,3 @@ def test_tables_are_divided_in_recommended_worlds_only():
     assert not contract.chunking_named("tokens").whole_rows
     for profile in (contract.chunking_for(options), other.chunking_for(options)):
         assert chunking_from_json(chunking_to_json(profile)) == profile
-    assert "whole_rows" not in chunking_to_json(contract.chunking_for(options))

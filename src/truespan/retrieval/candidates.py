@@ -148,8 +148,7 @@ class WorldCandidates:
         )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
-        with self._deps.trace.stage(Stage.WORDS):
-            return self._words.top(count, SCORE_DECIMALS)
+        return self._words.top(count, SCORE_DECIMALS)
 
     def with_phrases(self) -> list[ChunkId]:
         with self._deps.trace.stage(Stage.WORDS):
