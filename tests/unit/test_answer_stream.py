@@ -78,7 +78,7 @@ def test_pieces_go_out_as_soon_as_they_come(tmp_path: Path) -> None:
         ["Sorry, ", "NO_CON", "TEXT. From memory: ", "she did it."],
     ],
 )
-def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]) -> None:
+def test_unusable_reply_is_not_streamed(tmp_path: Path, reply: list[str]) -> None:
     room = room_with(tmp_path, *reply, fallback=Scripted(["Per", "haps."]))
 
     started, pieces, _ = told(room.world.answer_stream(QUESTION))
@@ -87,7 +87,7 @@ def test_a_reply_that_is_none_is_never_heard_of(tmp_path: Path, reply: list[str]
     assert pieces == ["Perhaps."]
 
 
-def test_what_a_model_thinks_is_in_no_event(tmp_path: Path) -> None:
+def test_reasoning_is_not_streamed(tmp_path: Path) -> None:
     room = room_with(tmp_path, "<think>She did", " it.</think>", "\n\nIt hung [1] ", "there [1].")
 
     _, pieces, answer = told(room.world.answer_stream(QUESTION))
@@ -96,7 +96,7 @@ def test_what_a_model_thinks_is_in_no_event(tmp_path: Path) -> None:
     assert answer.answer == "It hung [1] there [1]."
 
 
-def test_an_answer_ends_where_its_model_says_that_there_is_no_context(tmp_path: Path) -> None:
+def test_answer_ends_at_no_context(tmp_path: Path) -> None:
     room = room_with(
         tmp_path, "It hung there [1].", " NO_", "CONTEXT: ", "From memory, she did it."
     )
@@ -109,7 +109,7 @@ def test_an_answer_ends_where_its_model_says_that_there_is_no_context(tmp_path: 
     assert room.primary.closed == 1
 
 
-def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
+def test_refusal_is_streamed_like_an_answer(tmp_path: Path) -> None:
     room = study(tmp_path)
 
     started, pieces, answer = told(room.world.answer_stream(QUESTION))
@@ -118,7 +118,7 @@ def test_a_refusal_is_told_as_an_answer_is(tmp_path: Path) -> None:
     assert pieces == [answer.answer]
 
 
-def test_whoever_stops_listening_ends_the_request_and_nothing_is_recorded(tmp_path: Path) -> None:
+def test_closed_stream_ends_the_request_unrecorded(tmp_path: Path) -> None:
     room = room_with(tmp_path, "One [1]", " two", " three")
     events = room.world.answer_stream(QUESTION)
     next(events)
@@ -130,7 +130,7 @@ def test_whoever_stops_listening_ends_the_request_and_nothing_is_recorded(tmp_pa
     assert room.log == []
 
 
-def test_a_provider_that_breaks_off_ends_the_events_with_its_error(tmp_path: Path) -> None:
+def test_provider_failure_ends_the_stream_with_its_error(tmp_path: Path) -> None:
     room = room_with(tmp_path, "One [1]", ProviderUnavailable("It broke off."))
     events = room.world.answer_stream(QUESTION)
 
@@ -154,7 +154,7 @@ def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, qu
 
 
 @pytest.mark.parametrize("query", [None, 7, b"key", "x" * 10_001])
-def test_what_is_no_question_is_refused_at_once(tmp_path: Path, query: Any) -> None:
+def test_invalid_question_is_refused(tmp_path: Path, query: Any) -> None:
     room = room_with(tmp_path, "So.")
 
     with pytest.raises(InvalidArgument):
@@ -171,7 +171,7 @@ def test_a_question_longer_than_the_model_reads_is_refused(tmp_path: Path) -> No
     assert room.primary.asked == []
 
 
-def test_whoever_may_only_write_gets_no_answers(tmp_path: Path) -> None:
+def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
     room = room_with(tmp_path, "So.")
     world = room.here.scope(room.world).world
     writer = OWNER.narrow(worlds=[world], verbs=[Verb.WRITE])
@@ -222,7 +222,7 @@ def test_at_most_25_passages_and_ties_ignore_the_index(
     assert len(first) == 25
 
 
-def test_damaged_text_is_neither_shown_nor_counted_and_is_repaired(tmp_path: Path) -> None:
+def test_damaged_text_is_not_shown_and_is_repaired(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So [1]."))
     room.scores(0.9, 0.6)
     room.here.sql("UPDATE chunks SET text = replace(text, 'Passage 0', 'Passage X')")

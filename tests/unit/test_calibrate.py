@@ -66,13 +66,13 @@ def test_floor_is_largest_and_high_threshold_least_that_fits(
     assert proposal.floor <= proposal.low <= proposal.high
 
 
-def test_the_order_of_hits_makes_no_difference() -> None:
+def test_calibration_does_not_depend_on_hit_order() -> None:
     given = overlapping(1)
 
     assert calibrate(given) == calibrate(given[::-1])
 
 
-def test_low_is_where_precision_and_recall_are_best_together() -> None:
+def test_low_threshold_has_the_best_balance() -> None:
     given = overlapping(2)
     calibration = calibrate(given)
     proposal = calibration.proposal
@@ -92,7 +92,7 @@ def test_low_is_where_precision_and_recall_are_best_together() -> None:
     assert proposal.floor < proposal.low < proposal.high
 
 
-def test_scores_that_separate_wholly_put_all_three_at_the_edge() -> None:
+def test_separated_scores_put_all_thresholds_at_the_edge() -> None:
     proposal = calibrate(hits(spread(0.6, 0.8, 40), spread(0.2, 0.4, 40)), keep=1.0).proposal
 
     assert proposal is not None
@@ -131,11 +131,11 @@ def test_too_few_hits_of_a_kind_give_no_proposal(right: int, wrong: int) -> None
     assert codes(calibration) == ["too_few_hits"]
 
 
-def test_just_enough_hits_give_one() -> None:
+def test_minimum_number_of_hits_gives_a_proposal() -> None:
     assert calibrate(hits([0.9] * 20, [0.1] * 20)).proposal is not None
 
 
-def test_a_precision_that_is_never_reached_gives_no_high_threshold() -> None:
+def test_unreached_precision_gives_no_high_threshold() -> None:
     given = hits(spread(0.5, 0.7, 40), [*spread(0.2, 0.5, 60), *[0.8] * 20])
 
     calibration = calibrate(given)
@@ -168,7 +168,7 @@ def test_auc_counts_every_pair_and_a_tie_as_half() -> None:
     assert auc_of(curve_of(given)) == pytest.approx(sum(pairs) / len(pairs))
 
 
-def test_the_curve_tells_what_is_left_at_each_score() -> None:
+def test_curve_has_a_point_for_each_score() -> None:
     curve = curve_of(hits([0.9, 0.5], [0.5, 0.1]))
 
     assert [(one.threshold, one.relevant, one.irrelevant) for one in curve] == [
@@ -181,13 +181,13 @@ def test_the_curve_tells_what_is_left_at_each_score() -> None:
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_a_similarity_that_is_no_number_is_refused(score: float) -> None:
+def test_non_finite_similarity_is_refused(score: float) -> None:
     with pytest.raises(InvalidArgument, match="finite"):
         calibrate(hits([0.5, score], [0.1]))
 
 
 @pytest.mark.parametrize("share", [{"keep": 0.0}, {"keep": 1.5}, {"precision": math.nan}])
-def test_a_share_that_is_none_is_refused(share: dict[str, Any]) -> None:
+def test_share_out_of_range_is_refused(share: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         calibrate(overlapping(1), **share)
 
@@ -218,7 +218,7 @@ def test_many_equal_similarities_are_one_step() -> None:
 
 
 @pytest.mark.parametrize("quantiles", [(), (0.5,), (0.6, 0.4), (0.1, math.nan)])
-def test_quantiles_that_are_none_are_refused(quantiles: tuple[float, ...]) -> None:
+def test_invalid_quantiles_are_refused(quantiles: tuple[float, ...]) -> None:
     with pytest.raises(InvalidArgument):
         Unrelated(quantiles)
 

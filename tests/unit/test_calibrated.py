@@ -50,7 +50,7 @@ def local_calibration() -> Calibration:
     return found
 
 
-def test_the_local_model_ships_with_a_calibration_that_decisions_accept() -> None:
+def test_shipped_calibration_is_valid_for_decisions() -> None:
     found = local_calibration()
 
     settings = DecisionSettings(**found.thresholds())
@@ -92,7 +92,7 @@ def test_a_number_off_the_scale_is_refused(value: float) -> None:
 
 
 @given(st.tuples(shares, shares, shares), st.lists(shares, min_size=1))
-def test_whatever_is_measured_decisions_accept_what_follows(
+def test_any_measured_calibration_is_valid_for_decisions(
     numbers: tuple[float, float, float], scores: list[float]
 ) -> None:
     least, low, high = sorted(numbers)
@@ -108,7 +108,7 @@ def test_whatever_is_measured_decisions_accept_what_follows(
 
 
 @given(st.lists(st.tuples(shares, st.booleans()), min_size=40, max_size=120))
-def test_whatever_is_proposed_decisions_accept(hits: list[tuple[float, bool]]) -> None:
+def test_any_proposed_calibration_is_valid_for_decisions(hits: list[tuple[float, bool]]) -> None:
     curve = calibrate([ScoredHit(*hit) for hit in hits], least_auc=0.01, least_hits=5)
 
     proposed, notes = propose(curve, curve, FAR, "chance")
@@ -167,7 +167,7 @@ def test_single_passages_decide_where_few_queries_miss() -> None:
     assert [note.code for note in notes] == ["thresholds_by_passages"]
 
 
-def test_nothing_is_proposed_from_too_little_and_the_notes_say_why() -> None:
+def test_too_few_hits_give_notes_and_no_proposal() -> None:
     few = calibrate([ScoredHit(0.5, True), ScoredHit(0.4, False)])
 
     proposed, notes = propose(few, few, FAR, "")
@@ -176,7 +176,7 @@ def test_nothing_is_proposed_from_too_little_and_the_notes_say_why() -> None:
     assert {note.code for note in notes} == {"too_few_hits"}
 
 
-def test_the_unrelated_score_is_what_95_of_100_pairs_stay_at_or_below() -> None:
+def test_unrelated_score_is_the_95th_percentile() -> None:
     distribution = unrelated([number / 1000 for number in range(1001)])
 
     assert distribution.quantile(0.95) == 0.95

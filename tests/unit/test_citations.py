@@ -43,7 +43,7 @@ def test_numbers_in_brackets_are_citations(answer: str, numbers: list[int]) -> N
     assert found.warnings == ()
 
 
-def test_a_citation_says_where_its_source_stands() -> None:
+def test_citation_has_the_place_of_its_source() -> None:
     (citation,) = find_citations("Here [2].", FIVE).found
 
     assert (citation.document, citation.source, citation.chunk_id) == (
@@ -83,7 +83,7 @@ def test_any_number_of_made_up_citations_is_cut_short() -> None:
     assert len(find_citations(answer, FIVE).found) == MAX_UNKNOWN
 
 
-def test_a_number_inside_words_of_a_source_is_no_citation() -> None:
+def test_number_inside_quoted_source_words_is_no_citation() -> None:
     answer = "It says “see [9]” [1]."
 
     assert [one.number for one in find_citations(answer, FIVE, [(8, 17)]).found] == [1]

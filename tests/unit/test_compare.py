@@ -70,7 +70,7 @@ def test_each_metric_has_its_means_and_counts() -> None:
     assert "phrase_hit" not in metrics
 
 
-def test_a_query_that_expects_phrases_alone_counts_by_its_reciprocal_rank() -> None:
+def test_query_with_phrases_counts_by_reciprocal_rank() -> None:
     def phrased(name: str, place: int) -> Evaluation:
         texts = ["nothing"] * (place - 1) + ["a bell"]
         query = GoldenQuery("q", "where?", phrases=("bell",))
@@ -121,7 +121,7 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
         {"filters": Filters(language="en")},
     ],
 )
-def test_a_query_that_asks_or_expects_something_else_is_another_query(
+def test_query_with_another_question_is_not_compared(
     asked: dict[str, object],
 ) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
@@ -136,14 +136,14 @@ def test_a_comparison_survives_json() -> None:
     assert msgspec.convert(json.loads(to_json(comparison)), Comparison) == comparison
 
 
-def test_the_gate_holds_where_nothing_gets_worse() -> None:
+def test_gate_passes_if_nothing_gets_worse() -> None:
     verdict = gate(changed({"a": 2, "b": 1}, {"a": 1, "b": 1}), 0.0)
 
     assert verdict.passed
     assert verdict.reasons == ()
 
 
-def test_a_drop_within_the_allowance_passes_and_one_beyond_it_does_not() -> None:
+def test_gate_passes_only_drops_within_the_allowance() -> None:
     comparison = changed(dict.fromkeys("abcd", 1), {**dict.fromkeys("abc", 1), "d": 0})
 
     assert gate(comparison, 0.25).passed
@@ -162,7 +162,7 @@ def test_a_drop_within_the_allowance_passes_and_one_beyond_it_does_not() -> None
         ({"a": 0}, {"a": FAILS}, "queries_failed"),
     ],
 )
-def test_the_gate_does_not_hold_where_something_escaped_comparison(
+def test_gate_fails_if_queries_were_not_compared(
     old: dict[str, int], new: dict[str, int], code: str
 ) -> None:
     verdict = gate(changed(old, new), 1.0)
@@ -172,7 +172,7 @@ def test_the_gate_does_not_hold_where_something_escaped_comparison(
 
 
 @pytest.mark.parametrize("allowed", [-0.1, 1.1, math.nan, math.inf])
-def test_an_allowance_that_is_no_share_is_refused(allowed: float) -> None:
+def test_allowed_drop_out_of_range_is_refused(allowed: float) -> None:
     with pytest.raises(InvalidArgument):
         gate(changed({"a": 1}, {"a": 1}), allowed)
 
@@ -185,7 +185,7 @@ def test_the_sign_test_is_that_of_fair_coins() -> None:
         assert sign_test(better, worse) == pytest.approx(len(as_uneven) / len(splits))
 
 
-def test_the_randomisation_test_of_few_differences_tries_every_reversal() -> None:
+def test_randomisation_of_few_differences_is_exact() -> None:
     differences = [0.3, -0.1, 0.25, 0.0, 0.5, -0.05, 0.2]
     sums = [
         sum(sign * one for sign, one in zip(signs, differences, strict=True))
@@ -217,13 +217,13 @@ def test_same_seed_gives_same_result_other_seed_a_similar_one() -> None:
     assert answers[0] == pytest.approx(answers[2], abs=0.03)
 
 
-def test_without_a_difference_everything_may_be_chance() -> None:
+def test_equal_evaluations_have_a_p_value_of_one() -> None:
     assert randomisation_test([0.0] * 30, seed=1) == 1.0
     assert randomisation_test([], seed=1) == 1.0
     assert sign_test(0, 0) == 1.0
 
 
-def test_a_table_shows_metrics_the_queries_that_moved_and_the_verdict() -> None:
+def test_table_shows_metrics_changed_queries_and_verdict() -> None:
     comparison = changed({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1})
 
     lines = comparison_table(comparison, gate(comparison)).splitlines()

@@ -86,7 +86,7 @@ def evidence_from_json(row: Row) -> Evidence:
     "decision.short-query-tightens",
 )
 @each_row("row", ROWS)
-def test_each_row_of_the_table_is_decided_as_it_says(row: Row) -> None:
+def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
     explained = decide(evidence_from_json(row)).to_json()
 
     assert (
@@ -104,7 +104,7 @@ def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
 
 
 @each_row("row", ROWS[::7])
-def test_each_row_is_decided_alike_when_it_is_replayed_from_its_record(row: Row) -> None:
+def test_replay_gives_the_same_decision_for_each_row(row: Row) -> None:
     before = decide(evidence_from_json(row))
 
     again = replay(json.loads(json.dumps(evidence_to_json(evidence_from_json(row)))))
@@ -157,7 +157,7 @@ def test_a_search_has_the_low_threshold_as_its_floor(
 # Before and after the models
 
 
-def test_a_decision_leads_from_model_to_model_until_one_has_answered() -> None:
+def test_decisions_ask_models_until_one_answers() -> None:
     asked = evidence(chunk("a", 0.6))
     told = replace(asked, primary=ModelOutcome.NO_CONTEXT)
     answered = replace(told, fallback=ModelOutcome.ANSWERED)
@@ -170,7 +170,7 @@ def test_a_decision_leads_from_model_to_model_until_one_has_answered() -> None:
     assert [one.used_chunks for one in steps] == [("a",), (), ()]
 
 
-def test_an_answer_of_the_primary_model_changes_nothing_but_who_spoke() -> None:
+def test_primary_answer_changes_only_the_used_model() -> None:
     asked = evidence(chunk("a", 0.52), chunk("b", 0.4))
 
     before = decide(asked).to_json()
@@ -188,9 +188,7 @@ def test_without_a_primary_model_the_passages_are_quoted() -> None:
 
 @each_row("fallback", list(ModelOutcome))
 @each_row("primary", [ModelOutcome.BLANK, ModelOutcome.NO_CONTEXT])
-def test_a_reader_is_refused_whatever_a_fallback_model_said(
-    primary: ModelOutcome, fallback: ModelOutcome
-) -> None:
+def test_reader_never_gets_a_fallback_answer(primary: ModelOutcome, fallback: ModelOutcome) -> None:
     decision = decided(chunk("a", 0.9), reading=True, primary=primary, fallback=fallback)
 
     assert (decision.mode, decision.used_llm) == ("fallback", "none")
@@ -207,7 +205,7 @@ def test_a_reader_is_refused_whatever_a_fallback_model_said(
         ("no_context", "refuse", "fallback_silent"),
     ],
 )
-def test_a_fallback_without_words_is_a_refusal_that_says_why(
+def test_blank_fallback_is_a_refusal_with_a_reason(
     fallback: str, step: str, refusal: str | None
 ) -> None:
     decision = decided(fallback=ModelOutcome(fallback))
@@ -340,7 +338,7 @@ def test_an_explanation_of_nothing_has_the_same_members() -> None:
     assert (nothing["max_similarity"], nothing["max_score"]) == (None, None)
 
 
-def test_numbers_are_shown_so_that_comparing_them_gives_what_was_decided() -> None:
+def test_shown_numbers_agree_with_the_decision() -> None:
     just_below = 0.5499999523162842
 
     explained = decided(chunk("a", just_below)).to_json()
@@ -364,7 +362,7 @@ def test_a_dot_product_becomes_a_similarity_and_back(raw: float, similarity: flo
     assert normalised(raw, Distance.COSINE) == raw == raw_score(raw, Distance.COSINE)
 
 
-def test_in_raw_mode_thresholds_are_raw_and_the_similarity_gate_is_not() -> None:
+def test_raw_mode_applies_to_thresholds_only() -> None:
     settings = DecisionSettings(
         score_mode=ScoreMode.RAW,
         distance=Distance.DOT,
@@ -388,7 +386,7 @@ def without(record: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != name}
 
 
-def test_what_is_no_record_is_refused_and_not_taken_for_another_decision() -> None:
+def test_invalid_record_is_refused() -> None:
     record = evidence_to_json(evidence(chunk("a", 0.6)))
     settings = record["settings"]
     broken: list[Any] = [

@@ -48,7 +48,7 @@ def test_the_first_time_gives_the_vectors_to_keep() -> None:
     assert probe(embedder, kept) == kept
 
 
-def test_what_is_kept_stays_the_first_answer_however_often_it_is_asked() -> None:
+def test_stored_probe_is_never_replaced() -> None:
     embedder = Changing()
     kept = first = probe(embedder)
 
@@ -80,7 +80,7 @@ def test_vectors_of_another_length_are_another_model_s() -> None:
         probe(Changing(), shorter)
 
 
-def test_rounding_is_no_drift() -> None:
+def test_rounding_is_not_drift() -> None:
     embedder = Changing()
     kept = probe(embedder)
     embedder.change = nudged(0.001)
@@ -97,7 +97,7 @@ def test_a_probe_that_is_new_is_added_to_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda _: Vector(b""), lambda _: Vector(bytes(256))])
-def test_what_is_no_vector_is_not_kept(change: Callable[[Vector], Vector]) -> None:
+def test_invalid_probe_vector_is_not_stored(change: Callable[[Vector], Vector]) -> None:
     embedder = Changing()
     embedder.change = change
 

@@ -78,7 +78,7 @@ def test_batches_keep_the_limits_the_order_and_every_text(
 
 @proves("embedding.batch-tokens")
 @pytest.mark.parametrize("prefix", ["", "title: none | text: "])
-def test_the_token_limit_counts_everything_that_is_sent(prefix: str) -> None:
+def test_token_limit_counts_prefixes_and_canaries(prefix: str) -> None:
     sent: list[list[str]] = []
 
     class Recording(WordEmbedder):
@@ -131,7 +131,7 @@ def test_no_more_requests_are_under_way_than_allowed(in_flight: int) -> None:
 
 
 @proves("embedding.concurrency", "embedding.batch-tokens")
-def test_the_tighter_of_the_operators_and_the_providers_limits_counts() -> None:
+def test_lower_limit_of_operator_and_provider_counts() -> None:
     provider = EmbeddingLimits(items=10, tokens=50_000, in_flight=9)
     operator = EmbeddingLimits(items=2048, tokens=7, in_flight=2)
 
@@ -152,7 +152,7 @@ def test_each_text_gets_its_own_vector(in_flight: int) -> None:
 
 
 @proves("embedding.retries-transient-only")
-def test_what_may_pass_by_itself_is_tried_again_with_growing_pauses() -> None:
+def test_temporary_failure_is_retried_with_growing_pauses() -> None:
     clock = ManualClock()
     failures = [ProviderUnavailable("down"), ProviderUnavailable("down", retry_after=7.0)]
 
@@ -171,7 +171,7 @@ def test_what_may_pass_by_itself_is_tried_again_with_growing_pauses() -> None:
 
 
 @proves("embedding.retries-transient-only")
-def test_a_refusal_is_final_at_once_and_a_lasting_outage_ends() -> None:
+def test_refusal_is_not_retried_and_retries_are_limited() -> None:
     attempts: list[int] = []
 
     def refuse() -> None:
@@ -228,7 +228,7 @@ def outcome(
 
 @proves("embedding.oversized-item", "embedding.vector-per-input")
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 15])
-def test_a_batch_that_is_too_large_goes_in_halves_and_nothing_is_lost(most: int) -> None:
+def test_too_large_batch_is_halved(most: int) -> None:
     embedder = Small(most=most)
     texts = [f"word{number} and more" for number in range(40)]
 
@@ -257,7 +257,7 @@ def test_timed_out_batch_is_halved_and_not_repeated() -> None:
     assert sizes == [8, 4, *[2] * 12]
 
 
-def test_a_single_text_that_is_not_answered_in_time_is_sent_again() -> None:
+def test_single_text_is_sent_again_after_a_timeout() -> None:
     embedder = WordEmbedder()
     tries: list[int] = []
 
@@ -271,7 +271,7 @@ def test_a_single_text_that_is_not_answered_in_time_is_sent_again() -> None:
     assert len(embed(embedder, ["one text"])) == 1
 
 
-def test_a_model_that_is_swapped_during_a_run_is_not_called_a_wrong_order() -> None:
+def test_changed_model_is_not_reported_as_wrong_order() -> None:
     class Swapped(WordEmbedder):
         def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
             found = super().embed_documents(texts)
@@ -322,9 +322,7 @@ def test_too_long_text_is_found_and_changes_no_other(
     ("policy", "remark"),
     [(OnTokenLimit.MEAN, Remark.MEAN_OF_PARTS), (OnTokenLimit.TRUNCATE, Remark.TRUNCATED)],
 )
-def test_what_becomes_of_a_text_that_is_too_long_is_said(
-    policy: OnTokenLimit, remark: Remark
-) -> None:
+def test_too_long_text_has_a_remark(policy: OnTokenLimit, remark: Remark) -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
 
     found = outcome(Small(words=30), ["short", long], policy)
@@ -334,7 +332,7 @@ def test_what_becomes_of_a_text_that_is_too_long_is_said(
     assert len(found.vectors) == 2
 
 
-def test_a_text_is_embedded_in_parts_unless_somebody_says_otherwise() -> None:
+def test_long_text_is_embedded_in_parts_by_default() -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     embedder = Small(words=30)
 
@@ -401,7 +399,7 @@ def test_one_text_needs_no_canary() -> None:
     assert embedder.documents == ["one"]
 
 
-def test_who_keeps_the_canary_pays_for_it_once() -> None:
+def test_shared_canary_is_embedded_once() -> None:
     embedder, kept = Joint("none"), Canary()
 
     for number in range(3):
@@ -421,7 +419,7 @@ def test_who_keeps_the_canary_pays_for_it_once() -> None:
 
 
 @proves("embedding.vectors-checked")
-def test_a_vector_that_is_none_is_named_and_costs_the_others_nothing() -> None:
+def test_invalid_vector_is_reported_and_others_are_kept() -> None:
     class Zero(WordEmbedder):
         def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
             found = super().embed_documents(texts)

@@ -45,7 +45,7 @@ def judged(query: GoldenQuery, passages: Sequence[Found]) -> QueryResult:
     return result
 
 
-def test_a_document_counts_once_at_the_place_of_its_first_passage() -> None:
+def test_document_counts_once_at_its_first_passage() -> None:
     result = judged(asked("b"), found("a=0.9", "a=0.8", "b=0.7", "a=0.6", "b=0.5"))
 
     assert [(one.document, one.score, one.grade) for one in result.documents] == [
@@ -57,7 +57,7 @@ def test_a_document_counts_once_at_the_place_of_its_first_passage() -> None:
     assert (result.best_relevant, result.best_irrelevant) == (0.7, 0.9)
 
 
-def test_a_document_that_was_judged_irrelevant_is_no_relevant_hit() -> None:
+def test_document_of_grade_zero_is_irrelevant() -> None:
     query = replace(asked("b"), expected=(Expected("a", 0), Expected("b", 1)))
 
     result = judged(query, found("a=0.9", "b=0.7"))
@@ -83,13 +83,13 @@ def test_phrases_alone_judge_passages() -> None:
     assert result.hits == (ScoredHit(0.9, False), ScoredHit(0.8, True))
 
 
-def test_a_phrase_beyond_top_k_is_not_found() -> None:
+def test_phrase_beyond_top_k_does_not_count() -> None:
     passages = [*found("a=0.9"), *found("a=0.8", text="bell")]
 
     assert judged(asked(phrases=["bell"], top_k=1), passages).phrase_rank is None
 
 
-def test_documents_and_phrases_are_both_judged_where_both_are_expected() -> None:
+def test_documents_and_phrases_are_both_judged() -> None:
     result = judged(asked("b", phrases=["nowhere"]), found("b=0.9"))
 
     assert result.metrics.hit == 1.0
@@ -97,7 +97,7 @@ def test_documents_and_phrases_are_both_judged_where_both_are_expected() -> None
     assert result.hits == (ScoredHit(0.9, False),)
 
 
-def test_a_query_that_finds_nothing_is_empty_and_counts_with_nothing_found() -> None:
+def test_query_without_results_is_empty() -> None:
     evaluation = evaluate("one", [asked("a")], lambda _: [])
 
     assert evaluation.results[0].state is State.EMPTY
@@ -124,7 +124,7 @@ def test_failed_search_counts_as_nothing_found() -> None:
     assert evaluation.totals.metrics.hit == 0.5
 
 
-def test_an_evaluation_that_somebody_stops_is_stopped() -> None:
+def test_interrupted_evaluation_stops() -> None:
     def search(_: GoldenQuery) -> list[Found]:
         raise Interrupted
 
@@ -132,7 +132,7 @@ def test_an_evaluation_that_somebody_stops_is_stopped() -> None:
         evaluate("one", [asked("a")], search)
 
 
-def test_an_unjudged_query_is_counted_and_has_no_part_in_the_means() -> None:
+def test_unjudged_query_does_not_affect_the_means() -> None:
     unjudged = [
         GoldenQuery("none", "x"),
         GoldenQuery("zero", "y", (Expected("a", 0),)),
@@ -144,7 +144,7 @@ def test_an_unjudged_query_is_counted_and_has_no_part_in_the_means() -> None:
     assert totals.metrics.hit == 1.0
 
 
-def test_an_unjudged_query_teaches_calibration_nothing() -> None:
+def test_unjudged_query_is_not_used_for_calibration() -> None:
     evaluation = evaluate("one", [GoldenQuery("none", "x")], lambda _: found("a=0.9"))
 
     assert scored_hits(evaluation) == []
@@ -172,7 +172,7 @@ def test_missing_expected_document_is_reported_and_missed() -> None:
     assert evaluation.results[0].metrics.recall == 0.5
 
 
-def test_how_long_a_search_took_is_told_and_makes_no_difference() -> None:
+def test_search_time_does_not_count_for_equality() -> None:
     ticks = count()
 
     slow = evaluate("one", [asked("a")], lambda _: [], clock=lambda: float(next(ticks)))
@@ -183,7 +183,7 @@ def test_how_long_a_search_took_is_told_and_makes_no_difference() -> None:
 
 
 @pytest.mark.parametrize("golden", [[], [asked("a"), asked("b")]])
-def test_no_query_and_two_with_one_id_are_refused(golden: list[GoldenQuery]) -> None:
+def test_missing_queries_and_repeated_ids_are_refused(golden: list[GoldenQuery]) -> None:
     with pytest.raises(InvalidArgument):
         evaluate("one", golden, lambda _: [])
 
@@ -205,13 +205,13 @@ def whole() -> Evaluation:
     return evaluate("generation 1", golden, search)
 
 
-def test_an_evaluation_survives_json() -> None:
+def test_evaluation_survives_json() -> None:
     evaluation = whole()
 
     assert msgspec.convert(json.loads(to_json(evaluation)), Evaluation) == evaluation
 
 
-def test_no_form_of_an_evaluation_holds_a_word_of_a_document() -> None:
+def test_evaluation_contains_no_document_text() -> None:
     evaluation = whole()
     assert evaluation.results[1].metrics.phrase_hit == 1.0
 
@@ -225,7 +225,7 @@ def test_no_form_of_an_evaluation_holds_a_word_of_a_document() -> None:
     assert not [form for form in forms if SECRET in form]
 
 
-def test_a_table_has_a_line_for_each_query_and_one_for_the_means() -> None:
+def test_table_has_a_line_for_each_query_and_the_means() -> None:
     lines = evaluation_table(whole()).splitlines()
 
     assert lines[0] == "generation 1: 4 queries, 3 judged, 1 unjudged, 1 failed"
@@ -235,7 +235,7 @@ def test_a_table_has_a_line_for_each_query_and_one_for_the_means() -> None:
     assert lines[7].split()[:3] == ["mean", "0.6667", "0.4444"]
 
 
-def test_a_table_is_not_moved_about_by_what_a_query_holds() -> None:
+def test_table_columns_do_not_depend_on_query_text() -> None:
     query = replace(asked("a"), query="x\x1b[31m\u202ereversed\ttab\n" + "long " * 50)
 
     table = evaluation_table(evaluate("one", [query], lambda _: []))
@@ -244,7 +244,7 @@ def test_a_table_is_not_moved_about_by_what_a_query_holds() -> None:
     assert len(table.splitlines()) == 5
 
 
-def test_a_run_file_keeps_our_order_whatever_the_scores() -> None:
+def test_run_file_keeps_the_order_of_equal_scores() -> None:
     lines = [line.split(" ") for line in trec_run(whole()).splitlines() if line[:3] == "one"]
 
     assert [(line[2], line[3]) for line in lines] == [
@@ -257,7 +257,7 @@ def test_a_run_file_keeps_our_order_whatever_the_scores() -> None:
     assert {tuple(line[i] for i in (0, 1, 5)) for line in lines} == {("one", "Q0", "truespan")}
 
 
-def test_a_qrels_file_holds_every_grade() -> None:
+def test_qrels_file_has_every_grade() -> None:
     assert trec_qrels(whole()) == "one 0 b 2\none 0 z 0\nfour 0 a 1\n"
 
 

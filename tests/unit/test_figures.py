@@ -158,7 +158,7 @@ def test_figure_chunks_follow_the_text_chunks_and_cover_no_text() -> None:
     assert all(chunk.tokens == COUNTER.count(chunk.text) for chunk in chunks)
 
 
-def test_the_marker_of_a_figure_is_no_part_of_its_description() -> None:
+def test_description_has_no_figure_marker() -> None:
     inline = Block(
         BlockKind.PARAGRAPH, "See here now.", figures=(PlacedFigure(8, Figure(alt="x")),)
     )
@@ -168,7 +168,7 @@ def test_the_marker_of_a_figure_is_no_part_of_its_description() -> None:
     assert "[FIGURE" not in record.description
 
 
-def test_a_description_fits_the_model_however_long_its_parts() -> None:
+def test_description_is_shortened_to_the_input_limit() -> None:
     [record], [chunk] = described(
         text("word " * 30 + "end."), figure("alt " * 300), text("cap " * 300, CAPTION), limit=40
     )

@@ -55,7 +55,7 @@ def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> Non
     assert found.roots == (Root(os.path.realpath(tmp_path), 2),)
 
 
-def test_a_manifest_in_a_folder_is_no_document(tmp_path: Path) -> None:
+def test_manifest_in_a_folder_is_not_a_source(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
     manifests = {
         "path.jsonl": '\ufeff\n{"path": "a.txt", "profile": "mine"}\n{"path": "b"}\n',
@@ -83,7 +83,7 @@ def test_a_manifest_in_a_folder_is_no_document(tmp_path: Path) -> None:
     assert len(find(tmp_path / "path.jsonl")) == 1
 
 
-def test_a_file_named_by_itself_is_taken_whatever_it_is(tmp_path: Path) -> None:
+def test_file_named_directly_is_always_a_source(tmp_path: Path) -> None:
     tree(tmp_path, "photo.png", ".hidden.txt")
 
     found = find(tmp_path / "photo.png", tmp_path / ".hidden.txt")
@@ -120,7 +120,7 @@ def test_a_pattern_is_expanded_and_remembered(
     assert find("docs/**/*.md").roots == (Root(f"{root}/docs", 2, "**/*.md"),)
 
 
-def test_a_name_that_exists_just_so_is_no_pattern(tmp_path: Path) -> None:
+def test_existing_name_with_wildcards_is_not_a_pattern(tmp_path: Path) -> None:
     tree(tmp_path, "[ab].txt", "a.txt", "dir [1]/c.txt")
 
     assert names(find(tmp_path / "[ab].txt"), tmp_path) == ["[ab].txt"]
@@ -159,9 +159,7 @@ def test_links_to_folders_and_links_in_a_circle_are_passed_over(tmp_path: Path) 
     assert found.passed_over == 6
 
 
-def test_a_folder_that_cannot_be_listed_stops_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "a.txt", "locked/b.txt")
     scandir = os.scandir
 
@@ -254,7 +252,7 @@ def test_a_huge_file_is_refused_without_reading_it(
         FileSources(supported).read(source_for(path))
 
 
-def test_a_file_that_grows_while_it_is_read_is_still_held_to_the_limit(
+def test_growing_file_is_limited_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log.txt"
@@ -273,9 +271,7 @@ def test_a_file_that_grows_while_it_is_read_is_still_held_to_the_limit(
 
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
-def test_what_is_no_regular_file_is_refused_and_never_waited_for(
-    tmp_path: Path, origin: str
-) -> None:
+def test_special_file_is_refused_without_waiting(tmp_path: Path, origin: str) -> None:
     root = Path(os.path.realpath(tmp_path))
     os.mkfifo(root / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -296,7 +292,7 @@ def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
 
 
 @pytest.mark.parametrize("fallback", [False, True], ids=["by name", "compared"])
-def test_a_manifests_file_is_read_through_no_link_anywhere_on_its_path(
+def test_file_of_a_manifest_is_read_through_no_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fallback: bool
 ) -> None:
     if fallback:
@@ -314,7 +310,7 @@ def test_a_manifests_file_is_read_through_no_link_anywhere_on_its_path(
             sources.read(source_for(root / path, origin="m"))
 
 
-def test_a_link_put_in_place_between_looking_and_opening_is_not_followed(
+def test_link_created_after_the_check_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree(Path(os.path.realpath(tmp_path)), "in/a.txt", "out/a.txt")
@@ -336,7 +332,7 @@ def test_a_link_put_in_place_between_looking_and_opening_is_not_followed(
 
 
 @pytest.mark.parametrize("origin", ["", "m.jsonl"])
-def test_what_is_no_regular_file_is_not_even_opened(
+def test_special_file_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:
     # To open a device can mean something to it: a tape is wound back.
@@ -371,7 +367,7 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     assert len(after) == len(before)
 
 
-def test_what_exists_is_told_from_what_does_not(tmp_path: Path) -> None:
+def test_exists_distinguishes_missing_files(tmp_path: Path) -> None:
     sources = FileSources(supported)
     (tmp_path / "dangling").symlink_to("nowhere")
 
@@ -385,7 +381,7 @@ def test_what_exists_is_told_from_what_does_not(tmp_path: Path) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_within_folders_nothing_outside_is_found_by_any_path_or_link(tmp_path: Path) -> None:
+def test_within_finds_nothing_outside_its_folders(tmp_path: Path) -> None:
     inside, other = tree(tmp_path / "in", "a.txt", "b/c.txt"), tree(tmp_path / "other", "d.txt")
     outside = tree(tmp_path / "out", "secret.txt")
     (inside / "out.txt").symlink_to(outside / "secret.txt")
@@ -428,7 +424,7 @@ def test_within_folders_nothing_outside_is_found_by_any_path_or_link(tmp_path: P
 
 
 @proves("mcp.writes-opt-in")
-def test_within_folders_a_link_put_in_place_later_is_not_followed(tmp_path: Path) -> None:
+def test_within_follows_no_link_created_later(tmp_path: Path) -> None:
     inside, outside = tree(tmp_path / "in", "a.txt", "b/c.txt"), tree(tmp_path / "out", "c.txt")
     sources = FileSources(supported)
     first, second = sources.find([str(inside)], DocumentOptions(), within=[str(inside)])
@@ -463,7 +459,7 @@ def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
         files.read_sidecar(broken)
 
 
-def test_what_is_shown_of_a_path_begins_with_the_folder_that_was_searched() -> None:
+def test_shown_path_begins_with_the_searched_folder() -> None:
     rows = {
         ("/data/books", "/data/books/a.txt"): "books/a.txt",
         ("/data/books", "/data/books/x/y/a.txt"): "books/x/y/a.txt",
@@ -477,7 +473,7 @@ def test_what_is_shown_of_a_path_begins_with_the_folder_that_was_searched() -> N
         assert source.shown_path == shown, path
 
 
-def test_an_escaped_character_is_no_folder_of_a_path_on_windows(
+def test_escaped_character_is_not_a_folder_on_windows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(source_types, "_HAS_SLASHES", False)

@@ -62,7 +62,7 @@ def test_the_rule_knows_pronouns_of_other_languages() -> None:
     assert "Effi Briest" in rewrite_by_rule("Warum hat er das getan und wann?", [last])
 
 
-def test_of_quoted_passages_only_the_best_gives_names() -> None:
+def test_only_the_best_quoted_passage_gives_names() -> None:
     quoted = (
         "> Mr. Darcy wrote it.\n>\n> To whom, he never said.\n\n"
         "[1] Pride and Prejudice › Chapter Ten (austen.txt)\n\n"

@@ -51,7 +51,7 @@ def fault(**fields: Any) -> str:
     return reason
 
 
-def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
+def test_line_with_all_fields_is_parsed() -> None:
     fields = {
         "id": "keeper",
         "query": "who keeps the light?",
@@ -83,7 +83,7 @@ def test_a_line_says_all_there_is_to_say_of_a_query() -> None:
     )
 
 
-def test_yaml_and_json_lines_mean_the_same() -> None:
+def test_yaml_and_json_lines_give_equal_queries() -> None:
     yaml = b"""\
 - query: who?
   expected: [ferry.epub, 3]
@@ -111,7 +111,7 @@ def test_missing_id_depends_on_question_not_on_place() -> None:
     assert parse({**one, "top_k": 3})[0].id != first.id
 
 
-def test_the_same_question_twice_is_refused_with_both_lines() -> None:
+def test_repeated_question_is_refused_with_both_lines() -> None:
     line = {"query": "one", "expected": ["a"]}
 
     [(number, reason)] = faults(line, "", {"query": "x", "expected": ["a"]}, line)
@@ -120,14 +120,14 @@ def test_the_same_question_twice_is_refused_with_both_lines() -> None:
     assert "line 1" in reason
 
 
-def test_an_empty_list_is_a_query_that_nobody_has_judged() -> None:
+def test_empty_expected_list_means_unjudged() -> None:
     [query] = parse({"query": "who?", "expected": []})
 
     assert query.expected == ()
     assert query.phrases == ()
 
 
-def test_a_query_that_expects_nothing_is_refused() -> None:
+def test_query_without_expectations_is_refused() -> None:
     [(_, reason)] = faults({"query": "who?", "top_k": 3})
 
     assert "neither expected documents nor phrases" in reason
@@ -170,13 +170,11 @@ def test_a_query_that_expects_nothing_is_refused() -> None:
         ({"zzz": 1}, "unknown field 'zzz'"),
     ],
 )
-def test_a_field_that_cannot_be_used_is_refused_with_a_reason(
-    fields: dict[str, Any], word: str
-) -> None:
+def test_invalid_field_is_refused_with_a_reason(fields: dict[str, Any], word: str) -> None:
     assert word in fault(**fields)
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_lines() -> None:
+def test_all_faults_are_reported_in_line_order() -> None:
     told = faults(
         {"expected": ["a"]},
         "{",
@@ -190,7 +188,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_lines() -> None:
     assert [number for number, _ in told] == [1, 2, 4, 5, 6, 6, 7]
 
 
-def test_a_fault_in_yaml_is_told_with_the_line_of_its_field() -> None:
+def test_yaml_fault_has_the_line_of_its_field() -> None:
     yaml = b"- query: who?\n  expected: [a]\n  top_k: 0\n- query: yes\n- query: z\n"
 
     with pytest.raises(GoldenInvalid) as caught:
@@ -209,25 +207,23 @@ def test_a_fault_in_yaml_is_told_with_the_line_of_its_field() -> None:
         ("g.yaml", b"- query: a\n  phrases: ['" + b"x" * MAX_LINE_LENGTH + b"']\n", 2),
     ],
 )
-def test_a_file_that_is_empty_not_text_or_too_wide_is_refused(
-    name: str, content: bytes, line: int
-) -> None:
+def test_empty_binary_or_wide_file_is_refused(name: str, content: bytes, line: int) -> None:
     with pytest.raises(GoldenInvalid) as caught:
         parse_golden(name, content)
 
     assert [number for number, _ in caught.value.lines] == [line]
 
 
-def test_a_file_of_another_kind_is_refused_by_its_name() -> None:
+def test_file_with_another_ending_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"\.yaml, \.yml, \.jsonl"):
         parse_golden("golden.csv", b"query\n")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert parse_golden("g.yaml", b"\xef\xbb\xbf- query: a\n  expected: [b]\n")[0].query == "a"
 
 
-def test_another_phrase_is_another_question_and_another_expectation_is_not() -> None:
+def test_question_digest_ignores_expected_documents() -> None:
     query = GoldenQuery("a", "who?", (Expected("x"),), ("one",))
 
     assert question_digest(query) != question_digest(GoldenQuery("a", "who?", (), ("two",)))
@@ -282,7 +278,7 @@ queries = st.builds(
 
 @given(queries)
 @example(GoldenQuery("a", "x\u2028\ufeff\uffff", (Expected("a\u2029b", 2),)))
-def test_a_query_that_is_written_reads_back_as_itself(query: GoldenQuery) -> None:
+def test_written_query_reads_back_unchanged(query: GoldenQuery) -> None:
     assert parse_golden("g.jsonl", golden_line(query).encode()) == (query,)
     assert parse_golden("g.yaml", golden_entry(query).encode()) == (query,)
 

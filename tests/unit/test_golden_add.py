@@ -23,13 +23,13 @@ LAMP = GoldenQuery("lamp", "When did the lamp go out?", (), ("a quarter past one
 
 
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.yml", "golden.jsonl", "GOLDEN.NDJSON"])
-def test_what_is_added_reads_back_after_what_was_there(name: str) -> None:
+def test_added_query_reads_back_after_the_others(name: str) -> None:
     content = append_golden(name, append_golden(name, b"", KEY), LAMP)
 
     assert parse_golden(name, content) == (KEY, LAMP)
 
 
-def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
+def test_comments_and_layout_are_kept() -> None:
     written = b"# mine\n- query:   Where is the key?\n  expected: [keys.md] # yes"
 
     content = append_golden("g.yaml", written, LAMP)
@@ -45,7 +45,7 @@ def test_comments_and_layout_of_the_rest_stay_as_they_are() -> None:
         GoldenQuery("key", "Another question?", (Expected("x"),)),
     ],
 )
-def test_the_same_question_or_id_is_refused_by_the_id_it_has(again: GoldenQuery) -> None:
+def test_repeated_question_or_id_is_refused(again: GoldenQuery) -> None:
     content = append_golden("g.jsonl", b"", KEY)
 
     with pytest.raises(InvalidArgument, match="as key") as refused:
@@ -53,7 +53,7 @@ def test_the_same_question_or_id_is_refused_by_the_id_it_has(again: GoldenQuery)
     assert "Where" not in str(refused.value)
 
 
-def test_the_same_words_among_other_results_are_another_question() -> None:
+def test_same_words_with_other_top_k_are_another_query() -> None:
     content = append_golden("g.jsonl", b"", KEY)
     deeper = GoldenQuery("deeper", KEY.query, KEY.expected, top_k=50)
 
@@ -64,12 +64,12 @@ def test_the_same_words_among_other_results_are_another_question() -> None:
     ("name", "content"),
     [("g.jsonl", b"{nonsense\n"), ("g.yaml", b"  - query: indented\n    expected: [b]\n")],
 )
-def test_a_file_that_is_broken_already_is_not_added_to(name: str, content: bytes) -> None:
+def test_nothing_is_added_to_an_invalid_file(name: str, content: bytes) -> None:
     with pytest.raises(GoldenInvalid):
         append_golden(name, content, KEY)
 
 
-def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
+def test_derived_id_depends_on_the_question() -> None:
     first = check_golden("g.yaml", GoldenQuery("", "One?", (Expected("a"),)))
     again = check_golden("g.jsonl", GoldenQuery("", "One?", (Expected("b"),)))
 
@@ -88,17 +88,17 @@ def test_a_query_without_id_gets_one_that_depends_on_the_question() -> None:
         GoldenQuery("", "One?", (), (" ",)),
     ],
 )
-def test_a_query_that_no_file_could_hold_is_refused(wrong: GoldenQuery) -> None:
+def test_query_that_cannot_be_written_is_refused(wrong: GoldenQuery) -> None:
     with pytest.raises(GoldenInvalid):
         check_golden("g.yaml", wrong)
 
 
-def test_a_file_of_another_kind_is_refused() -> None:
+def test_file_with_another_ending_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"\.yaml"):
         check_golden("golden.txt", KEY)
 
 
-def test_a_file_is_made_changed_and_keeps_its_permissions(tmp_path: Path) -> None:
+def test_file_is_created_changed_and_keeps_permissions(tmp_path: Path) -> None:
     files, path = GoldenFolder(), tmp_path / "g.jsonl"
 
     files.change(str(path), lambda content: content + b"one\n")
@@ -110,7 +110,7 @@ def test_a_file_is_made_changed_and_keeps_its_permissions(tmp_path: Path) -> Non
     assert [entry.name for entry in tmp_path.iterdir()] == ["g.jsonl"]
 
 
-def test_a_change_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_failed_change_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "g.jsonl"
     path.write_bytes(b"one\n")
 
@@ -134,7 +134,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.jsonl").read_bytes() == b"one\ntwo\n"
 
 
-def test_of_changes_at_once_none_is_lost(tmp_path: Path) -> None:
+def test_concurrent_changes_are_all_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "g.jsonl")
 
     def add(number: int) -> None:
@@ -149,7 +149,7 @@ def test_of_changes_at_once_none_is_lost(tmp_path: Path) -> None:
     assert sorted(Path(path).read_text().split()) == [str(number) for number in range(8)]
 
 
-def test_a_left_over_of_a_crash_is_named_and_not_overwritten(tmp_path: Path) -> None:
+def test_leftover_of_a_crash_is_reported_and_kept(tmp_path: Path) -> None:
     (tmp_path / ".g.jsonl.new").write_bytes(b"half")
 
     with pytest.raises(SourceUnreadable, match=r"\.g\.jsonl\.new"):
@@ -158,7 +158,7 @@ def test_a_left_over_of_a_crash_is_named_and_not_overwritten(tmp_path: Path) -> 
     assert (tmp_path / ".g.jsonl.new").read_bytes() == b"half"
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceUnreadable, match="folder"):
         GoldenFolder().change(str(tmp_path / "no" / "g.jsonl"), lambda content: b"x")
     with pytest.raises(SourceMissing):

@@ -40,7 +40,7 @@ def fault(line: str | bytes | dict[str, Any]) -> str:
 
 
 @proves("manifest.lines")
-def test_a_line_says_all_there_is_to_say_of_a_document() -> None:
+def test_line_with_all_fields_is_parsed() -> None:
     entry = {
         "path": "books/ferry.epub",
         "doc_id": "glass-ferry",
@@ -76,7 +76,7 @@ def test_a_line_says_all_there_is_to_say_of_a_document() -> None:
 
 
 @proves("manifest.lines")
-def test_a_path_is_enough_and_nothing_else_is_declared() -> None:
+def test_line_with_only_a_path_declares_nothing() -> None:
     assert parse({"path": "a.txt"}) == (Entry(1, "a.txt", None, DocumentOptions()),)
 
 
@@ -97,7 +97,7 @@ def test_a_manifest_without_lines_has_no_entries() -> None:
     assert parse_manifest("empty.jsonl", codecs.BOM_UTF8, profiles=PROFILES) == ()
 
 
-def test_a_byte_order_mark_is_allowed_at_the_start_and_nowhere_else() -> None:
+def test_byte_order_mark_is_allowed_at_the_start_only() -> None:
     line = b'{"path": "a.txt"}'
 
     assert len(parse(codecs.BOM_UTF8 + line)) == 1
@@ -114,7 +114,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
 
 
 @proves("manifest.lines")
-def test_all_bad_lines_are_told_at_once_each_with_its_number() -> None:
+def test_all_bad_lines_are_reported_with_their_numbers() -> None:
     found = faults(
         {"path": "good.txt"},
         "",
@@ -127,7 +127,7 @@ def test_all_bad_lines_are_told_at_once_each_with_its_number() -> None:
     assert [number for number, _ in found] == [3, 4, 5, 6, 6, 6]
 
 
-def test_the_message_names_the_first_ten_lines_and_counts_the_rest() -> None:
+def test_message_lists_ten_lines_and_counts_the_rest() -> None:
     error = ManifestInvalid("m.jsonl", faults(*["?"] * 12))
 
     assert "line 10: not JSON" in str(error)
@@ -155,12 +155,12 @@ def test_the_message_names_the_first_ten_lines_and_counts_the_rest() -> None:
         "\x00",
     ],
 )
-def test_what_is_not_json_is_refused(line: str) -> None:
+def test_line_that_is_not_json_is_refused(line: str) -> None:
     assert fault(line).startswith("not JSON: ")
 
 
 @each_row("line", ["[]", '["path"]', '"a.txt"', "1", "null", "true"])
-def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
+def test_line_must_be_a_single_object(line: str) -> None:
     assert fault(line) == "not a JSON object"
 
 
@@ -184,7 +184,7 @@ def test_a_line_holds_an_object_and_nothing_else(line: str) -> None:
         (b" " * MAX_LINE_LENGTH + b'{"path": "a.txt"}', f"longer than {MAX_LINE_LENGTH} bytes"),
     ],
 )
-def test_what_json_alone_would_let_through_is_refused(line: bytes, reason: str) -> None:
+def test_strict_json_refuses_more_than_json(line: bytes, reason: str) -> None:
     assert reason in fault(line)
 
 
@@ -242,7 +242,7 @@ WRONG = [
 
 @each_row(("field", "value"), [(field, value) for field, values in WRONG for value in values])
 @proves("manifest.lines")
-def test_a_value_of_another_type_or_out_of_range_is_refused_by_name(field: str, value: Any) -> None:
+def test_invalid_value_is_refused_with_its_field(field: str, value: Any) -> None:
     reason = fault({"path": "a.txt", field: value})
 
     assert reason.startswith(f"{field} ")
@@ -291,13 +291,13 @@ LOOKALIKES = [
 
 
 @each_row("path", LOOKALIKES)
-def test_what_only_looks_like_a_way_out_is_a_plain_name(path: str) -> None:
+def test_name_that_resembles_a_way_out_is_accepted(path: str) -> None:
     [entry] = parse({"path": path})
 
     assert entry.path == path
 
 
-def test_equal_metadata_are_equal_texts_whatever_their_order() -> None:
+def test_metadata_text_does_not_depend_on_key_order() -> None:
     first, second = parse(
         '{"path": "a.txt", "metadata": {"b": 1, "a": {"d": [1, 2], "c": null}}}',
         '{"path": "b.txt", "metadata": {"a": {"c": null, "d": [1,2]}, "b": 1}}',
@@ -342,7 +342,7 @@ def test_a_pattern_means_what_it_means_in_a_shell(
     assert [path for path in no if matches(pattern, path)] == []
 
 
-def test_a_pattern_full_of_stars_takes_no_longer_than_it_has_parts() -> None:
+def test_pattern_with_many_stars_takes_linear_time() -> None:
     # Tried one after the other, the ways to share these folders out would outlast the universe.
     assert not matches("/".join(["**", "a"] * 40) + "/b", "/".join(["a"] * 400))
     assert not matches("*a" * 60 + "b", "a" * 2000)

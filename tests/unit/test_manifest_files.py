@@ -90,7 +90,7 @@ def test_unsupported_files_are_skipped_by_pattern_used_by_name(
     assert here.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_matches_no_file(tmp_path: Path) -> None:
     here = Folder(tmp_path, "docs/a.txt")
 
     assert here.expand("docs").unmatched == ("line 1: docs",)
@@ -106,7 +106,7 @@ def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, 
     assert here.names(name) == [name]
 
 
-def test_names_that_are_no_text_are_found_by_pattern(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:
     here = Folder(tmp_path)
     Path(os.fsdecode(os.fsencode(here.root) + b"/\xff.txt")).write_bytes(b"odd")
 
@@ -128,7 +128,7 @@ def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
     ) == ["a.txt", "b.txt", "c/x.txt", "c/y.txt", "e.txt", "d.txt"]
 
 
-def test_ten_thousand_files_are_named_line_by_line_and_by_pattern(tmp_path: Path) -> None:
+def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> None:
     names = [f"{number // 100:02}/{number % 100:02}.txt" for number in range(10_000)]
     here = Folder(tmp_path, *names)
 
@@ -204,7 +204,7 @@ def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) 
 
 
 @proves("manifest.inside-root")
-def test_links_that_lead_outside_are_bad_lines_wherever_they_stand(tmp_path: Path) -> None:
+def test_link_to_the_outside_is_a_bad_line(tmp_path: Path) -> None:
     here = Folder(tmp_path, "a.txt", "sub/b.txt")
     here.link("file.txt", here.outside / "secret.txt")
     here.link("relative.txt", "../outside/secret.txt")
@@ -282,7 +282,7 @@ def test_unchecked_entries_are_checked_when_files_are_opened(tmp_path: Path, pat
 
 
 @proves("manifest.inside-root")
-def test_pipes_sockets_and_devices_are_bad_lines_and_never_opened(tmp_path: Path) -> None:
+def test_pipes_sockets_and_devices_are_never_opened(tmp_path: Path) -> None:
     here = Folder(tmp_path, "a.txt")
     os.mkfifo(here.root / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -318,7 +318,7 @@ def test_a_link_put_in_place_after_the_check_is_not_followed(tmp_path: Path, swa
 
 
 @pytest.mark.parametrize("after", ["lstat", "realpath"])
-def test_a_link_put_in_place_during_the_check_is_not_followed_either(
+def test_link_created_during_the_check_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     here = Folder(tmp_path, "a.txt")
@@ -351,7 +351,7 @@ def test_a_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
     assert len(here.expand(path, f"{path[:-3]}*").unmatched) == 2
 
 
-def test_a_file_that_nobody_can_look_at_is_an_error_and_not_a_missing_one(
+def test_unreadable_folder_is_an_error_and_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # If it counted as missing, a sync would remove it.
@@ -369,7 +369,7 @@ def test_a_file_that_nobody_can_look_at_is_an_error_and_not_a_missing_one(
         here.expand("a.txt")
 
 
-def test_a_manifest_that_is_a_link_speaks_for_the_folder_it_lies_in(tmp_path: Path) -> None:
+def test_linked_manifest_belongs_to_the_folder_of_the_link(tmp_path: Path) -> None:
     here = Folder(tmp_path, "a.txt")
     (here.outside / "m.jsonl").write_text('{"path": "a.txt"}')
     here.link("m.jsonl", here.outside / "m.jsonl")

@@ -137,7 +137,7 @@ def test_file_swapped_for_a_link_while_embedding_is_refused(here: Place, tmp_pat
     assert names(world) == ["a.txt"]
 
 
-def test_what_has_the_highest_priority_is_embedded_first(here: Place) -> None:
+def test_highest_priority_is_embedded_first(here: Place) -> None:
     world = new_world(here, a__txt="Alpha waits.", b__txt="Beta waits.", c__txt="Gamma hurries.")
 
     world.ingest(manifest=manifest(here, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
@@ -161,7 +161,7 @@ def test_the_same_manifest_again_does_nothing(here: Place) -> None:
 # What a sync removes
 
 
-def test_a_sync_removes_what_the_manifest_names_no_more_after_saying_so(here: Place) -> None:
+def test_prune_announces_and_removes_unlisted_documents(here: Place) -> None:
     world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
     world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
     world.ingest(str(here.folder / "files" / "c.txt"))
@@ -234,7 +234,7 @@ def test_a_bad_manifest_removes_nothing(here: Place) -> None:
 # What a run would do
 
 
-def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
+def test_dry_run_plans_and_writes_nothing(here: Place) -> None:
     world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
     world.ingest(manifest=manifest(here, "a.txt", "b.txt", "c.txt"))
     asked, documents = here.embedder.calls, world.documents.list()
@@ -259,7 +259,7 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(here: Place) -> None:
     assert not [call for call in here.journal if call.split(".")[1] in WRITES]
 
 
-def test_a_run_does_what_the_dry_run_said(here: Place) -> None:
+def test_run_does_what_the_dry_run_planned(here: Place) -> None:
     world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"))
     world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
     here.write("b.txt", story(30, "orchard"))
@@ -277,7 +277,7 @@ def test_a_run_does_what_the_dry_run_said(here: Place) -> None:
     assert plan.requests > 0
 
 
-def test_a_dry_run_of_a_bad_manifest_is_refused_as_the_run_would_be(here: Place) -> None:
+def test_dry_run_refuses_a_bad_manifest(here: Place) -> None:
     world = new_world(here, a__txt=story(3))
 
     with pytest.raises(ManifestInvalid, match="line 1"):

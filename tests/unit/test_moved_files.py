@@ -77,7 +77,7 @@ def test_renamed_file_keeps_its_document_and_embeds_nothing(here: Place) -> None
     assert {hit.doc_id for hit in world.search("harbour", top_k=5).passages} >= {after.doc_id}
 
 
-def test_title_that_was_the_file_name_follows_and_a_declared_one_stays(here: Place) -> None:
+def test_title_from_the_file_name_follows_a_move(here: Place) -> None:
     here.write("a.txt", "one two three.")
     here.write("b.txt", "four five six.")
     world = here.library.create_world("world")
@@ -102,7 +102,7 @@ def test_without_prune_a_renamed_file_is_a_second_document(here: Place) -> None:
     assert listed(world) == {1: "a.txt", 2: "c.txt"}
 
 
-def test_of_equal_files_the_one_of_the_same_name_is_the_moved_one(here: Place) -> None:
+def test_file_of_the_same_name_is_preferred_as_moved(here: Place) -> None:
     world = ingested(here, a__txt=story(9))
     here.write("aa/copy.txt", story(9))
     here.write("z/a.txt", story(9))
@@ -126,7 +126,7 @@ def test_copy_beside_its_original_is_a_new_document(here: Place) -> None:
     assert report.removed == ["files/gone.txt"]
 
 
-def test_another_ending_is_read_again_as_a_revision_of_the_same_document(here: Place) -> None:
+def test_moved_file_with_another_ending_is_a_new_revision(here: Place) -> None:
     world = ingested(here, a__txt="# Lamps\n\nThe lamp is red. It hangs low.")
     number = only(world).number
     os.rename(folder(here) / "a.txt", folder(here) / "a.md")

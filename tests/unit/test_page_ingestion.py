@@ -73,9 +73,7 @@ def urls(world: World) -> list[str]:
 
 
 @proves("pages.in-step")
-def test_page_becomes_a_document_and_unchanged_it_is_not_sent_again(
-    world: World, server: WebServer
-) -> None:
+def test_unchanged_page_is_not_sent_again(world: World, server: WebServer) -> None:
     server.pages |= {"/old": redirect("/guide"), "/guide": versioned("1", story(5))}  # type: ignore[dict-item]
 
     report = world.ingest(server.url("/old"), tags=["web"])
@@ -102,9 +100,7 @@ def test_page_becomes_a_document_and_unchanged_it_is_not_sent_again(
 
 
 @proves("pages.in-step")
-def test_gone_page_is_removed_only_with_prune_and_other_failures_keep_it(
-    world: World, server: WebServer
-) -> None:
+def test_only_prune_removes_a_gone_page(world: World, server: WebServer) -> None:
     server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4)))}
     both = [server.url("/a"), server.url("/b")]
     world.ingest(both)

@@ -76,7 +76,7 @@ def removed(
 # What a sync would remove
 
 
-def test_what_is_gone_from_a_folder_is_removed_and_nothing_else() -> None:
+def test_only_missing_files_of_a_folder_are_removed() -> None:
     documents = [document(path) for path in ("/a/1.txt", "/a/2.txt", "/a/b/3.txt", "/c/4.txt")]
 
     assert removed(documents, [source("/a/1.txt")], Root("/a", 1)) == ["/a/2.txt", "/a/b/3.txt"]
@@ -137,7 +137,7 @@ def test_document_dropped_from_a_manifest_is_removed() -> None:
     assert set(removed(documents, kept, root, there=there)) == {"/shelf/2.txt", "/shelf/.5.txt"}
 
 
-def test_a_new_id_in_a_manifest_removes_the_document_with_the_old_one() -> None:
+def test_new_manifest_id_removes_the_old_document() -> None:
     by_itself = document("/shelf/1.txt", "1-abc", number=1)
     named = document("/shelf/2.txt", "two", number=2, origin=MANIFEST)
     foreign = document("/shelf/3.txt", "three", number=3, origin="/shelf/other.jsonl")
@@ -150,7 +150,7 @@ def test_a_new_id_in_a_manifest_removes_the_document_with_the_old_one() -> None:
     assert gone == ["/shelf/1.txt", "/shelf/2.txt"]
 
 
-def test_a_root_in_which_nothing_was_found_is_not_taken_for_an_empty_one() -> None:
+def test_root_without_files_must_be_confirmed() -> None:
     documents = [document("/a/1.txt"), document("/b/2.txt")]
     roots = Root("/a", 0), Root("/b", 1)
 
@@ -161,7 +161,7 @@ def test_a_root_in_which_nothing_was_found_is_not_taken_for_an_empty_one() -> No
     ]  # fmt: skip
 
 
-def test_an_empty_root_without_documents_stands_in_nobodys_way() -> None:
+def test_empty_root_without_documents_is_accepted() -> None:
     documents = [document("/b/2.txt"), document("/a/kept.txt")]
     roots = Root("/a", 0), Root("/b", 1)
 
@@ -170,7 +170,7 @@ def test_an_empty_root_without_documents_stands_in_nobodys_way() -> None:
     assert gone == ["/b/2.txt"]
 
 
-def test_names_that_are_no_text_are_compared_as_they_were_recorded() -> None:
+def test_names_that_are_not_utf8_are_compared_as_recorded() -> None:
     documents = [document("/a?/x?.txt", "given")]
 
     assert removed(documents, [source("/a\udcff/x\udcfe.txt")], Root("/a\udcff", 1)) == []
@@ -273,14 +273,14 @@ def test_a_refusal_is_a_row_with_its_code() -> None:
     assert (row.code, row.message) == ("source_empty", "empty.txt: contains no text.")
 
 
-def test_a_text_that_has_a_vector_or_came_before_is_not_embedded_again() -> None:
+def test_known_and_repeated_texts_are_not_embedded_again() -> None:
     plan = planned({"/1": ["a", "b", "a", "kept"], "/2": ["b", "c c"]}, kept=["kept"])
 
     assert [row.to_embed for row in plan.rows] == [2, 1]
     assert (plan.chunks, plan.to_embed, plan.tokens_to_embed) == (6, 3, 4)
 
 
-def test_what_an_earlier_run_left_pending_is_counted() -> None:
+def test_pending_chunks_of_an_earlier_run_are_counted() -> None:
     known = [replace(document("/half"), embedded=1)]
 
     plan = planned({"/half": []}, known=known)

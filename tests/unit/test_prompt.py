@@ -84,7 +84,7 @@ def test_equal_sources_and_questions_give_equal_prompts() -> None:
     )
 
 
-def test_what_two_sources_share_is_told_once() -> None:
+def test_shared_text_of_two_sources_appears_once() -> None:
     first, second = source("One two three. "), source("three. Four five.", start=8)
     _, asked = told(first, second)
 
@@ -104,7 +104,7 @@ def test_prompt_refers_to_earlier_sources_for_repeated_text() -> None:
     assert "Text:\n[...] All of this text is in earlier sources.\n" in asked
 
 
-def test_a_source_around_another_is_told_in_two_pieces() -> None:
+def test_source_around_another_appears_in_two_pieces() -> None:
     middle, around = source("two", start=4), source("One two three.")
 
     assert unrepeated_spans([middle, around])[1] == [(0, 3), (8, 14)]
@@ -120,7 +120,7 @@ def test_the_rules_say_to_cite_to_quote_and_when_to_say_nothing() -> None:
     assert "only in part" in told(source("One."), mode=AnswerMode.HYBRID)[0]
 
 
-def test_the_fallback_model_is_told_the_question_alone() -> None:
+def test_fallback_prompt_has_the_question_only() -> None:
     rules, asked = unaided_messages(QUESTION)
 
     assert asked.text == QUESTION

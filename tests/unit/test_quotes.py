@@ -60,7 +60,7 @@ def verified(answer: str, *sources: Visible) -> list[bool]:
         "“See [4].”",
     ],
 )
-def test_words_that_stand_there_are_verified_whatever_their_type(quote: str) -> None:
+def test_verbatim_words_are_verified_in_any_typography(quote: str) -> None:
     assert verified(f"It is told {quote} [1]." if quote[0] != ">" else quote) == [True]
 
 
@@ -124,7 +124,7 @@ def test_only_quotes_are_taken_for_quotes(answer: str, count: int) -> None:
     assert len(list(quotes_in(answer))) == count
 
 
-def test_a_verified_quote_says_where_it_stands() -> None:
+def test_verified_quote_has_its_place() -> None:
     other = source("Nothing of the kind.", document=2)
     chunk = source(TEXT, start=500, last_sid=9)
 
@@ -135,7 +135,7 @@ def test_a_verified_quote_says_where_it_stands() -> None:
     assert (quote.first_sid, quote.last_sid) == (begin, begin + len("hangs on hook seven"))
 
 
-def test_a_quote_may_reach_from_one_chunk_into_the_next_that_touches_it() -> None:
+def test_quote_may_span_two_adjacent_chunks() -> None:
     first, second = source("The key hung on ho"), source("ok seven.", start=18)
     lapping = source("hung on hook seven.", start=8)
 
@@ -170,7 +170,7 @@ def test_folding_keeps_track_of_where_each_character_came_from() -> None:
     assert origins == sorted(origins)
 
 
-def test_spans_that_are_words_of_a_source_are_told() -> None:
+def test_spans_of_source_words_are_literal() -> None:
     answer = "So: “See [4].” but “no [5]”."
 
     found: Any = check_quotes(answer, [source(TEXT)], sids)
@@ -308,7 +308,7 @@ def test_a_quote_cuts_neither_words_nor_numbers() -> None:
     assert not wrong
 
 
-def test_the_second_of_two_places_counts_where_the_first_cuts_a_number() -> None:
+def test_match_that_cuts_a_number_is_skipped() -> None:
     text = "It rose by 1.5 percent and then by 5 percent."
 
     [quote] = check_quotes("\u201c5 percent\u201d", [source(text, last_sid=9)], sids).found

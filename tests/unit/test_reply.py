@@ -119,7 +119,7 @@ def test_a_reply_without_a_word_is_blank(text: str) -> None:
 
 
 @each_row("text", NO_CONTEXT)
-def test_no_context_counts_whatever_is_around_it(text: str) -> None:
+def test_no_context_counts_with_marks_around_it(text: str) -> None:
     assert kind(text) == "no_context"
 
 
@@ -142,9 +142,7 @@ def test_the_pieces_a_reply_comes_in_do_not_matter(text: str, size: int) -> None
 @each_row("size", [1, 2, 3, 7, 100])
 @each_row("thought", THOUGHT)
 @each_row("text", ["", "\n", "NO_CONTEXT", "Yes, <think>it</think> is."])
-def test_what_a_model_thinks_first_is_no_part_of_its_reply(
-    text: str, thought: str, size: int
-) -> None:
+def test_reasoning_is_removed_from_the_reply(text: str, thought: str, size: int) -> None:
     whole = thought + text
     reply = Reply(whole[start : start + size] for start in range(0, len(whole), size))
 
@@ -161,7 +159,7 @@ def test_thoughts_that_never_end_are_a_blank_reply(text: str, size: int) -> None
     assert reply.outcome == ("answered" if text == "<think" else "blank")
 
 
-def test_a_thought_ends_the_request_to_the_model_when_nobody_listens() -> None:
+def test_closing_during_reasoning_ends_the_request() -> None:
     source = Source("<think>a", "b</think>", "The key hangs there [1]", " still")
     reply = Reply(iter(source))
 
@@ -173,7 +171,7 @@ def test_a_thought_ends_the_request_to_the_model_when_nobody_listens() -> None:
 
 
 @each_row("text", ANSWERS)
-def test_what_is_told_early_stays_true(text: str) -> None:
+def test_early_outcome_does_not_change(text: str) -> None:
     for end in range(len(text) + 1):
         early = outcome_of(text[:end], whole=False)
         assert early in (None, "answered")
@@ -210,7 +208,7 @@ def test_nothing_is_fetched_past_the_piece_that_settles_it() -> None:
     assert list(pieces) == [" found."]
 
 
-def test_a_reply_without_citations_is_held_back_for_its_first_words_only() -> None:
+def test_only_the_first_words_of_a_reply_are_held_back() -> None:
     source = Source(*["word "] * 40)
     reply = Reply(iter(source))
 
@@ -231,7 +229,7 @@ LATER = [
 
 
 @each_row("size", [1, 2, 3, 7, 100])
-def test_what_follows_no_context_within_a_reply_is_never_shown(size: int) -> None:
+def test_text_after_no_context_is_dropped(size: int) -> None:
     for text in LATER:
         source = Source(*(text[start : start + size] for start in range(0, len(text), size)))
         reply = Reply(iter(source))
@@ -255,7 +253,7 @@ def test_a_reply_may_mention_no_context_where_the_sources_do(size: int) -> None:
     assert Reply(iter(["NO_CONTEXT. She did it."]), quotable=True).outcome == "no_context"
 
 
-def test_a_reply_that_is_none_ends_the_request_at_once() -> None:
+def test_unusable_reply_ends_the_request() -> None:
     source = Source("NO_CONTEXT", "\n", "and ", "so ", "on")
 
     reply = Reply(iter(source))
@@ -281,7 +279,7 @@ def test_white_space_around_a_reply_is_not_part_of_it() -> None:
     assert "".join(endless.pieces()) == "One [1]" + " " * 100 + "\n" * 100 + "**" * 100
 
 
-def test_what_no_file_could_hold_is_replaced() -> None:
+def test_surrogates_are_replaced() -> None:
     reply = Reply(iter(["Yes \ud83d", "!"]))
 
     assert reply.outcome == "answered"

@@ -112,7 +112,7 @@ def test_a_page_asks_for_nothing_and_runs_nothing() -> None:
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def test_each_plot_has_a_title_and_a_description_that_it_points_to() -> None:
+def test_each_plot_has_a_title_and_description() -> None:
     reader = Reader(page_of())
 
     plots = reader.named("svg")
@@ -150,7 +150,7 @@ def test_no_word_of_a_document_is_on_the_page() -> None:
     assert BODY not in page_of()
 
 
-def test_whatever_others_wrote_is_text() -> None:
+def test_foreign_text_is_escaped() -> None:
     golden = [GoldenQuery("q", HOSTILE, (Expected(HOSTILE),))]
     hostile = evaluate(HOSTILE, golden, lambda _: [Found(HOSTILE, HOSTILE, 0.5, HOSTILE)])
     page = report_page(alone(hostile)) + report_page(against_old(hostile, hostile))
@@ -163,7 +163,7 @@ def test_whatever_others_wrote_is_text() -> None:
     page.encode()
 
 
-def test_neither_text_nor_an_attribute_can_end_where_it_should_not() -> None:
+def test_text_and_attributes_are_escaped() -> None:
     written = element("p", {"title": "\"'<&"}, text("\"'<&"))
 
     assert written == '<p title="&quot;&#x27;&lt;&amp;">&quot;&#x27;&lt;&amp;</p>'

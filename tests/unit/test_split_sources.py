@@ -19,7 +19,7 @@ def source(size: int, number: int = 0) -> Source:
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 40, 127, 128, 1000])
-def test_shares_are_runs_of_sources_that_are_neither_few_nor_large(count: int) -> None:
+def test_shares_are_limited_in_count_and_size(count: int) -> None:
     sources = [source(100, number) for number in range(count)]
     shares = split_sources(sources)
 

@@ -124,7 +124,7 @@ def test_sentence_without_claim_counts_with_number_or_name_only(
         assert [sentence.supported for sentence in found.sentences] == [marked]
 
 
-def test_spans_score_source_and_missing_words_are_those_of_the_answer() -> None:
+def test_support_has_spans_score_source_and_missing_words() -> None:
     answer = "😀 The mill was sold in 1904. [2] It burned in 1911.\n\n- The key hangs there [1]."
 
     found = check_answer(answer)
@@ -226,13 +226,11 @@ def test_numbers_are_compared_by_value_and_unit(first: str, second: str, same: b
         ("It was in March.", []),
     ],
 )
-def test_names_are_capitalised_words_that_are_not_just_the_beginning(
-    text: str, names: list[str]
-) -> None:
+def test_names_are_capitalised_words_inside_sentences(text: str, names: list[str]) -> None:
     assert [name.folded for name in find_name_words(text, "english", frozenset())] == names
 
 
-def test_lists_tables_and_wrapped_lines_are_split_as_people_read_them() -> None:
+def test_lists_tables_and_wrapped_lines_are_split() -> None:
     answer = "# Head\n\nHe left\nthe house [1]. She\nstayed.\n* one\n* two\n```\nx = 1\n```\n"
 
     texts = [" ".join(part.text.split()) for part in split_answer(answer)]

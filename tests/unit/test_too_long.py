@@ -55,7 +55,7 @@ def test_the_mean_is_over_all_parts_each_of_whole_sentences(words: int) -> None:
     assert similarity(vector, vector_of(LONG)) > 0.99
 
 
-def test_the_mean_weighs_parts_by_their_tokens_and_has_length_one() -> None:
+def test_mean_of_parts_is_weighted_and_normalised() -> None:
     one = Vector(array("f", [3.0, 0.0]).tobytes())
     other = Vector(array("f", [0.0, 0.5]).tobytes())
 

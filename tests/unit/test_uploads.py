@@ -54,7 +54,7 @@ def left(tmp_path: Path) -> list[Path]:
         "\ud800.txt", "x" * 252 + ".txt", "é" * 126 + ".txt", None, 7, b"a.txt",
     ],
 )  # fmt: skip
-def test_a_name_that_is_no_plain_name_is_refused_and_not_mended(name: Any) -> None:
+def test_name_that_is_not_plain_is_refused(name: Any) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         check_upload_name(name)
     assert refusal.value.code == "invalid_argument"
@@ -79,7 +79,7 @@ def test_nothing_to_take_in_is_refused() -> None:
         check_uploads([])
 
 
-def test_what_is_handed_over_is_what_is_read(folder: UploadFolder, tmp_path: Path) -> None:
+def test_stored_bytes_are_read_back(folder: UploadFolder, tmp_path: Path) -> None:
     large = os.urandom(3 << 20)
     (tmp_path / "c").write_bytes(b"from a path")
 
@@ -145,9 +145,7 @@ def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_what_cannot_be_read_to_its_end_leaves_nothing(
-    folder: UploadFolder, tmp_path: Path
-) -> None:
+def test_interrupted_upload_leaves_nothing(folder: UploadFolder, tmp_path: Path) -> None:
     class Broken(io.BytesIO):
         """A connection that ends in the middle."""
 
@@ -161,7 +159,7 @@ def test_what_cannot_be_read_to_its_end_leaves_nothing(
     assert left(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "uploads").write_text("in the way")
 
     with pytest.raises(InvalidConfiguration):
@@ -197,9 +195,7 @@ def test_a_batch_of_another_world_is_not_there(folder: UploadFolder) -> None:
         folder.find(WorldId("../" + WORLD), batch, DocumentOptions())
 
 
-def test_sweeping_spares_what_is_wanted_and_what_is_just_coming_in(
-    folder: UploadFolder, tmp_path: Path
-) -> None:
+def test_sweep_keeps_wanted_and_incoming_batches(folder: UploadFolder, tmp_path: Path) -> None:
     wanted, unwanted = received(folder, Upload("a", b"1")), received(folder, Upload("a", b"22"))
 
     with folder.receive(WORLD, [Upload("a", b"3")]) as coming:
@@ -212,7 +208,7 @@ def test_sweeping_spares_what_is_wanted_and_what_is_just_coming_in(
     assert not list((tmp_path / "uploads" / WORLD).glob(".*"))
 
 
-def test_what_a_killed_process_was_receiving_is_removed_with_the_document(
+def test_unfinished_upload_is_removed_with_its_document(
     folder: UploadFolder, tmp_path: Path
 ) -> None:
     half = tmp_path / "uploads" / WORLD / "0123abcd"

@@ -180,7 +180,7 @@ def test_a_document_is_known_by_number_id_name_and_path(here: Place, reference: 
     assert found.results[0].metrics.hit == 1.0
 
 
-def test_a_name_that_two_documents_have_names_none_but_a_path_does(here: Place) -> None:
+def test_ambiguous_name_needs_a_path(here: Place) -> None:
     world = here.world(lamp__txt=LAMP)
     world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
     asked = [
@@ -215,7 +215,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
 
 
 @pytest.mark.contract
-def test_a_query_that_fails_is_counted_and_the_others_are_still_asked(here: Place) -> None:
+def test_failed_query_does_not_stop_the_others(here: Place) -> None:
     too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
 
     found = filled(here).evaluate([too_long, ASKED[0]])
@@ -271,7 +271,7 @@ def test_bad_golden_queries_are_refused_before_anything_is_asked(here: Place) ->
     assert len(here.embedder.queries) == asked
 
 
-def test_who_may_not_read_all_of_a_world_may_not_evaluate_it(here: Place) -> None:
+def test_evaluation_needs_the_right_to_read_the_world(here: Place) -> None:
     world = filled(here)
     follower = OWNER.as_reader(here.scope(world).world, "ann")
     reading = of(here, OWNER.narrow(worlds=[here.scope(world).world], verbs=[Verb.READ]), world)
@@ -306,7 +306,7 @@ def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
         search(OWNER, " ")
 
 
-def test_a_generation_that_is_not_in_use_yet_is_asked_and_compared(here: Place) -> None:
+def test_unused_generation_is_evaluated_and_compared(here: Place) -> None:
     filler = "ropes and tar and seals and fog and lamps and oil and glass and straw. "
     world = here.world(long__txt=f"{filler * 30}{KEYS} {filler * 30}")
     query = GoldenQuery("key", KEYS, (), ("hangs on hook seven",), top_k=50)
@@ -412,7 +412,7 @@ def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name:
     assert world.evaluate(path).results[0].metrics.hit == 1.0
 
 
-def test_a_document_is_written_down_by_id_where_its_name_says_too_little(here: Place) -> None:
+def test_ambiguous_document_is_written_by_id(here: Place) -> None:
     world = here.world()
     world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
 
