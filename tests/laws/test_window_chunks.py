@@ -97,7 +97,9 @@ def test_windows_leave_gaps_in_wide_white_space_only(
 
     gaps = [doc.text[end:start] for end, start in zip(bounds[::2], bounds[1::2], strict=True)]
 
-    assert all(len(gap) < 1 or (gap.isspace() and _widest_gap(doc) >= profile.size) for gap in gaps)
+    # A window that must end with a line may be as narrow as a line break, which makes no chunk.
+    may_skip = profile.whole_rows or _widest_gap(doc) >= profile.size
+    assert all(not gap or (gap.isspace() and may_skip) for gap in gaps)
 
 
 def _widest_gap(doc: Document) -> int:
