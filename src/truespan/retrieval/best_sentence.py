@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -135,15 +136,19 @@ def score_words(query: str, texts: Sequence[str]) -> list[float]:
 
 
 def _weigh(found: Sequence[frozenset[str]]) -> list[float]:
-    """Return the sum of the rarities of the words that each text has."""
-    count: dict[str, int] = {}
-    for matches in found:
+    """Return the sum of the rarities of the words of each text."""
+    # Rows of a table often match the same words, so each set of words is scored once.
+    distinct = Counter(found)
+    counts = Counter[str]()
+    for matches, texts in distinct.items():
         for word in matches:
-            count[word] = count.get(word, 0) + 1
+            counts[word] += texts
     rarity = {
-        word: math.log(1 + (len(found) - many + 0.5) / (many + 0.5)) for word, many in count.items()
+        word: math.log(1 + (len(found) - count + 0.5) / (count + 0.5))
+        for word, count in counts.items()
     }
-    return [math.fsum(rarity[word] for word in sorted(matches)) for matches in found]
+    scores = {matches: math.fsum(map(rarity.__getitem__, matches)) for matches in distinct}
+    return [scores[matches] for matches in found]
 
 
 def _terms_of(text: str) -> Iterable[str]:
