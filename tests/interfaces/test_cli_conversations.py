@@ -124,7 +124,7 @@ def test_a_conversation_is_continued_exported_and_deleted(
     ):
         code, out, err = terminal(*command)
         assert (code, out) == (2, "")
-        assert f"There is no conversation '{key}' here." in err
+        assert f"There is no conversation '{key}'." in err
 
 
 def test_all_conversations_are_deleted_only_on_demand(

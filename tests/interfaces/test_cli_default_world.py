@@ -68,7 +68,7 @@ def test_the_only_world_of_the_only_library_need_not_be_named(
     assert run(["init", "-L", "books", "-w", "poems"]) == 0
     capsys.readouterr()
     assert run(["search", "key"]) == 2
-    assert "There are 2 worlds here: novels, poems." in capsys.readouterr().err
+    assert "There are 2 worlds: novels, poems." in capsys.readouterr().err
     with pytest.raises(WorldNotNamed):
         open_narrowed(Path("books"), None, None)
     with truespan.open("books") as library:
@@ -85,7 +85,7 @@ def test_an_empty_library_says_how_to_create_a_world(capsys: pytest.CaptureFixtu
 
     assert run(["search", "key"]) == 2
 
-    assert "There is no world here yet." in capsys.readouterr().err
+    assert "There is no world yet." in capsys.readouterr().err
 
 
 def test_library_is_current_default_or_only_folder_inside(

@@ -171,7 +171,7 @@ def test_mcp_without_a_library_ends_with_one_line(library: Path) -> None:
     unnamed = ["mcp", "--library", str(library), "--owner"]
     for arguments, said in (
         (nowhere, "truespan: There is no world 'nowhere'"),
-        (unnamed, "truespan: There are 2 worlds here: beside, w."),
+        (unnamed, "truespan: There are 2 worlds: beside, w."),
     ):
         with bare("-m", "truespan", *arguments) as server:
             # It gets a request, its input stays open, and it ends without a reply.

@@ -264,10 +264,10 @@ def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
     document = world.documents.get(1)
     home = tmp_path / "assets" / document.doc_id
     # As if the run had ended after the document was flipped, and one image was moved.
-    aside = home / f".aside-{assets_token(document.source_hash, document.recipe)}"
-    aside.mkdir()
-    (aside / ".names").write_text("img_001.png\nimg_002.gif")
-    (home / "img_002.gif").rename(aside / "img_002.gif")
+    staged = home / f".staged-{assets_token(document.source_hash, document.recipe)}"
+    staged.mkdir()
+    (staged / ".names").write_text("img_001.png\nimg_002.gif")
+    (home / "img_002.gif").rename(staged / "img_002.gif")
     (home / "img_009.png").write_bytes(b"of an earlier revision")
 
     assert world.ingest(here.folder / "files" / "report.docx").unchanged == 1

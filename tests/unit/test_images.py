@@ -260,7 +260,7 @@ def test_images_that_wait_are_read_where_they_wait(assets: AssetFolder) -> None:
 def test_images_of_another_revision_are_never_served(assets: AssetFolder, tmp_path: Path) -> None:
     home = tmp_path / "assets" / "doc"
     assets.stage_images(HERE, "doc", "two", [Image("png", b"newer"), Image("gif", b"newest")])
-    os.replace(home / ".aside-two" / "img_001.png", home / "img_001.png")
+    os.replace(home / ".staged-two" / "img_001.png", home / "img_001.png")
 
     assert assets.read(HERE, "doc", "one", "img_001.png") is None
     assert assets.read(HERE, "doc", "two", "img_001.png") == b"newer"

@@ -46,7 +46,7 @@ class NotFound(CallerError):
 
     def __init__(self, reference: str = "") -> None:
         thing, _, place = self.kind.partition(" in ")
-        where = f" in {place}" if place else " here"
+        where = f" in {place}" if place else ""
         super().__init__(f"There is no {thing} {reference!r}{where}." if thing else None)
 
 
@@ -66,12 +66,12 @@ class WorldNotNamed(InvalidArgument):
 
     def __init__(self, names: Sequence[str]) -> None:
         if not names:
-            message = "There is no world here yet."
+            message = "There is no world yet."
             self.advice = "Create one with 'truespan init --world NAME'."
         elif len(names) > MAX_WORLDS:
-            message = f"There are {len(names)} worlds here."
+            message = f"There are {len(names)} worlds."
         else:
-            message = f"There are {len(names)} worlds here: {', '.join(names)}."
+            message = f"There are {len(names)} worlds: {', '.join(names)}."
         super().__init__(message)
         self.names = tuple(names)
 
@@ -137,7 +137,7 @@ class ImageNotFound(NotFound):
     """An image that does not exist, is of another world, or is not read yet."""
 
     code = "image_not_found"
-    text = "There is no such image here."
+    text = "There is no such image."
 
 
 class TokenNotFound(NotFound):
@@ -212,14 +212,14 @@ class NotAllowed(CallerError):
     advice = "Use a token with that permission; the owner creates tokens."
 
     def __init__(self, verb: str) -> None:
-        super().__init__(f"This caller may not {verb} here.")
+        super().__init__(f"This caller may not {verb}.")
 
 
 class ConversationsOff(CallerError):
     """Conversations, where the operator turned them off."""
 
     code = "conversations_off"
-    text = "Conversations are turned off here."
+    text = "Conversations are turned off."
     advice = "Ask without a conversation; the operator allows them with 'conversations = true'."
 
 

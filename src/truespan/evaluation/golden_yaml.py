@@ -50,7 +50,7 @@ def dump_yaml(entries: list[dict[str, Any]]) -> str:
 
 def _compose(text: str) -> Any:
     """Return the root node of a YAML text, None if it is empty."""
-    # Imported here because few programs read golden queries.
+    # Imported lazily: few programs read golden queries.
     import yaml
 
     class Loader(yaml.SafeLoader):

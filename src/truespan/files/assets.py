@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _IMAGE = re.compile(r"img_[0-9]{3,9}\.[a-z0-9]{1,5}")
 _OWNER = ".world"
 """File with the world, and in a second line the token of the published revision."""
-_STAGED = ".aside-"
+_STAGED = ".staged-"
 _NAMES = ".names"
 
 

@@ -58,7 +58,7 @@ from truespan.types.maintenance import (
 )
 
 SETTINGS = "truespan.toml"
-SETTINGS_ASIDE = "truespan.toml.restored"
+RESTORED_SETTINGS = "truespan.toml.restored"
 """Name of restored settings that must not take effect because they name a server."""
 
 _BLOCK = 1 << 20
@@ -301,7 +301,7 @@ def restore_to_folder(
     try:
         unpack(path, work, assets)
         if (work / SETTINGS).exists() and names_server(work / SETTINGS):
-            os.rename(work / SETTINGS, work / SETTINGS_ASIDE)
+            os.rename(work / SETTINGS, work / RESTORED_SETTINGS)
         _require_empty(folder)
         os.rename(work / _UNREADY_STORE, work / STORE)
         (work / _LOCK).unlink(missing_ok=True)
@@ -337,8 +337,8 @@ def restore_to_server(
         files |= {folder / source.name: source for source in sorted(work.glob("*.key"))}
         if (settings := work / SETTINGS).exists():
             # Existing settings stay in effect.
-            aside = (folder / SETTINGS).exists() or names_server(settings)
-            files[folder / (SETTINGS_ASIDE if aside else SETTINGS)] = settings
+            is_renamed = (folder / SETTINGS).exists() or names_server(settings)
+            files[folder / (RESTORED_SETTINGS if is_renamed else SETTINGS)] = settings
         made: list[Path] = []
         _require_free(files)
         with open_rows(work / _UNREADY_STORE) as rows:

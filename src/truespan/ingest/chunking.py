@@ -435,7 +435,7 @@ class _SentenceChunker(Struct):
             within = end < stop and tables.continues(first, end)
             if not within:
                 if size is not None and end - first >= size:
-                    # Whether a table ends with a sentence depends on the next one.
+                    # The end of a table depends on the next sentence.
                     return end, end if tables.includes(first, end - 1) else end - 1
                 part = end
             if end == stop:

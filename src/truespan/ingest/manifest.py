@@ -159,7 +159,7 @@ def _check_doc_id(value: Any) -> str:
         raise FieldError(
             "must be 1 to 128 letters, digits, '.', '_' and '-', and begin with a letter or digit"
         )
-    # It becomes the name of a folder, on every system.
+    # The id becomes the name of a folder, on every system.
     if ".." in doc_id or doc_id.endswith("."):
         raise FieldError("must not contain '..' or end with a dot")
     if _DEVICE.fullmatch(doc_id):

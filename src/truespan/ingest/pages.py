@@ -1,6 +1,6 @@
 """Web pages as sources: addresses, ids and names of pages, and sitemaps.
 
-Nothing here touches the network; `protocols.PageFetcher` does.
+This module does not use the network; a `protocols.PageFetcher` does.
 """
 
 from __future__ import annotations

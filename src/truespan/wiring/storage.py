@@ -222,6 +222,6 @@ def restore_library(path: Path, folder: Path) -> Manifest:
 
 def find_settings_aside(folder: Path) -> Path | None:
     """Return the settings of a restored backup that did not take effect; None if there are none."""
-    from truespan.files.backup import SETTINGS_ASIDE
+    from truespan.files.backup import RESTORED_SETTINGS
 
-    return folder / SETTINGS_ASIDE if (folder / SETTINGS_ASIDE).exists() else None
+    return folder / RESTORED_SETTINGS if (folder / RESTORED_SETTINGS).exists() else None
