@@ -110,15 +110,7 @@ class Responder(Struct, frozen=True):
                 with self.trace.stage(Stage.MODEL):
                     if decision.step is Step.ASK_PRIMARY:
                         fitted = self._fit(decision, chunks)
-                        sources = fitted.sources
-                        messages = grounded_messages(
-                            self.question,
-                            sources,
-                            mode=decision.mode,
-                            reading=self.reading,
-                            tables=self._tables,
-                        )
-                        reply = _ask(self.models.primary, messages, self.question, sources)
+                        reply = self._ask_primary(decision, fitted.sources)
                         evidence = replace(evidence, primary=reply.outcome)
                     else:
                         # Without history: the answer is based on no passage.
@@ -128,18 +120,16 @@ class Responder(Struct, frozen=True):
             yield Started(decision.mode, decision.used_llm)
             if fitted is None or not decision.used_chunks:
                 fitted = self._fit(decision, chunks)
-            sources, pieces = fitted.sources, []
-            for piece in self._pieces(decision, sources, reply):
+            pieces: list[str] = []
+            for piece in self._pieces(decision, fitted.sources, reply):
                 pieces.append(piece)
                 yield Piece(piece)
         finally:
             if reply is not None:
                 reply.close()
         with self.trace.stage(Stage.CHECKED):
-            text = "".join(pieces)
-            citations, quotes, support, remarks = self._check(decision, sources, text)
-            if reply is not None and reply.cut:
-                remarks = (*remarks, _CUT)
+            text, is_cut = "".join(pieces), reply is not None and reply.cut
+            citations, quotes, support, remarks = self._check(decision, fitted.sources, text)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
             record, problems = self.record(evidence, milliseconds)
             answer = Answer(
@@ -156,6 +146,7 @@ class Responder(Struct, frozen=True):
                     *warnings,
                     *fitted.warnings,
                     *remarks,
+                    *((_CUT,) if is_cut else ()),
                     *problems,
                 ),
                 record=record,
@@ -165,6 +156,16 @@ class Responder(Struct, frozen=True):
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
+
+    def _ask_primary(self, decision: Decision, sources: Sequence[Visible]) -> Reply:
+        messages = grounded_messages(
+            self.question,
+            sources,
+            mode=decision.mode,
+            reading=self.reading,
+            tables=self._tables,
+        )
+        return _ask(self.models.primary, messages, self.question, sources)
 
     @property
     def _tables(self) -> bool:
