@@ -52,77 +52,109 @@ def assemble(
     Lists of contents follow after all other blocks, at a place without labels; see
     `contents_start`.
     """
-    parts: list[str] = []
-    starts: list[int] = []
-    places: list[Place] = []
-    block_starts: list[int] = []
-    captions: list[int] = []
-    lines: list[int] = []
-    pages: list[PageStart] = []
-    figures: list[FigureSpot] = []
-    offset, current, in_contents = 0, NO_PLACE, False
-    next_line: int | None = None
+    assembler = _Assembler(marker, divide_tables=divide_tables)
     for block in order_blocks(blocks):
-        cleaned = _clean_block(block)
-        if divide_tables and block.kind is BlockKind.TABLE and not block.is_contents:
-            cleaned = _divide(cleaned, block.header_rows)
-        if marker and cleaned.figures:
-            cleaned = _insert_markers(cleaned, marker, len(figures))
+        assembler.add(block)
+    return assembler.text()
+
+
+class _Assembler:
+    """The canonical text of the blocks so far."""
+
+    def __init__(self, marker: Marker | None, *, divide_tables: bool) -> None:
+        self._marker = marker
+        self._divide_tables = divide_tables
+        self._parts: list[str] = []
+        self._offset = 0
+        self._starts: list[int] = []
+        self._places: list[Place] = []
+        self._block_starts: list[int] = []
+        self._captions: list[int] = []
+        self._lines: list[int] = []
+        self._pages: list[PageStart] = []
+        self._figures: list[FigureSpot] = []
+        self._place = NO_PLACE
+        self._in_contents = False
+        self._next_line: int | None = None
+        """Number of the line after a program."""
+
+    def add(self, block: Block) -> None:
+        cleaned = self._clean(block)
         text = cleaned.text
         is_program = bool(text) and block.kind is BlockKind.CODE and _has_lines(block)
-        if is_program and block.pages[0].page == next_line:
-            parts[-1], offset = "\n", offset - len(_BETWEEN) + 1
+        if is_program and block.pages[0].page == self._next_line:
+            self._parts[-1] = "\n"
+            self._offset -= len(_BETWEEN) - 1
+        offset = self._offset
+        self._add_pages(cleaned, block)
+        follows = offset + (len(text) + len(_BETWEEN) if text else 0)
+        for own, placed in zip(cleaned.figures, block.figures, strict=True):
+            self._figures.append(FigureSpot(offset + own, follows, placed.figure))
+        if not text:
+            return
+        self._add_place(block)
+        if block.kind is BlockKind.CAPTION:
+            self._captions.append(offset)
+        self._block_starts.append(offset)
+        if block.kind is BlockKind.TABLE:
+            # No sentence spans rows.
+            self._block_starts += (offset + row.end() for row in _ROW_END.finditer(text))
+        elif is_program:
+            # Each line is a sentence.
+            self._lines += (offset + own for own in cleaned.pages)
+        self._parts += (text, _BETWEEN)
+        self._offset = follows
+        self._next_line = block.pages[-1].page + 1 if is_program else None
+
+    def _clean(self, block: Block) -> _CleanBlock:
+        cleaned = _clean_block(block)
+        if self._divide_tables and block.kind is BlockKind.TABLE and not block.is_contents:
+            cleaned = _divide(cleaned, block.header_rows)
+        if self._marker and cleaned.figures:
+            cleaned = _insert_markers(cleaned, self._marker, len(self._figures))
+        return cleaned
+
+    def _add_pages(self, cleaned: _CleanBlock, block: Block) -> None:
+        pages = self._pages
         for own, page in _page_starts(cleaned, block):
             # Parsers are not trusted: the unit may be unknown.
             if not is_unit(page.unit) or (pages and pages[-1][1:] == page[1:]):
                 continue
-            if pages and pages[-1].offset == offset + own:
+            if pages and pages[-1].offset == self._offset + own:
                 # The previous page has no text.
                 pages.pop()
-            pages.append(page._replace(offset=offset + own))
-        follows = offset + (len(text) + len(_BETWEEN) if text else 0)
-        for own, placed in zip(cleaned.figures, block.figures, strict=True):
-            figures.append(FigureSpot(offset + own, follows, placed.figure))
-        if not text:
-            continue
+            pages.append(page._replace(offset=self._offset + own))
+
+    def _add_place(self, block: Block) -> None:
         place = Place(_clean_label(block.chapter), _clean_label(block.section))
-        begins_contents = block.is_contents and not in_contents
+        begins_contents = block.is_contents and not self._in_contents
         if block.is_contents:
-            place, in_contents = NO_PLACE, True
+            place, self._in_contents = NO_PLACE, True
         elif place == NO_PLACE:
             # Only lists of contents have no place. A label without visible characters is none.
-            place = current
-        if place != current or (begins_contents and offset):
-            starts.append(offset)
-            places.append(place)
-            current = place
-        if block.kind is BlockKind.CAPTION:
-            captions.append(offset)
-        block_starts.append(offset)
-        if block.kind is BlockKind.TABLE:
-            # No sentence spans rows.
-            block_starts.extend(offset + row.end() for row in _ROW_END.finditer(text))
-        elif is_program:
-            # Each line is a sentence.
-            lines.extend(offset + own for own in cleaned.pages)
-        parts += (text, _BETWEEN)
-        offset, next_line = follows, block.pages[-1].page + 1 if is_program else None
-    text = "".join(parts[:-1])
-    end = len(text)
-    return CanonicalText(
-        text,
-        tuple(starts),
-        tuple(places),
-        tuple(block_starts),
-        pages=tuple(start for start in pages if start.offset < end),
-        # A figure after the last block moves to the end of the text.
-        figures=tuple(
-            spot if spot.follows <= end else FigureSpot(min(spot.offset, end), end, spot.figure)
-            for spot in figures
-        ),
-        captions=tuple(captions),
-        lines=tuple(lines),
-    )
+            place = self._place
+        if place != self._place or (begins_contents and self._offset):
+            self._starts.append(self._offset)
+            self._places.append(place)
+            self._place = place
+
+    def text(self) -> CanonicalText:
+        text = "".join(self._parts[:-1])
+        end = len(text)
+        return CanonicalText(
+            text,
+            tuple(self._starts),
+            tuple(self._places),
+            tuple(self._block_starts),
+            pages=tuple(start for start in self._pages if start.offset < end),
+            # A figure after the last block moves to the end of the text.
+            figures=tuple(
+                spot if spot.follows <= end else FigureSpot(min(spot.offset, end), end, spot.figure)
+                for spot in self._figures
+            ),
+            captions=tuple(self._captions),
+            lines=tuple(self._lines),
+        )
 
 
 def order_blocks(blocks: Sequence[Block]) -> list[Block]:
