@@ -298,47 +298,22 @@ def _number(
     """Return the number that begins at a token, or None, and the count of its tokens."""
     token = tokens[place]
     start, end = token.span()
-    word = token[0].casefold()
     taken = 1
     if token["number"]:
         if start and (text[start - 1].isalpha() or text[start - 1] == "_"):
             return None, 1  # Part of a name such as B52.
         values = _readings(token["number"].removesuffix(token["tail"] or ""))
-        tail = token["tail"] or ""
-        if tail == "s" and not tail.isupper():
-            return Number(start, end, frozenset({f"{token['number']}"})), 1
-        month = _month_beside(text, tokens, place)
-        if month is not None:
-            days = [value for value in values if isinstance(value, float) and 1 <= value <= 31]
-            if days:
-                return Number(start, end, frozenset({_date(month, int(days[0]))})), 1
-        if tail:
-            return Number(start, end, frozenset({f"{_plain(value)}th" for value in values})), 1
+        if special := _decade_day_or_ordinal(text, tokens, place, values):
+            return Number(start, end, special), 1
     else:
         total, taken = _spelled(text, tokens, place, small)
         if total is None:
-            if word in _ORDINALS:
-                return Number(start, end, frozenset({f"{_ORDINALS[word]}th"})), 1
-            if word in _PARTS:
-                return Number(start, end, frozenset[float | str](_PARTS[word]), implied=True), 1
-            if word in _ARTICLES and (unit := _unit_after(text, end)):
-                dimension, factor = unit
-                return Number(start, end, frozenset({1.0}), dimension, factor, implied=True), 1
-            return _month(tokens, place), 1
+            return _number_word(text, tokens, place), 1
         end = tokens[place + taken - 1].end()
         values = frozenset[float | str]({total})
-    while place + taken < len(tokens):
-        # "2.5 million", "3 thousand", "20k"
-        following = tokens[place + taken]
-        scale = _SCALES.get((following["word"] or "").casefold())
-        if (
-            scale is None
-            or len(text[end : following.start()].strip())
-            or following.start() > end + 2
-        ):
-            break
+    while scale := _scale_after(text, end, tokens[place + taken : place + taken + 1]):
         values = frozenset(value * scale if isinstance(value, float) else value for value in values)
-        end = following.end()
+        end = tokens[place + taken].end()
         taken += 1
     dimension, factor = _unit_after(text, end) or _unit_before(text, start) or ("", 1.0)
     clock = _HALF_DAY.match(text, end)
@@ -346,15 +321,53 @@ def _number(
         hours = [value for value in values if isinstance(value, float) and 1 <= value <= 12]
         shift = 12 if clock[1].lower() == "p" else 0
         values |= {f"{int(hour) % 12 + shift}:00" for hour in hours}
-    if (
-        token["number"]
-        and start
-        and text[start - 1] in "-−–"
-        and not text[max(0, start - 2) : start - 1].strip()
-    ):
+    if token["number"] and _has_minus(text, start):
         values = frozenset(-value if isinstance(value, float) else value for value in values)
     hedge = _hedge_before(text, start)
     return Number(start, end, values, dimension, factor, hedge=hedge), taken
+
+
+def _decade_day_or_ordinal(
+    text: str,
+    tokens: Sequence[re.Match[str]],
+    place: int,
+    values: frozenset[float | str],
+) -> frozenset[float | str]:
+    """Return the meaning of digits as in "1890s", "12 March" or "12th"; empty for others."""
+    tail = tokens[place]["tail"] or ""
+    if tail == "s":
+        return frozenset({tokens[place]["number"]})
+    month = _month_beside(text, tokens, place)
+    days = [value for value in values if isinstance(value, float) and 1 <= value <= 31]
+    if month is not None and days:
+        return frozenset({_date(month, int(days[0]))})
+    return frozenset({f"{_plain(value)}th" for value in values}) if tail else frozenset()
+
+
+def _number_word(text: str, tokens: Sequence[re.Match[str]], place: int) -> Number | None:
+    """Return an ordinal, a part such as "half", an article before a unit, or a month."""
+    token = tokens[place]
+    start, end = token.span()
+    word = token[0].casefold()
+    if word in _ORDINALS:
+        return Number(start, end, frozenset({f"{_ORDINALS[word]}th"}))
+    if word in _PARTS:
+        return Number(start, end, frozenset[float | str](_PARTS[word]), implied=True)
+    if word in _ARTICLES and (unit := _unit_after(text, end)):
+        return Number(start, end, frozenset({1.0}), *unit, implied=True)
+    return _month(tokens, place)
+
+
+def _scale_after(text: str, end: int, following: Sequence[re.Match[str]]) -> float | None:
+    """Return the scale after a number, as in "2.5 million", "3 thousand" or "20k"."""
+    if not following or following[0].start() > end + 2 or text[end : following[0].start()].strip():
+        return None
+    return _SCALES.get((following[0]["word"] or "").casefold())
+
+
+def _has_minus(text: str, start: int) -> bool:
+    """Return whether the character before a number is a minus and not a hyphen."""
+    return text[start - 1 : start] in ("-", "−", "–") and not text[start - 2 : start - 1].strip()
 
 
 def _month(tokens: Sequence[re.Match[str]], place: int) -> Number | None:
