@@ -132,7 +132,7 @@ def draw_thresholds(curve: Sequence[CurvePoint], proposal: Proposal | None) -> M
     return _figure(
         "threshold",
         "Precision and recall over the threshold",
-        "Precision (solid) and the share of relevant hits kept (dashed), for each least "
+        "Precision (solid) and the share of relevant hits kept (dashed), for each minimum "
         f"similarity from {least:.2f} to {most:.2f}.",
         parts,
     )
@@ -160,7 +160,7 @@ def draw_changes(changes: Sequence[QueryChange], title: str, key: str = "changes
     return _figure(
         key,
         title,
-        f"New less old for {len(changes)} queries, sorted: {worse} worse (hatched, below the "
+        f"New minus old for {len(changes)} queries, sorted: {worse} worse (hatched, below the "
         f"middle line), {better} better (filled, above it).{left_out}",
         parts,
     )

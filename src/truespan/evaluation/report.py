@@ -173,7 +173,7 @@ def _gate(verdict: Verdict) -> Markup:
 
 def _thresholds(curve: Curve) -> Iterator[Markup]:
     lines = " ".join(calibration_lines(curve))
-    yield paragraph(f"By single passages, of whatever query: {lines}")
+    yield paragraph(f"By passage, over all queries: {lines}")
     if curve.curve:
         yield draw_thresholds(curve.curve, curve.proposal)
 

@@ -82,9 +82,9 @@ def show_explanation(replay: Replay) -> str:
         left_out = ", ".join(f"{count} x {code}" for code, count in decision.left_out.items())
         lines.append(f"Left out: {left_out}.")
     verdicts = {
-        None: "This is the decision that the evidence leads to.",
-        True: "Made again from its record, the decision is the same.",
-        False: "✗ Made again from its record, the decision is ANOTHER than the one recorded.",
+        None: "This decision follows from the evidence.",
+        True: "Recomputed from its record, the decision is the same.",
+        False: "✗ Recomputed from its record, the decision differs from the recorded one.",
     }
     return "\n".join(
         [
