@@ -35,8 +35,6 @@ from truespan.wire.arguments import (
 )
 
 FORM = "multipart/form-data"
-BODY_RECEIVED = "truespan.body_received"
-"""Key of the scope that a server sets once it has the whole body: no timer is needed then."""
 MAX_QUERY_STRING = 8192
 MAX_FILES = 100
 MAX_FIELDS = 200
@@ -44,7 +42,6 @@ MAX_FIELD_BYTES = 32 * 1024
 _BLOCK = 1 << 20
 _SHORT_DIGITS = 4
 """A body of less than 10,000 bytes: uvicorn reads up to 64 KiB before the application asks."""
-_GROUPED = "truespan.headers"
 _ADVICE = (
     f"Send at most {MAX_FILES} parts named file, and fields of at most {MAX_FIELD_BYTES} bytes."
 )
@@ -52,15 +49,7 @@ _ADVICE = (
 
 def header(scope: Scope, name: bytes) -> list[bytes]:
     """Return the values of a header, in the order in which they were sent."""
-    sent = scope["headers"]
-    grouped: tuple[object, dict[bytes, list[bytes]]] | None = scope.get(_GROUPED)
-    # A copy of a scope can have other headers.
-    if grouped is None or grouped[0] is not sent:
-        # Grouped once: a dozen headers are looked up in a request, most of which are absent.
-        grouped = scope[_GROUPED] = sent, {}
-        for key, value in sent:
-            grouped[1].setdefault(key, []).append(value)
-    return grouped[1].get(name, [])
+    return [value for key, value in scope["headers"] if key == name]
 
 
 def media_type(scope: Scope) -> str:
@@ -132,8 +121,6 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     if not header(scope, b"content-length") and not header(scope, b"transfer-encoding"):
         return b""
     check_length(scope, limit)
-    if scope.get(BODY_RECEIVED):
-        return await _join_body(receive, limit)
     try:
         async with asyncio.timeout(seconds):
             return await _join_body(receive, limit)

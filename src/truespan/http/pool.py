@@ -26,8 +26,7 @@ Value = TypeVar("Value")
 _Job: TypeAlias = "tuple[Callable[[], Any], asyncio.Future[Any], Hashable]"
 """The work, its result, and the caller it is for."""
 _Inbox: TypeAlias = "SimpleQueue[_Job | None]"
-"""Where an idle thread receives its next job; None ends it."""
-_Cancel: TypeAlias = "Callable[[], None] | None"
+"""The queue from which an idle thread takes its next job; None ends the thread."""
 PATIENCE = 0.02
 """Seconds after which a call no longer counts as one that needs the interpreter."""
 MAX_SHARE = 3
@@ -35,8 +34,8 @@ MAX_SHARE = 3
 threads, and calls that take long leave some to others."""
 
 
-# Shared by threads: the queue and what the threads do are changed under a lock, the counts and the
-# deadlines only by the event loop.
+# Shared by threads: the queue and the states of the threads are changed under a lock, the counts
+# only by the event loop.
 class Pool:
     """Runs calls on a bounded number of threads with a bounded queue.
 
@@ -62,15 +61,13 @@ class Pool:
         self._closed = False
         self._idle: list[_Inbox] = []
         self._begun: dict[_Inbox, float] = {}
-        """When the running jobs began, by thread."""
+        """The start times of the running jobs, by thread."""
         self._running: Counter[Hashable] = Counter()
         """The number of running jobs of each caller that has any."""
         self._waiting: dict[Hashable, deque[_Job]] = {}
         """The queued jobs of each caller that has any, in the order of their turns."""
         self._lock = threading.Lock()
         """Protects the queue and the threads' states; not held while a job runs."""
-        self._deadlines: dict[asyncio.Future[Any], tuple[float, float, _Cancel]] = {}
-        self._next_deadline: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
 
     async def run(
@@ -100,35 +97,16 @@ class Pool:
         self._busy += 1
         if must_look:
             self._next_look = loop.call_later(self._patience, self._look, loop)
-        if seconds is None:
-            return await future
-        end = loop.time() + seconds
-        self._deadlines[future] = (end, seconds, cancel)
-        if self._next_deadline is None or end < self._next_deadline.when():
-            self._watch_deadlines(loop, end)
         try:
-            return await future
-        finally:
-            del self._deadlines[future]
-
-    def _watch_deadlines(self, loop: asyncio.AbstractEventLoop, end: float) -> None:
-        """End the requests that are late at `end`. One timer serves all requests."""
-        if self._next_deadline is not None:
-            self._next_deadline.cancel()
-        self._next_deadline = loop.call_at(end, self._expire, loop)
-
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._next_deadline, now = None, loop.time()
-        left: list[float] = []
-        for future, (end, seconds, cancel) in list(self._deadlines.items()):
-            if end > now:
-                left.append(end)
-            elif not future.done():
-                future.set_exception(DeadlineExceeded(seconds))
-                if cancel is not None:
-                    cancel()
-        if left:
-            self._watch_deadlines(loop, min(left))
+            async with asyncio.timeout(seconds) as limit:
+                return await future
+        except TimeoutError:
+            # The work itself may raise the same exception.
+            if seconds is None or not limit.expired():
+                raise
+            if cancel is not None:
+                cancel()
+            raise DeadlineExceeded(seconds) from None
 
     @property
     def idle(self) -> bool:

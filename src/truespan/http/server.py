@@ -30,7 +30,6 @@ from truespan.core.clock import end_process
 from truespan.engine.library import Library
 from truespan.http.app import Application, Limits, ServerOptions, make_app
 from truespan.http.auth import LOOPBACK, AuthPolicy, is_loopback
-from truespan.http.bodies import BODY_RECEIVED
 from truespan.http.replies import PROBLEM, problem_reply
 from truespan.settings import read_settings, share_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
@@ -76,11 +75,6 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_timer()
         super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        # A request usually comes in one piece, and the application then sets no timer for its body.
-        self.scope[BODY_RECEIVED] = True  # type: ignore[typeddict-unknown-key]
-        super().on_message_complete()
 
     def _start_timer(self) -> None:
         loop: Any = self.loop
