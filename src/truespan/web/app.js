@@ -278,7 +278,7 @@ byId("sign-out").addEventListener("click", () => {
   byId("settings").close();
   keepToken("");
   asking.forget();
-  // Where a token is needed, this leads to signing in.
+  // This leads to signing in if a token is needed.
   start();
 });
 for (const one of document.querySelectorAll("[data-to-start]")) {

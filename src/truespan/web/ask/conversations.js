@@ -71,7 +71,7 @@ export async function* ask({ book, ...question }, signal) {
   yield* send(`${root()}/answer${previewQuery()}`, first);
 }
 
-/** Return what an answer says of its turn; the conversation it belongs to is the open one. */
+/** Return the turn of an answer in the open conversation. */
 export function note({ conversation }) {
   if (!conversation) return {};
   open.id = conversation.id;

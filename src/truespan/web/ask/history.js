@@ -118,7 +118,7 @@ async function remove(info) {
   }
 }
 
-/** Return what was deleted, when, and whether it is gone from every file. */
+/** Return a receipt in words: the deleted document, the time, and whether it is erased from every file. */
 function rows(receipt) {
   const counts = Object.entries(receipt.rows).filter(([, count]) => count);
   const left = Object.values(receipt.waiting);

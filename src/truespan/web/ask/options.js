@@ -34,7 +34,7 @@ function valueOf(words) {
   return plain.replace(/^"(.*)"$/s, "$1");
 }
 
-/** Return conditions on metadata such as `team=it, year>=2020` as an object; null if one is none. */
+/** Return conditions on metadata such as `team=it, year>=2020` as an object; null if one is invalid. */
 function conditions() {
   const found = {};
   for (const one of parts("metadata")) {

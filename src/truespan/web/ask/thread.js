@@ -147,7 +147,7 @@ export function clear() {
   arrange();
 }
 
-/** Hide the turns that were asked past a position, and show those that were not; null is none. */
+/** Hide the turns that were asked past a position, and show the others; null means no position. */
 export function limitTo(position) {
   limit = position === null ? Infinity : position;
   arrange();

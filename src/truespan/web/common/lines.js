@@ -43,7 +43,7 @@ export function keepsLines(text, width = 0) {
     if (wraps(lines[at].trimEnd(), lines[at + 1], Math.min(longest, 100)) || (at === 0 && breaks > 2)) wrapped += 1;
     if (CAPITAL.test(lines[at + 1])) capitals += 1;
   }
-  // Verse begins each line with a capital; in prose so many in a row do not happen by chance.
+  // Verse begins each line with a capital; prose rarely does that on several lines in a row.
   if (capitals === breaks && longest < (breaks >= 3 ? 66 : 60)) return true;
   return wrapped < breaks - Math.floor(breaks / 6);
 }

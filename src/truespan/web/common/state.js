@@ -48,7 +48,7 @@ export const worldPath = () => path`/v1/worlds/${state.world.id}`;
 /** Return the path of the reader in the chosen world. */
 export const readerPath = () => worldPath() + path`/readers/${state.reader}`;
 
-/** Return whether the position on the page is one that is not recorded. */
+/** Return whether the position on the page is only a preview. */
 export const isPreview = () => asReader() && state.position !== state.saved && may("read");
 
 /** Return the query of a reader's request: the position, if it is not recorded, and other values. */

@@ -29,7 +29,7 @@ export function sentences(first, last) {
 /** Return the pages, slides, lines or cells that a passage lies on, if it has any. */
 export const location = (one) => one.location || "";
 
-/** Return in one line where a passage is: its title, chapter and section, and its location. */
+/** Return the place of a passage on one line: title, chapter, section and location. */
 export function place(one, names = [one.title, one.chapter, one.section]) {
   const [shown, where] = [trail(...names), location(one)];
   // A slide without a title is named like its location.

@@ -40,7 +40,7 @@ export function count(text) {
   return (text.match(isLines(text) ? /^\s*\{/gm : /^- ?/gm) || []).length;
 }
 
-/** Return the text with one more query, in the form that it has. */
+/** Return the text with one more query, in the same format. */
 export function withQuery(text, { query, expected, phrases }) {
   const fields = { query, ...(expected.length ? { expected } : {}), ...(phrases.length ? { phrases } : {}) };
   const glue = text && !text.endsWith("\n") ? "\n" : "";

@@ -11,7 +11,7 @@ const OVER = new Set(["done", "failed", "cancelled", "interrupted"]);
 /** The server takes 100 files in one request; smaller batches show progress sooner. */
 const MAX_FILES = 25;
 const MAX_BYTES = 64 * 1024 * 1024;
-/** How much of the work sending is, for the progress bar. */
+/** Share of sending in the progress of an upload. */
 const SENDING = 0.2;
 const FINAL = new Set(["embedded", "unchanged", "failed", "stopped"]);
 const jobs = new Set();

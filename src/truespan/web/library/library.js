@@ -52,7 +52,7 @@ let opens = 0;
 /** Load the documents of the world; the open one stays open. */
 export async function loadDocuments(wanted = state.document && state.document.number) {
   const own = ++lists;
-  // What is being opened for the reader or world before must not be shown.
+  // A document that is still loading for the previous reader or world must not be shown.
   opens += 1;
   const documents = await listed();
   if (own !== lists) return;

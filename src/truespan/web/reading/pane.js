@@ -10,7 +10,7 @@ import { asReader, boundReader, may, namedChapters, on, readerPath, state, world
 import { texts } from "../common/texts.js";
 
 const PAGE = 120;
-/** How many sentences are loaded before and after one that is jumped to, to fill the pane. */
+/** Number of sentences that are loaded before and after the target of a jump, to fill the pane. */
 const BEFORE = 40;
 const AFTER = 40;
 const loaded = new Map();
