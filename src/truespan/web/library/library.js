@@ -9,7 +9,7 @@ import { go, route } from "../common/route.js";
 import { texts } from "../common/texts.js";
 
 const own = texts.library;
-/** So many documents are listed; with more, a field finds them. */
+/** Maximum number of listed documents; beyond it, a field finds them. */
 const MOST = 100;
 
 /** Load the worlds and choose one. */
