@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -46,65 +47,75 @@ def init(
     echo(f"Library: {folder}\nWorlds: {worlds}")
 
 
-def ingest(
-    paths: Annotated[
-        list[str] | None,
-        Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
-    ] = None,
-    world: WorldName = None,
-    library: Folder = None,
+@dataclass(frozen=True)
+class IngestOptions:
+    """Options of the documents to ingest."""
+
     manifest: Annotated[
         str | None, Option(help="A JSONL manifest that names the documents instead.")
-    ] = None,
+    ] = None
     sitemap: Annotated[
         str | None, Option(help="The address of a sitemap that lists pages instead.")
-    ] = None,
-    kind: Annotated[str | None, Option(help="'document' or 'book'; default: by format.")] = None,
+    ] = None
+    kind: Annotated[str | None, Option(help="'document' or 'book'; default: by format.")] = None
     chunking: Annotated[
         str | None, Option(help="'window', 'sentences', 'tokens' or your own; default: by kind.")
-    ] = None,
-    title: Annotated[str | None, Option(help="Title; default: that of the file.")] = None,
-    language: Annotated[str | None, Option(help="Language code; default: detected.")] = None,
-    version: Annotated[str | None, Option(help="Version label; default: '1.0'.")] = None,
-    tag: Annotated[list[str] | None, Option(help="A tag; repeatable.")] = None,
-    meta: Annotated[
+    ] = None
+    title: Annotated[str | None, Option(help="Title; default: that of the file.")] = None
+    language: Annotated[str | None, Option(help="Language code; default: detected.")] = None
+    version: Annotated[str | None, Option(help="Version label; default: '1.0'.")] = None
+    tags: Annotated[list[str] | None, Option("--tag", help="A tag; repeatable.")] = None
+    metadata: Annotated[
         list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
-    ] = None,
+    ] = None
     source_url: Annotated[
         str | None, Option("--source-url", help="The origin of a single document.")
-    ] = None,
-    field: Annotated[
+    ] = None
+    fields: Annotated[
         list[str] | None,
         Option(
             "--field",
             help="Make each record of a table or JSON file a document: text=COLUMN, title=COLUMN, "
             "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
         ),
-    ] = None,
+    ] = None
     ocr: Annotated[
         bool | None,
         Option("--ocr/--no-ocr", help="Recognise the text of images and scanned pages."),
-    ] = None,
+    ] = None
     hidden_sheets: Annotated[
         bool | None,
         Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
-    ] = None,
+    ] = None
     copies: Annotated[
         str | None,
         Option(help="Files with the content of another document: keep, refuse or link."),
-    ] = None,
+    ] = None
     running_heads: Annotated[
         bool | None,
         Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what would be done, and change nothing.")
-    ] = False,
-    prune: Annotated[
-        bool, Option("--prune", help="Remove documents whose files are gone.")
-    ] = False,
+    ] = None
+    prune: Annotated[bool, Option("--prune", help="Remove documents whose files are gone.")] = False
     allow_empty: Annotated[
         bool, Option("--allow-empty", help="Let --prune remove all documents of a folder.")
+    ] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as arguments of the library."""
+        parsed = {"metadata": metadata_from(self.metadata), "fields": _fields_from(self.fields)}
+        return asdict(self) | parsed
+
+
+def ingest(
+    source: IngestOptions,
+    paths: Annotated[
+        list[str] | None,
+        Argument(help="Files, folders, patterns and addresses of pages.", metavar="PATH"),
+    ] = None,
+    world: WorldName = None,
+    library: Folder = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show what would be done, and change nothing.")
     ] = False,
     domain_key: Annotated[
         str | None,
@@ -130,31 +141,19 @@ def ingest(
 
     If it is interrupted, run it again: it continues.
     """
-    if watch and (manifest or sitemap or dry_run or update_alias or golden or no_follow):
+    if watch and (
+        source.manifest or source.sitemap or dry_run or update_alias or golden or no_follow
+    ):
         raise InvalidArgument(
             "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
             "--golden or --no-follow."
         )
-    options: dict[str, Any] = {
-        "manifest": manifest,
-        "sitemap": sitemap,
-        "kind": kind,
-        "chunking": chunking,
-        "title": title,
-        "language": language,
-        "version": version,
-        "tags": tag or None,
-        "metadata": metadata_from(meta),
-        "source_url": source_url,
-        "fields": _fields_from(field),
-        "ocr": ocr,
-        "hidden_sheets": hidden_sheets,
-        "running_heads": running_heads,
-        "copies": copies,
-        "prune": prune,
-        "allow_empty": allow_empty,
-    }
-    if paths and "-" in paths and (len(paths) > 1 or manifest or sitemap or watch or dry_run):
+    options = source.arguments()
+    if (
+        paths
+        and "-" in paths
+        and (len(paths) > 1 or source.manifest or source.sitemap or watch or dry_run)
+    ):
         raise InvalidArgument("Standard input (-) cannot be combined with other sources.")
     tell = (lambda _: None) if as_json else say
     # A named world cannot be in a library that does not exist.
