@@ -97,8 +97,9 @@ class Pool:
         self._busy += 1
         if must_look:
             self._next_look = loop.call_later(self._patience, self._look, loop)
+        limit = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with limit:
                 return await future
         except TimeoutError:
             # The work itself may raise the same exception.
