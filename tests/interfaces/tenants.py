@@ -243,8 +243,9 @@ def content_of(call: Operation, names: Names) -> dict[str, object]:
         "chunk_id": names.chunk,
         "book": names.book,
         "documents": [names.document],
-        "language": None,
     }
+    if "query" in known:
+        named = {**named, "language": None}
     return {**call.example, **{name: value for name, value in named.items() if name in known}}
 
 

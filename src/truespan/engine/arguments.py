@@ -7,9 +7,8 @@ puts them into the signature and the docstring that `help` and editors show.
 from __future__ import annotations
 
 import inspect
-import re
-import textwrap
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from truespan.types.request import (
@@ -36,8 +35,7 @@ _PASSAGES = {
     "neighbours": "Number of sentences to add before and after each passage, if they fit.",
     "granularity": "'passage' for whole passages, 'sentence' for their best sentences.",
     "max_tokens": "Token budget; None for the default.",
-    "include_boilerplate": "Whether boilerplate ranks like other text; None for the default of "
-    "the world.",
+    "include_boilerplate": "Whether boilerplate ranks like other text; None: as the world does.",
 }
 _LABELS = {
     "language": "Language; by default detected.",
@@ -80,30 +78,31 @@ def list_arguments(method: F) -> F:
     """List the arguments behind `**arguments` in the signature and the docstring of a method."""
     signature = inspect.signature(method)
     *named, gathered = signature.parameters.values()
-    kind, meanings = _MEANINGS[re.sub(r"Unpack\[(\w+)\]", r"\1", str(gathered.annotation))]
-    listed = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=()
-            if "kinds" in meanings and name in ("tags", "kinds")
-            else _DEFAULTS.get(name),
-            annotation=getattr(annotation, "__forward_arg__", annotation),
-        )
-        for name, annotation in kind.__annotations__.items()
-    ]
-    signature = signature.replace(parameters=[*named, *listed])
+    name = str(gathered.annotation).removeprefix("Unpack[").removesuffix("]")
+    kind, meanings = _MEANINGS[name]
+    signature = signature.replace(parameters=[*named, *_parameters(kind)])
     setattr(method, "__signature__", signature)  # noqa: B010 -- no attribute of a callable
     method.__doc__ = _with_arguments(inspect.cleandoc(method.__doc__ or ""), meanings)
     return method
 
 
+@cache
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    empty = ("tags", "kinds") if "kinds" in kind.__annotations__ else ()
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=() if name in empty else _DEFAULTS.get(name),
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in kind.__annotations__.items()
+    ]
+
+
 def _with_arguments(text: str, meanings: dict[str, str]) -> str:
     """Return a docstring whose list of arguments ends with further ones."""
-    lines = [
-        textwrap.fill(f"{name}: {meaning}", 96, initial_indent="    ", subsequent_indent=" " * 8)
-        for name, meaning in meanings.items()
-    ]
+    lines = [f"    {name}: {meaning}" for name, meaning in meanings.items()]
     before, end, after = text.partition("\n\nReturns:")
     if "\nArgs:\n" not in before:
         before += "\n\nArgs:"
