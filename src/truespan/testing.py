@@ -56,12 +56,14 @@ def vector_of(text: str, dimensions: int = 64) -> Vector:
     return Vector(array("f", [number / norm for number in numbers]).tobytes())
 
 
+# Shared by threads: a cache of a pure function.
 @lru_cache(1 << 16)
 def _directions(word: str) -> tuple[int, int]:
     digest = sha256(word.encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
 
+# Shared by threads: in tests; texts are only appended to its lists.
 @dataclass
 class WordEmbedder:
     """An embedder whose vectors depend on the words alone; it records the texts it embedded."""
@@ -109,6 +111,7 @@ class WordCounter:
         return len(text.split())
 
 
+# Shared by threads: in tests; pauses are only appended to its list.
 @dataclass
 class ManualClock:
     """A clock whose `time` you set; it never waits and records the requested pauses."""
@@ -126,6 +129,7 @@ class ManualClock:
         self.slept.append(seconds)
 
 
+# Shared by threads: in tests; points are copied before they are iterated over.
 class MemoryIndex:
     """An exact index in memory, which passes the same contract tests as the real indexes.
 
@@ -258,13 +262,13 @@ class MemoryIndex:
 
 def _indexed(point: Point) -> IndexedPoint:
     place = PointPlace(
-        point.document,
-        point.pos_start,
-        point.pos_end,
-        point.pos_reach,
-        fold_names(point.chapters),
-        fold_names(point.sections),
-        point.kind,
+        document=point.document,
+        pos_start=point.pos_start,
+        pos_end=point.pos_end,
+        pos_reach=point.pos_reach,
+        chapters=fold_names(point.chapters),
+        sections=fold_names(point.sections),
+        kind=point.kind,
     )
     return IndexedPoint(point.chunk_id, point.text_hash, point.vector, place)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 from truespan.types.request import (
@@ -86,7 +85,6 @@ def list_arguments(method: F) -> F:
     return method
 
 
-@cache
 def _parameters(kind: type) -> list[inspect.Parameter]:
     empty = ("tags", "kinds") if "kinds" in kind.__annotations__ else ()
     return [
