@@ -266,8 +266,8 @@ def _indexed(point: Point) -> IndexedPoint:
         pos_start=point.pos_start,
         pos_end=point.pos_end,
         pos_reach=point.pos_reach,
-        chapters=fold_names(point.chapters),
-        sections=fold_names(point.sections),
+        chapter=fold_names(point.chapters),
+        section=fold_names(point.sections),
         kind=point.kind,
     )
     return IndexedPoint(point.chunk_id, point.text_hash, point.vector, place)
