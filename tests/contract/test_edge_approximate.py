@@ -34,7 +34,7 @@ from truespan.types.vectors import Vector, unit_vector
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_files, "_NEW_POINTS", 100)
+    monkeypatch.setattr(shard_files, "_MAX_NEW_POINTS", 100)
 
 
 def convert(collections: Collections) -> None:
@@ -149,7 +149,7 @@ def test_full_disk_prevents_conversion_but_not_writing(
     with pytest.raises(StorageFull):
         collections.convert(COLLECTION, 1 << 60)
     assert [path.name for path in (tmp_path / "index").iterdir()] == [WIDE.id]
-    monkeypatch.setattr(shard_files, "_SEGMENT_KB", 1 << 50)
+    monkeypatch.setattr(shard_files, "_MAX_SEGMENT_KB", 1 << 50)
 
     convert(collections)
     upsert(collections, made(300, seed=4))

@@ -234,7 +234,7 @@ def test_a_single_row_that_differs_is_noticed(
         assert admin.execute(cast("Any", damage)).rowcount > 0
         admin.execute("DELETE FROM truespan_shared.replays")
 
-    with pytest.raises(MigrationRefused, match="differs from the one in this library"):
+    with pytest.raises(MigrationRefused, match="differs from that of this library"):
         copy_rows(on_file(lived), on_server(server))
 
     # Nothing more is sent to a target with other rows.

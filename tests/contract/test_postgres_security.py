@@ -349,7 +349,7 @@ def test_application_of_another_library_is_refused(
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(other)))
         admin.execute(sql.SQL("GRANT truespan_worlds TO {}").format(sql.Identifier(other)))
     try:
-        with pytest.raises(InvalidConfiguration, match="not one that may connect"):
+        with pytest.raises(InvalidConfiguration, match="role may not connect"):
             PostgresDatabase(Address(server().url(database.name, other)))
     finally:
         with database.admin() as admin:

@@ -348,5 +348,5 @@ def test_accepted_write_that_is_not_completed_is_an_error(index, server):
     reply = {"result": {"operation_id": 1, "status": "acknowledged"}, "status": "ok", "time": 0}
     server.fault = lambda _: Answer(content=reply)
 
-    with pytest.raises(IndexUnavailable, match="not carried it out"):
+    with pytest.raises(IndexUnavailable, match="not completed it"):
         index.upsert(scope, [point(scope, 1, vector(*EAST))])
