@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import LiteralString
 
 from truespan.errors import WorldNotFound
 from truespan.store.engines.session import Part, Session, retry_on_conflict, world_ids
@@ -228,19 +229,43 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
            WHERE d.world_id = :world AND d.number = :document""",
         document=document,
     )
-    names = {name for row in labels for name in row if name}
-    # Names of its file before it was renamed.
+    doc_id = labels[0][0] if labels else ""
+    pattern = _names_pattern(session, doc_id, {name for row in labels for name in row if name})
+    counts = {
+        "query_cache": _erase_queries(session, now),
+        "job_documents_redacted": _redact_outcomes(session, doc_id, f"deleted-{document}"),
+        "job_lines_redacted": _redact_texts(
+            session,
+            pattern,
+            """SELECT l.job, l.number, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
+               WHERE j.world_id = :world""",
+            "UPDATE job_lines SET line = :text WHERE job = :job AND number = :number",
+        ),
+        "jobs_redacted": _redact_texts(
+            session,
+            pattern,
+            "SELECT key, 0, request FROM jobs WHERE world_id = :world AND state = 'done'",
+            "UPDATE jobs SET request = :text WHERE world_id = :world AND key = :job",
+        ),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _names_pattern(session: Session, doc_id: str, names: set[str]) -> re.Pattern[str]:
+    """Return a pattern of the names of a document, including names of its file before a rename."""
     previous = session.all(
         """SELECT DISTINCT o.name FROM job_documents o JOIN jobs j ON j.key = o.job
            WHERE j.world_id = :world AND o.doc_id = :doc_id""",
-        doc_id=labels[0][0] if labels else "",
+        doc_id=doc_id,
     )
     names |= {row[0] for row in previous if row[0]}
     # Requests are JSON, which may escape characters.
     names |= {json.dumps(name)[1:-1] for name in names}
     longest_first = sorted(names, key=len, reverse=True) or [_DELETED]
-    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
 
+
+def _erase_queries(session: Session, now: float) -> int:
     cached = session.execute(
         "DELETE FROM query_cache WHERE world_id = :world AND key <> :key", key=QUERIES_ERASED
     )
@@ -251,11 +276,11 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
         [(QUERIES_ERASED, b"", now)],
         key=("key",),
     )
-    values = {
-        "doc_id": labels[0][0] if labels else "",
-        "redacted": f"deleted-{document}",
-        "name": _DELETED,
-    }
+    return cached
+
+
+def _redact_outcomes(session: Session, doc_id: str, redacted: str) -> int:
+    values = {"doc_id": doc_id, "redacted": redacted}
     # The job may have a row of another redacted document with this name.
     session.execute(
         """DELETE FROM job_documents WHERE doc_id = :redacted AND job IN
@@ -263,39 +288,25 @@ def redact(session: Session, document: int, now: float) -> dict[str, int]:
               WHERE j.world_id = :world AND o.doc_id = :doc_id)""",
         **values,
     )
-    documents = session.execute(
+    return session.execute(
         """UPDATE job_documents SET doc_id = :redacted, name = :name, reason = NULL
            WHERE doc_id = :doc_id AND job IN (SELECT key FROM jobs WHERE world_id = :world)""",
         **values,
+        name=_DELETED,
     )
-    lines = [
-        {"job": job, "number": number, "line": pattern.sub(_DELETED, line)}
-        for job, number, line in session.all(
-            """SELECT l.job, l.number, l.line FROM job_lines l JOIN jobs j ON j.key = l.job
-               WHERE j.world_id = :world"""
-        )
-        if pattern.search(line)
+
+
+def _redact_texts(
+    session: Session, pattern: re.Pattern[str], select: LiteralString, update: LiteralString
+) -> int:
+    """Replace the matches of a pattern in texts of jobs; return the number of changed texts."""
+    rows = [
+        {"job": job, "number": number, "text": pattern.sub(_DELETED, text)}
+        for job, number, text in session.all(select)
+        if pattern.search(text)
     ]
-    session.execute_many(
-        "UPDATE job_lines SET line = :line WHERE job = :job AND number = :number", lines
-    )
-    requests = [
-        {"key": key, "request": pattern.sub(_DELETED, request)}
-        for key, request in session.all(
-            "SELECT key, request FROM jobs WHERE world_id = :world AND state = 'done'"
-        )
-        if pattern.search(request)
-    ]
-    session.execute_many(
-        "UPDATE jobs SET request = :request WHERE world_id = :world AND key = :key", requests
-    )
-    counts = {
-        "query_cache": cached,
-        "job_documents_redacted": documents,
-        "job_lines_redacted": len(lines),
-        "jobs_redacted": len(requests),
-    }
-    return {name: count for name, count in counts.items() if count}
+    session.execute_many(update, rows)
+    return len(rows)
 
 
 def _queue(

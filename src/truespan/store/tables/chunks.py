@@ -186,37 +186,7 @@ class Chunks(Part):
                 first=first,
             )
         records = self.read_chunks(scope, [ChunkId(row[1]) for row in rows])
-        listed: list[ListedChunk] = []
-        for row in rows:
-            index, chunk_id, kind, state, warning, context, start, end, *rest = row
-            first_sid, last_sid, tokens, text_hash = rest
-            record = records.get(chunk_id)
-            chunk = record.chunk if record is not None else None
-            intact = record is not None and record.is_intact()
-            listed.append(
-                ListedChunk(
-                    index=index,
-                    chunk_id=chunk_id,
-                    chunk_type=_KINDS.get(kind, ChunkKind.TEXT),
-                    state=_STATES.get(state, ChunkState.QUARANTINED),
-                    reason=warning,
-                    context_start=context,
-                    start=start,
-                    end=end,
-                    first_sid=first_sid,
-                    last_sid=last_sid,
-                    tokens=tokens,
-                    text_hash=text_hash,
-                    chapter=chunk.chapter if chunk else None,
-                    section=chunk.section if chunk else None,
-                    page=chunk.page if chunk else None,
-                    location=chunk.location if chunk else None,
-                    figure=chunk.figure if chunk else None,
-                    intact=intact,
-                    text=chunk.data.decode() if chunk and intact else None,
-                )
-            )
-        return total or 0, listed
+        return total or 0, [_list_chunk(row, records.get(row[1])) for row in rows]
 
     def locate_chunks(self, scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, tuple[int, int]]:
         """Return the key of the revision and the index of each chunk, unverified; `read_chunks`
@@ -461,6 +431,35 @@ class Chunks(Part):
                 _set_states(session, [chunk_id], ChunkState.QUARANTINED, "damaged_text")
             session.touch_world()
         return restored is True
+
+
+def _list_chunk(row: Row, record: ChunkRecord | None) -> ListedChunk:
+    """Return a listed chunk from the row of its state, and its record if there is one."""
+    index, chunk_id, kind, state, warning, context, start, end, *rest = row
+    first_sid, last_sid, tokens, text_hash = rest
+    chunk = record.chunk if record is not None else None
+    intact = record is not None and record.is_intact()
+    return ListedChunk(
+        index=index,
+        chunk_id=chunk_id,
+        chunk_type=_KINDS.get(kind, ChunkKind.TEXT),
+        state=_STATES.get(state, ChunkState.QUARANTINED),
+        reason=warning,
+        context_start=context,
+        start=start,
+        end=end,
+        first_sid=first_sid,
+        last_sid=last_sid,
+        tokens=tokens,
+        text_hash=text_hash,
+        chapter=chunk.chapter if chunk else None,
+        section=chunk.section if chunk else None,
+        page=chunk.page if chunk else None,
+        location=chunk.location if chunk else None,
+        figure=chunk.figure if chunk else None,
+        intact=intact,
+        text=chunk.data.decode() if chunk and intact else None,
+    )
 
 
 def rebuild(session: Session, world: WorldId, chunk_id: ChunkId) -> bool | None:

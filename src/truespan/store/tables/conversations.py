@@ -162,26 +162,7 @@ class Conversations(Part):
                 ids=[rows[0][1] for rows in turns.values()],
             )
         titles = dict[int, Row]((key, tuple(row)) for key, *row in first)
-        listed = []
-        for key, recorded, *cells in found:
-            record = ConversationRecord(*cells)
-            row_intact = recorded == conversation_checksum(world, cells)
-            intact = [row for row in turns[key] if _is_intact(world, record.id, row)]
-            turn = _read_turn(world, record.id, titles[key]) if row_intact else None
-            times = [row[3] for row in intact] or [record.created_at]
-            listed.append(
-                ConversationInfo(
-                    id=record.id,
-                    reader=reader,
-                    book=record.document if row_intact else None,
-                    title=title_of(turn.question) if turn else "",
-                    created_at=min(times),
-                    updated_at=max(times),
-                    turns=len(turns[key]),
-                    damaged=turn is None or turn.damaged or len(intact) < len(turns[key]),
-                )
-            )
-        return listed
+        return [_summarize(world, reader, row, turns[key], titles[key]) for key, *row in found]
 
     @retry_on_conflict
     def add_turn(
@@ -283,6 +264,28 @@ class Conversations(Part):
             "revision": read_to and read_to.revision,
             "sid": read_to and read_to.sid,
         }
+
+
+def _summarize(
+    world: WorldId, reader: str | None, row: Sequence[Any], turns: Sequence[Row], first: Row
+) -> ConversationInfo:
+    """Return the entry of a conversation in a list; `first` is its first visible turn."""
+    recorded, *cells = row
+    record = ConversationRecord(*cells)
+    row_intact = recorded == conversation_checksum(world, cells)
+    intact = [turn for turn in turns if _is_intact(world, record.id, turn)]
+    title = _read_turn(world, record.id, first) if row_intact else None
+    times = [turn[3] for turn in intact] or [record.created_at]
+    return ConversationInfo(
+        id=record.id,
+        reader=reader,
+        book=record.document if row_intact else None,
+        title=title_of(title.question) if title else "",
+        created_at=min(times),
+        updated_at=max(times),
+        turns=len(turns),
+        damaged=title is None or title.damaged or len(intact) < len(turns),
+    )
 
 
 def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:

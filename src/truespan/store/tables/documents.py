@@ -9,7 +9,14 @@ from operator import itemgetter
 from typing import Any, Final, LiteralString
 
 from truespan.errors import DocumentNotFound, GenerationNotFound, StoreDamaged
-from truespan.store.engines.session import BRIEF_WAIT, Part, Session, Statements, retry_on_conflict
+from truespan.store.engines.session import (
+    BRIEF_WAIT,
+    Part,
+    Row,
+    Session,
+    Statements,
+    retry_on_conflict,
+)
 from truespan.store.integrity.checksums import (
     REVISION_CELLS,
     RevisionCells,
@@ -89,52 +96,14 @@ class Documents(Part):
         if named is not None:
             statement += " AND d.doc_id IN LIST(:ids)"
             values["ids"] = [*named]
-        if named is None:
+        else:
             statement += " ORDER BY d.number"
         with self._db.read(scope) as session:
             rows = session.all(statement, **values)
         if named is not None:
             # Sorting in SQLite would scan the whole world for a few documents, or copy all cells.
             rows.sort(key=itemgetter(_NUMBER))
-        documents: list[Document] = []
-        world = scope.world
-        for row in rows:
-            active, staged, chunks, embedded, quarantined, skipped, recorded = row[:_NUMBER]
-            cells = RevisionCells._make(row[_NUMBER:])
-            intact = recorded == revision_checksum(world, cells)
-            document = Document(
-                number=cells.document,
-                doc_id=cells.doc_id,
-                name=cells.name,
-                path=cells.path,
-                kind=_KINDS.get(cells.kind, DocumentKind.DOCUMENT),
-                title=cells.title,
-                language=cells.language,
-                version=cells.version,
-                tags=tags_of(cells.tags) if intact else (),
-                declared_title=cells.declared_title,
-                language_declared=bool(cells.language_declared),
-                chunking=cells.chunking,
-                active=active,
-                staged=staged,
-                source_hash=cells.source_hash,
-                recipe=cells.recipe,
-                chunks=chunks,
-                embedded=embedded,
-                # Skipped chunks are quarantined too, but are not damage.
-                quarantined=quarantined - skipped,
-                characters=cells.characters,
-                sentences=cells.sentences,
-                language_stated=bool(cells.language_stated),
-                source_url=cells.source_url,
-                metadata=cells.metadata if intact else None,
-                skipped=skipped,
-                origin=cells.origin,
-                damaged=not intact,
-                shown_path=cells.shown_path,
-            )
-            documents.append(document)
-        return documents
+        return [_read_document(scope.world, row) for row in rows]
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
         """Return the doc ids of the documents that have these shown paths."""
@@ -491,6 +460,44 @@ class Documents(Part):
         if hash_bytes(data) != recorded:
             raise StoreDamaged(f"The text of document {document} does not match its hash.")
         return data.decode()
+
+
+def _read_document(world: WorldId, row: Row) -> Document:
+    """Return a document from a row of `_LIST`."""
+    active, staged, chunks, embedded, quarantined, skipped, recorded = row[:_NUMBER]
+    cells = RevisionCells._make(row[_NUMBER:])
+    intact = recorded == revision_checksum(world, cells)
+    return Document(
+        number=cells.document,
+        doc_id=cells.doc_id,
+        name=cells.name,
+        path=cells.path,
+        kind=_KINDS.get(cells.kind, DocumentKind.DOCUMENT),
+        title=cells.title,
+        language=cells.language,
+        version=cells.version,
+        tags=tags_of(cells.tags) if intact else (),
+        declared_title=cells.declared_title,
+        language_declared=bool(cells.language_declared),
+        chunking=cells.chunking,
+        active=active,
+        staged=staged,
+        source_hash=cells.source_hash,
+        recipe=cells.recipe,
+        chunks=chunks,
+        embedded=embedded,
+        # Skipped chunks are quarantined too, but are not damage.
+        quarantined=quarantined - skipped,
+        characters=cells.characters,
+        sentences=cells.sentences,
+        language_stated=bool(cells.language_stated),
+        source_url=cells.source_url,
+        metadata=cells.metadata if intact else None,
+        skipped=skipped,
+        origin=cells.origin,
+        damaged=not intact,
+        shown_path=cells.shown_path,
+    )
 
 
 def _unfinished(session: Session, keys: Sequence[int]) -> set[int]:

@@ -153,9 +153,7 @@ class Readers(Part):
         )
         positions = []
         for recorded, *values in rows:
-            cells = RevisionCells._make(values)
-            if recorded != revision_checksum(scope.world, cells):
-                raise damaged_labels(document)
+            cells = _verified_cells(scope.world, recorded, values)
             last = min(sid, cells.sentences - 1)
             positions.append(_position(scope, reader, cells, last, current=True))
         return positions
@@ -325,17 +323,14 @@ class Readers(Part):
         if row is None:
             return None
         recorded, *values = row
-        cells = RevisionCells._make(values)
-        if recorded != revision_checksum(scope.world, cells):
-            raise damaged_labels(cells.document)
-        token = assets_token(cells.source_hash, cells.recipe)
+        cells = _verified_cells(scope.world, recorded, values)
         return InForce(
             ref=cells.ref,
             doc_id=cells.doc_id,
             name=cells.name,
             title=cells.title,
-            path=document_label(cells).path,
-            images=token,
+            path=cells.shown_path,
+            images=assets_token(cells.source_hash, cells.recipe),
             sentences=cells.sentences,
             created_at=cells.created_at,
             source_hash=cells.source_hash,
@@ -402,6 +397,18 @@ class Readers(Part):
                 )
             )
         return figures
+
+
+def _verified_cells(world: WorldId, recorded: bytes, values: Sequence[Any]) -> RevisionCells:
+    """Return the cells of a revision.
+
+    Raises:
+        StoreDamaged: they do not match the recorded checksum.
+    """
+    cells = RevisionCells._make(values)
+    if recorded != revision_checksum(world, cells):
+        raise damaged_labels(cells.document)
+    return cells
 
 
 def _figure_reaches(
