@@ -124,7 +124,7 @@ class RecordsContract:
         job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
 
         def taken(process: str) -> tuple[bool, JobState, int, str]:
-            done = here.store.take_over_job(scope, job, process, owner="keeper", most_crashes=2)
+            done = here.store.take_over_job(scope, job, process, owner="keeper", max_crashes=2)
             found = here.store.job(scope, job)
             assert found is not None
             return done, found.state, found.crashes, found.process
@@ -303,7 +303,7 @@ class RecordsContract:
 
         def note() -> str:
             here.clock.time += 1
-            return here.store.record_usage(OWNER, scope.world, usage, days=1, most=3)
+            return here.store.record_usage(OWNER, scope.world, usage, days=1, max_records=3)
 
         ids = [note() for _ in range(5)]
         kept = here.store.usage(OWNER, scope.world, limit=10)

@@ -197,7 +197,7 @@ class SharesContract:
         job, (one, _) = spread(here, scope, 2)
         for number in range(1, 3):
             assert here.store.start_job(scope, one.id, "p2")
-            assert here.store.take_over_job(scope, one.id, "p2", owner=OWNER_ID, most_crashes=2)
+            assert here.store.take_over_job(scope, one.id, "p2", owner=OWNER_ID, max_crashes=2)
             assert as_it_is(here, scope, job).crashes == number
 
         assert not here.store.settle_job(scope, job, owner=OWNER_ID)

@@ -185,13 +185,13 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     worlds = (here.world(name, a__txt=story(5)) for name in ("idle", "used"))
     idle, used = (here.scope(world) for world in worlds)
     usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
-    here.store.record_usage(OWNER, idle.world, usage, days=1, most=9)
+    here.store.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
     here.store.cache_queries(
         idle, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
     )
     here.clock.time += 3 * 24 * 3600
 
-    here.store.record_usage(OWNER, used.world, usage, days=1, most=9)
+    here.store.record_usage(OWNER, used.world, usage, days=1, max_records=9)
     here.store.cache_queries(
         used, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
     )

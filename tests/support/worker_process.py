@@ -47,7 +47,7 @@ def library(
     limits: QueueLimits = LIMITS,
     embedder: WordEmbedder | None = None,
     index: VectorIndex | None = None,
-    most_crashes: int = 3,
+    max_crashes: int = 3,
 ) -> Library:
     """Open a library of a database; nobody does its jobs here before asked to."""
     clock = SystemClock()
@@ -65,14 +65,14 @@ def library(
             processes=SystemProcesses(),
             clock=clock,
             queue=ProcrastinateQueue(url, limits),
-            most_crashes=most_crashes,
+            max_crashes=max_crashes,
         )
     )
 
 
 def main(folder: str, url: str) -> None:
     told = TellingEmbedder(limits=FEW)
-    opened = library(Path(folder), Secret(url), embedder=told, most_crashes=1000)
+    opened = library(Path(folder), Secret(url), embedder=told, max_crashes=1000)
     with opened, stop_on_signals() as stop:
         print("ready", flush=True)
         opened.work(stopping=stop.is_set)

@@ -192,7 +192,7 @@ class Answerer(Struct, frozen=True):
                     world.id,
                     usage,
                     days=rules.usage_days,
-                    most=rules.usage_records,
+                    max_records=rules.usage_records,
                 )
             except WorldNotFound:
                 raise

@@ -157,7 +157,7 @@ class Components(Struct, frozen=True):
     """Store of uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)
     """Queue of background jobs."""
-    most_crashes: int = MAX_CRASHES
+    max_crashes: int = MAX_CRASHES
     """Maximum number of crashes after which a job is still resumed automatically."""
     doctor_hours: int = 0
     """Hours between two examinations of a world by workers; 0 for none."""

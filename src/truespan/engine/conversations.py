@@ -131,7 +131,7 @@ class Conversation:
         if id is not None:
             # A damaged one can be deleted; everything else raises the error again.
             try:
-                self._open(most=1)
+                self._open(max_turns=1)
             except StoreDamaged:
                 return
 
@@ -358,7 +358,7 @@ class Conversation:
                     turn, frozenset(documents), revision, seen.turns[-1].id if seen.turns else None
                 ),
                 days=rules.days,
-                most=rules.turns,
+                max_turns=rules.turns,
                 begins=seen.begins,
             )
         except TruespanError:
@@ -380,9 +380,8 @@ class Conversation:
 
     # Reading
 
-    def _open(self, most: int | None = None) -> _Found | None:
-        """Return the record and the visible turns, of which at most the `most` latest are read;
-        None for a conversation that has not begun yet.
+    def _open(self, max_turns: int | None = None) -> _Found | None:
+        """Return the record and the latest visible turns; None for a conversation without turns.
 
         Raises:
             ConversationNotFound: no such conversation, or none of its turns is visible.
@@ -395,7 +394,9 @@ class Conversation:
             record = store.conversation(access.authority, world, self.id, reader=self._reader)
             self._new = False
             read_to = self._find_book(str(record.document)) if self._reader is not None else None
-            turns = store.turns(world, record, read_to, days=rules.days, most=most or rules.turns)
+            turns = store.turns(
+                world, record, read_to, days=rules.days, max_turns=max_turns or rules.turns
+            )
             if not turns:
                 raise ConversationNotFound(self.id)
             self._require_book(record)
@@ -478,7 +479,7 @@ def list_conversations(
             reader=reader,
             read_to=place,
             days=components.conversations.days,
-            most=components.conversations.turns,
+            max_turns=components.conversations.turns,
             limit=limit + offset,
         )
     ]

@@ -216,7 +216,7 @@ def _resume(components: Components, scope: Scope, seen: Job) -> Job | None:
         job = jobs.require_resumable(seen.id)
     except TruespanError:
         return None
-    if job.state is not JobState.INTERRUPTED or job.crashes >= components.most_crashes:
+    if job.state is not JobState.INTERRUPTED or job.crashes >= components.max_crashes:
         return None
     owner = components.job_owner
     if not components.store.requeue_job(scope, job.id, owner, seen=job.state, crashes=job.crashes):
@@ -230,10 +230,8 @@ def _take_over(components: Components, scope: Scope, job: Job) -> bool:
     # If that worker is alive after all, it notices when it next records its progress.
     if components.queue.queue_id is None:
         return False
-    owner, most_crashes = components.job_owner, components.most_crashes
-    components.store.take_over_job(
-        scope, job.id, job.process, owner=owner, most_crashes=most_crashes
-    )
+    owner, max_crashes = components.job_owner, components.max_crashes
+    components.store.take_over_job(scope, job.id, job.process, owner=owner, max_crashes=max_crashes)
     record = components.store.job(scope, job.id)
     if record is not None and record.state is JobState.CANCELLED:
         discard_cancelled(components, scope, record)

@@ -57,7 +57,7 @@ logging.getLogger("procrastinate").addHandler(logging.NullHandler())
 
 _WAITING = """
     SELECT count(*) AS waiting FROM (
-      SELECT 1 FROM procrastinate_jobs WHERE status = 'todo' LIMIT %(most)s
+      SELECT 1 FROM procrastinate_jobs WHERE status = 'todo' LIMIT %(limit)s
     ) AS counted
 """
 _ORDERED = """
@@ -146,8 +146,8 @@ class ProcrastinateQueue:
     def require_room(self) -> None:
         """Raise Overloaded while the queue is full."""
         # Simultaneous callers may all be accepted, so the limit is approximate.
-        most = self.limits.waiting
-        if self._query(_WAITING, most=most)["waiting"] >= most:
+        limit = self.limits.waiting
+        if self._query(_WAITING, limit=limit)["waiting"] >= limit:
             raise Overloaded("The job queue is full.", retry_after=30.0)
 
     def submit(self, order: JobOrder, *, delay: int = 0) -> None:
@@ -203,13 +203,13 @@ class ProcrastinateQueue:
         if app is not None:
             app.close()
 
-    def pool(self, most: int) -> dict[str, Any]:
+    def pool(self, max_size: int) -> dict[str, Any]:
         """Return the arguments of a connection pool for the queue."""
         return {
             "conninfo": as_role(self._url, QUEUE_ROLE, QUEUE_SCHEMA),
             "kwargs": {"application_name": "truespan-queue"},
             "min_size": 0,
-            "max_size": most,
+            "max_size": max_size,
             "timeout": self.limits.timeout_seconds,
         }
 

@@ -160,7 +160,7 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
-            most_crashes=settings.worker.crashes,
+            max_crashes=settings.worker.crashes,
             doctor_hours=settings.worker.doctor_hours,
             random_bytes=os.urandom,
             mark_query=lambda world, query: usage_key.mark(world, query),

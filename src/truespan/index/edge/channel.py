@@ -195,8 +195,8 @@ def receive(connection: Connection, seconds: float | None = None) -> bytes:
     return b"".join(parts)
 
 
-def _read(connection: Connection, most: int) -> bytes:
-    part = os.read(connection.fileno(), most)
+def _read(connection: Connection, size: int) -> bytes:
+    part = os.read(connection.fileno(), size)
     if not part:
         raise EOFError
     return part

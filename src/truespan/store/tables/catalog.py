@@ -77,8 +77,8 @@ _RECIPES: Final = f"""r.language, w.recipe {_ACTIVE} LEFT JOIN word_counts w
 class StateCache(Generic[T]):
     """Values read from states of worlds, cached by the state."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
         self._lock = threading.Lock()
         self._known: dict[tuple[object, ...], T] = {}
 
@@ -89,7 +89,7 @@ class StateCache(Generic[T]):
         if known is None:
             known = read(scope)
             with self._lock:
-                if len(self._known) >= self._most:
+                if len(self._known) >= self._max_entries:
                     self._known.clear()
                 self._known[state] = known
         return known

@@ -100,9 +100,9 @@ class Conversations(Part):
         read_to: ReadTo | None,
         *,
         days: int,
-        most: int,
+        max_turns: int,
     ) -> list[Turn]:
-        """Return the latest turns of a conversation, at most `most`, in order.
+        """Return the latest turns of a conversation, at most `max_turns`, in order.
 
         For a reader, only turns up to the position count. A damaged turn has no content.
         """
@@ -111,8 +111,8 @@ class Conversations(Part):
         rows = self._db.at(world, id=record.id, **self._visible(read_to, days)).all(
             f"""SELECT BYTES(t.content), t.checksum, {_TURN} FROM turns t
                 JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
-                WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :most""",
-            most=most,
+                WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :max_turns""",
+            max_turns=max_turns,
         )
         return [_read_turn(world, record.id, row) for row in reversed(rows)]
 
@@ -124,14 +124,14 @@ class Conversations(Part):
         reader: str | None,
         read_to: ReadTo | None,
         days: int,
-        most: int,
+        max_turns: int,
         limit: int,
         offset: int = 0,
     ) -> list[ConversationInfo]:
         """Return conversations with a visible turn, the latest first.
 
         They are those about the whole world, or those of a reader about one book. Only the latest
-        turns of each count, at most `most`.
+        turns of each count, at most `max_turns`.
         """
         if not authority.sees(world):
             raise WorldNotFound(world)
@@ -155,7 +155,7 @@ class Conversations(Part):
                 keys=list(turns),
             ):
                 turns[key].append(tuple(row))
-            turns = {key: rows[-most:] for key, rows in turns.items()}
+            turns = {key: rows[-max_turns:] for key, rows in turns.items()}
             first = session.all(
                 f"""SELECT t.conversation, BYTES(t.content), t.checksum, {_TURN} FROM turns t
                     WHERE {_VISIBLE} AND t.id IN LIST(:ids)""",
@@ -173,13 +173,13 @@ class Conversations(Part):
         new: NewTurn,
         *,
         days: int,
-        most: int,
+        max_turns: int,
         begins: bool,
     ) -> None:
         """Store a turn; with `begins`, also the conversation, unless it exists.
 
         The same commit deletes turns older than `days`, and turns of the conversation that are not
-        among the latest `most` at any position of the reader.
+        among the latest `max_turns` at any position of the reader.
 
         Raises:
             ConversationNotFound: the conversation or the previous turn was deleted meanwhile.
@@ -221,7 +221,7 @@ class Conversations(Part):
             )
             session.execute(
                 "DELETE FROM turns WHERE world_id = :world AND key IN LIST(:keys)",
-                keys=list(_crowded_out(turns, most)),
+                keys=list(_crowded_out(turns, max_turns)),
             )
             # On SQLite in every world, also in idle ones; row security limits it to this world.
             oldest = self._clock.now() - days * _DAY
@@ -288,8 +288,8 @@ def _summarize(
     )
 
 
-def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
-    """Yield the keys of turns that are not among the latest `most` at any position.
+def _crowded_out(turns: Iterable[Row], max_turns: int) -> Iterator[int]:
+    """Yield the keys of turns that are not among the latest `max_turns` at any position.
 
     The turns are given as key, revision and position, the latest first. Only later turns at or
     before the position of a turn displace it, so that a reader who moves back still sees it.
@@ -297,7 +297,7 @@ def _crowded_out(turns: Iterable[Row], most: int) -> Iterator[int]:
     later: dict[int | None, list[int]] = {}
     for key, revision, sid in turns:
         positions = later.setdefault(revision, [])
-        if bisect_right(positions, sid or 0) >= most:
+        if bisect_right(positions, sid or 0) >= max_turns:
             yield key
         insort(positions, sid or 0)
 

@@ -170,7 +170,7 @@ class Jobs(Part):
         )
 
     def take_over_job(
-        self, scope: Scope, job: str, process: str, *, owner: str, most_crashes: int
+        self, scope: Scope, job: str, process: str, *, owner: str, max_crashes: int
     ) -> bool:
         """Queue a job of a crashed process again; False if the process does not have it.
 
@@ -181,14 +181,15 @@ class Jobs(Part):
             job,
             """UPDATE jobs SET crashes = crashes + 1,
                  state = CASE WHEN cancel THEN 'cancelled'
-                   WHEN crashes + 1 >= :most THEN 'interrupted' ELSE 'queued' END,
-                 finished_at = CASE WHEN cancel OR crashes + 1 >= :most THEN :now END,
-                 process = CASE WHEN cancel OR crashes + 1 >= :most THEN process ELSE :owner END
+                   WHEN crashes + 1 >= :max_crashes THEN 'interrupted' ELSE 'queued' END,
+                 finished_at = CASE WHEN cancel OR crashes + 1 >= :max_crashes THEN :now END,
+                 process = CASE WHEN cancel OR crashes + 1 >= :max_crashes THEN process
+                   ELSE :owner END
                WHERE world_id = :world AND key = :key AND process = :process
                  AND state = 'running' AND background""",
             process=process,
             owner=owner,
-            most=most_crashes,
+            max_crashes=max_crashes,
         )
 
     def cancel_job(self, scope: Scope, job: str) -> None:

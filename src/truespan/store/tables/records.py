@@ -306,12 +306,12 @@ class Records(Part):
 
     @retry_on_conflict
     def record_usage(
-        self, authority: Authority, world: WorldId, usage: Usage, *, days: int, most: int
+        self, authority: Authority, world: WorldId, usage: Usage, *, days: int, max_records: int
     ) -> str:
         """Log one answered request and return its id.
 
-        The same commit removes records older than `days`, and all but the latest `most` records of
-        the world.
+        The same commit removes records older than `days`, and all but the latest
+        `max_records` records of the world.
 
         Raises:
             StoreBusy: other writers held the lock for too long.
@@ -319,7 +319,7 @@ class Records(Part):
         if not authority.sees(world):
             raise WorldNotFound(world)
         now, record = self._clock.now(), uuid4().hex[:12]
-        with self._db.write(world, lock=False, wait=BRIEF_WAIT, most=most) as session:
+        with self._db.write(world, lock=False, wait=BRIEF_WAIT, max_records=max_records) as session:
             session.insert(
                 "usage",
                 id=record,
@@ -337,7 +337,7 @@ class Records(Part):
             )
             session.execute(
                 """DELETE FROM usage WHERE world_id = :world AND key <= (SELECT key FROM usage
-                     WHERE world_id = :world ORDER BY key DESC LIMIT 1 OFFSET :most)"""
+                     WHERE world_id = :world ORDER BY key DESC LIMIT 1 OFFSET :max_records)"""
             )
         return record
 
