@@ -137,7 +137,7 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
 
     Raises:
         InvalidConfiguration: there is no address, or the role lacks permissions.
-        LibraryTooNew: the tables are of a newer version.
+        LibraryTooNew, LibraryTooOld: the tables are of another version.
         StoreUnsafe: that database would not separate worlds.
     """
     from pathlib import Path

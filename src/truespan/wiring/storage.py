@@ -50,7 +50,7 @@ def open_store(folder: Path, settings: Settings, clock: Clock) -> Store:
 
     Raises:
         InvalidConfiguration: the address is invalid, no server answers, or a package is missing.
-        StoreUnsafe, StoreOutdated, LibraryTooNew: the database cannot be used as it is.
+        StoreUnsafe, StoreOutdated, LibraryTooNew, LibraryTooOld: the database cannot be used.
     """
     if not is_on_server(settings):
         return Store(SqliteDatabase(folder / STORE_FILE, reserve=settings.disk_reserve), clock)
@@ -80,7 +80,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
 
     Raises:
         InvalidConfiguration: the settings have no store_url, or no store_owner_url.
-        StoreUnsafe, LibraryTooNew: the database cannot be used, or not by this version.
+        StoreUnsafe, LibraryTooNew, LibraryTooOld: the database cannot be used.
     """
     settings = read_settings(folder)
     if not is_on_server(settings):
