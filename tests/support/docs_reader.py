@@ -33,7 +33,8 @@ from truespan.wiring import open_library
 ROOT = Path(__file__).resolve().parents[2]
 README, CHANGELOG, DOCS = ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "docs"
 SECURITY, CONTRIBUTING = ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"
-INDEX = DOCS / "index.md"
+FRESH = (DOCS / "index.md", DOCS / "tutorial.md")
+"""Pages that create the library themselves."""
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
 MENTIONED = {"make", "pip", "source"}
@@ -105,14 +106,13 @@ class Newcomer:
         end_index_process(self._start)
 
     def follow(self, page: Path) -> list[str]:
-        """Return what is wrong with a page; most of them begin where the README ends."""
+        """Return the complaints about a page; most pages begin where the README ends."""
         if page == README:
             return self._at_readme
         if not {"python", "console", "sh"} & {block.language for block in blocks_of(page)}:
             return []
         place = self._folder / page.name
-        # The index makes the library itself, with the lines that the other pages refer to.
-        if page == INDEX:
+        if page in FRESH:
             shutil.copytree(ROOT / "examples", place / "examples")
         else:
             shutil.copytree(self._start, place)
