@@ -36,6 +36,7 @@ SETUP = (
     "--title 'The Glass Ferry'",
     "truespan init --library library --world physics",
     "truespan ingest examples/optics.md --title Optics -w physics",
+    "truespan backup monday.backup",
 )
 TERMINALS: Mapping[str, tuple[str, ...]] = {
     "terminal-search": (
@@ -47,8 +48,8 @@ TERMINALS: Mapping[str, tuple[str, ...]] = {
     ),
     "terminal-operator": (
         "truespan status",
-        "truespan doctor --no-self-test",
-        "truespan backup monday.backup",
+        "truespan repair",
+        "truespan backup --verify monday.backup",
     ),
     "terminal-evaluate": ("truespan evaluate examples/golden.yaml -w mysteries",),
 }
