@@ -415,7 +415,7 @@ def test_an_unforeseen_error_tells_nothing_over_http(
         raise ZeroDivisionError("The culprit was Quillfeather.")
 
     session = at.begin(token)
-    for method in ("books", "where", "retrieve", "sentences"):
+    for method in ("books", "position", "retrieve", "sentences"):
         monkeypatch.setattr(Reader, method, fail)
     uri = "truespan://documents/lamp.md"
     answers = [

@@ -260,7 +260,7 @@ def status(world: AnyWorld = None, library: Folder = None, as_json: Json = False
 
     with open_library(library) as opened:
         if world is not None:
-            chosen = opened.world(world)
+            chosen = opened.world(world, create=False)
             numbers, documents = chosen.status(), chosen.documents.list()
             record = chosen.access.record()
             result: Any = {

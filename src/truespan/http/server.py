@@ -225,7 +225,7 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
     if options.world is not None or options.mcp_owner or options.mcp_reader is not None:
         # MCP without a token serves one world.
         # A name may be given to another world later; the id is fixed.
-        options = replace(options, world=library.world(options.world).id)
+        options = replace(options, world=library.world(options.world, create=False).id)
     on_all_addresses = service.host.strip("[]") in _ALL_ADDRESSES
     hosts = {*split_list(settings.http.hosts), *(() if on_all_addresses else (service.host,))}
     return replace(
@@ -332,7 +332,7 @@ def watch_folders(
     if not folders:
         yield None
         return
-    watch = library.world(world).watch(folders)
+    watch = library.world(world, create=False).watch(folders)
 
     def follow() -> None:
         # Each step is a job, with its own log; errors are logged by the watch, which survives them.

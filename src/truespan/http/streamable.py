@@ -129,7 +129,9 @@ def _anonymous_authority(
         raise _refuse("Send a token, or start the server with --mcp-reader NAME or --mcp-owner.")
     worlds = authority.worlds
     if anonymous.world is not None:
-        worlds = frozenset([WorldId(library.under(authority).world(anonymous.world).id)])
+        worlds = frozenset(
+            [WorldId(library.under(authority).world(anonymous.world, create=False).id)]
+        )
     verb = Verb.READ if anonymous.reader is None else Verb.FOLLOW
     readers = UNLIMITED if anonymous.reader is None else frozenset([anonymous.reader.strip()])
     return authority.within(Authority(worlds, frozenset([verb]), readers))
