@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.support.novels import CHAPTER_NAMES, PROSE, STORY, make_text
 from truespan.parsing import load
-from truespan.text.novel import Likeness, judge
+from truespan.text.novel import Likeness, classify
 
 RULES = "Every member pays the fee in the month that follows the vote. " * 12
 STEPS = "Press the button marked OK and wait until the lamp is green. " * 30
 
 
 def likeness_of(text: str) -> Likeness:
-    return judge(load("a.txt", text.encode()).blocks)
+    return classify(load("a.txt", text.encode()).blocks)
 
 
 def test_texts_with_chapters_that_tell_a_story_are_novels() -> None:

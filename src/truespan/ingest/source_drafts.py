@@ -13,7 +13,7 @@ from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, traits_of
-from truespan.text.novel import Likeness, judge
+from truespan.text.novel import Likeness, classify
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
@@ -140,7 +140,7 @@ class DraftMaker:
         likeness = Likeness.OTHER
         may_be_novel = known is None and stated.kind is None and content.traits.plain
         if may_be_novel and self._preparation.recognises_novels:
-            likeness = judge(loaded.blocks)
+            likeness = classify(loaded.blocks)
         if likeness is Likeness.NOVEL:
             source = replace(source, declared=replace(declared, kind=DocumentKind.BOOK))
             recipe = self._prepare(source.declared, content)[1]

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from msgspec import Struct, field
 
-from truespan.text.headings import Heading, Rank, is_prose, is_title_like, recognise
+from truespan.text.headings import Heading, Rank, is_prose, is_title_like, parse_heading
 from truespan.types.text import BlockKind
 
 # fmt: off
@@ -110,7 +110,7 @@ def plain_title(text: str) -> str:
     return " ".join(re.findall(r"\w+", words.casefold()))
 
 
-def leads_on(linked: str, text: str) -> bool:
+def links_ahead(linked: str, text: str) -> bool:
     """Return whether a block consists of links to later text; `linked` is the text of the links."""
     if not linked:
         return False
@@ -199,7 +199,7 @@ def _is_entry(line: str) -> bool:
     """Return whether a line is an entry by its form: a chapter number, or dots and a page."""
     if _has_leader(line):
         return True
-    heading = recognise(line)
+    heading = parse_heading(line)
     return heading is not None and heading.rank in ("part", "chapter")
 
 
@@ -312,7 +312,7 @@ class ContentsFinder(Struct):
         if kind is BlockKind.LIST and (marker := _ITEM.match(text)):
             entry = text[marker.end() :].strip()
         first, _, rest = entry.partition("\n")
-        found = recognise(entry)
+        found = parse_heading(entry)
         is_dotted = len(entry) <= _MAX_LINE_LENGTH and _has_leader(entry) and "\n" not in entry
         announced = None if in_list else announced_list(first)
         if announced and (not is_prose(rest) or _is_list(rest, first=True)):
@@ -339,7 +339,7 @@ class ContentsFinder(Struct):
         # Entries may be headings too, below the heading of the list and without text between them.
         current = self._list
         if current and 0 < current.level < level and current.headings == current.entries:
-            found = recognise(text)
+            found = parse_heading(text)
             if not current.is_over(found, text, 0):
                 current.headings += 1
                 self._add(current, text)
@@ -368,8 +368,8 @@ class ContentsFinder(Struct):
     def _add(self, current: _List, text: str) -> None:
         """Record the entries of a paragraph, which is one entry or has one on each line."""
         current.entries += 1
-        for entry in [text] if recognise(text) else text.split("\n"):
-            if heading := recognise(entry):
+        for entry in [text] if parse_heading(text) else text.split("\n"):
+            if heading := parse_heading(entry):
                 current.add(heading)
             elif current.names_chapters and (title := plain_title(entry)):
                 current.add_title(title)

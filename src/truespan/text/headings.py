@@ -136,7 +136,7 @@ class Heading(Struct, frozen=True):
     """Whether the heading has no title, so that the next paragraph may be its title."""
 
 
-def recognise(paragraph: str) -> Heading | None:
+def parse_heading(paragraph: str) -> Heading | None:
     """Return a paragraph as a heading; None if it is not one.
 
     In doubt it is not: a missed heading loses a label, while a wrong one ends a chapter.
@@ -213,4 +213,4 @@ def first_words(text: str) -> str:
 def is_prose(text: str) -> bool:
     """Return whether a paragraph is too long for a list entry and does not begin like one."""
     long = len(text) > _MAX_LENGTH or text.count("\n") >= _MAX_LINES
-    return long and recognise(text.strip().partition("\n")[0]) is None
+    return long and parse_heading(text.strip().partition("\n")[0]) is None

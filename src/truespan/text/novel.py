@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from truespan.text.headings import recognise
+from truespan.text.headings import parse_heading
 from truespan.types.text import Block, BlockKind
 
 CHAPTERS = 3
@@ -43,7 +43,7 @@ class Likeness(StrEnum):
     OTHER = "other"
 
 
-def judge(blocks: Sequence[Block]) -> Likeness:
+def classify(blocks: Sequence[Block]) -> Likeness:
     """Return whether the blocks of a plain text are a novel."""
     chapters = _first_chapters(blocks)
     sizes = [sum(map(len, chapter)) for chapter in chapters]
@@ -69,7 +69,7 @@ def _first_chapters(blocks: Iterable[Block]) -> list[list[str]]:
     for block in blocks:
         is_heading = block.kind is BlockKind.HEADING
         # A title may follow the number after a blank line.
-        found = recognise(block.text.partition("\n\n")[0]) if is_heading else None
+        found = parse_heading(block.text.partition("\n\n")[0]) if is_heading else None
         if found is None or found.rank == "named":
             if chapters and not block.is_contents:
                 chapters[-1].append(block.text)

@@ -249,7 +249,7 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
         texts.clear()
         if record.path != path:
             path = record.path
-            if name := make_sound(path):
+            if name := replace_surrogates(path):
                 pages = (PageStart(0, record.line, "line"),)
                 section = name[:_MAX_PATH_LENGTH]
                 yield Block(BlockKind.HEADING, name, None, section, pages=pages)
@@ -260,7 +260,7 @@ def _to_blocks(records: Sequence[Record]) -> Iterator[Block]:
 def _text_block(records: Sequence[Record]) -> Iterator[Block]:
     """Yield lines that are not JSON, such as a comment, unchanged."""
     pages: list[PageStart] = []
-    lines, offset = [make_sound(str(record.value)) for record in records], 0
+    lines, offset = [replace_surrogates(str(record.value)) for record in records], 0
     for record, line in zip(records, lines, strict=True):
         pages.append(PageStart(offset, record.line, "line"))
         offset += len(line) + 1
@@ -271,7 +271,7 @@ def _text_block(records: Sequence[Record]) -> Iterator[Block]:
 def _record_blocks(record: Record) -> Iterator[Block]:
     """Yield the short fields of a record as one block, then each long field."""
     pages = (PageStart(0, record.line, "line"),)
-    section = make_sound(record.path[:_MAX_PATH_LENGTH]) or None
+    section = replace_surrogates(record.path[:_MAX_PATH_LENGTH]) or None
     short: list[str] = []
     long: list[tuple[str, str]] = []
     for name, value in flatten(record.value):
@@ -280,15 +280,15 @@ def _record_blocks(record: Record) -> Iterator[Block]:
         else:
             short.append(f"{name}: {value}" if name else value)
     if short:
-        text = make_sound("\n".join(short))
+        text = replace_surrogates("\n".join(short))
         yield Block(BlockKind.LIST, text, None, section, pages=pages)
     for name, value in long:
         for number, part in enumerate(_PARAGRAPHS.split(value)):
             text = f"{name}: {part}" if name and not number else part
-            yield Block(BlockKind.PARAGRAPH, make_sound(text), None, section, pages=pages)
+            yield Block(BlockKind.PARAGRAPH, replace_surrogates(text), None, section, pages=pages)
 
 
-def make_sound(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which JSON can contain but no encoding can."""
     if text.isascii():
         return text
@@ -328,13 +328,13 @@ def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, s
 def to_plain(value: Any) -> Any:
     """Return a value with plain dicts and numbers."""
     if isinstance(value, Pairs):
-        return {make_sound(name): to_plain(inner) for name, inner in value}
+        return {replace_surrogates(name): to_plain(inner) for name, inner in value}
     if isinstance(value, list):
         return [to_plain(inner) for inner in cast(list[Any], value)]
     if isinstance(value, Number):
         number = parse_whole_number(value)
         return parse_number(value) if number is None else number
-    return make_sound(value) if isinstance(value, str) else value
+    return replace_surrogates(value) if isinstance(value, str) else value
 
 
 def to_text(value: Any) -> str:

@@ -419,17 +419,17 @@ def _join_flowed(lines: Sequence[str], deleted: bool) -> list[tuple[int, str]]:
     `deleted`, the space is removed.
     """
     joined: list[tuple[int, list[str]]] = []
-    goes_on = False
+    continues = False
     for line in lines:
         depth = len(line) - len(line.lstrip(">"))
         text = line[depth:].removeprefix(" ")
         is_signature = text == "-- "
-        if goes_on and joined[-1][0] == depth and not is_signature:
+        if continues and joined[-1][0] == depth and not is_signature:
             joined[-1][1].append(text)
         else:
             joined.append((depth, [text]))
-        goes_on = text.endswith(" ") and not is_signature
-        if goes_on and deleted:
+        continues = text.endswith(" ") and not is_signature
+        if continues and deleted:
             joined[-1][1][-1] = text[:-1]
     return [(depth, "".join(parts)) for depth, parts in joined]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from truespan.parsing.formats.text import load_text
-from truespan.text.contents import ContentsFinder, leads_on
+from truespan.text.contents import ContentsFinder, links_ahead
 from truespan.text.headings import HeadingPlaces, begins_with_title
 from truespan.types.text import Block, BlockKind, Loaded
 
@@ -48,7 +48,7 @@ class _Piece(NamedTuple):
     text: str
     level: int = 0
     underlined: bool = False
-    leads_on: bool = False
+    links_ahead: bool = False
     """Whether the block consists of a link to later text."""
     header_rows: int = 0
 
@@ -83,7 +83,7 @@ def read_markdown(
         kind = piece.kind
         if piece.underlined and not contents.is_open:
             kind = BlockKind.PARAGRAPH
-        is_contents = contents.enter(piece.text, kind, level=piece.level, linked=piece.leads_on)
+        is_contents = contents.enter(piece.text, kind, level=piece.level, linked=piece.links_ahead)
         if not is_contents and not piece.underlined:
             places.enter(piece.level, piece.text)
         blocks.append(
@@ -200,7 +200,7 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
             case "inline":
                 children = token.children or ()
                 text = _plain_text(children)
-                ahead = leads_on(_linked_text(children, anchors), text)
+                ahead = links_ahead(_linked_text(children, anchors), text)
                 if opened in ("th", "td"):
                     rows[-1].append(" ".join(text.split()))
                 elif lists:
@@ -208,16 +208,16 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
                     margin = "  " * (len(lists) - 1)
                     text = margin + (marker or "  ") + text.replace("\n", f"\n{margin}  ")
                     marker = ""
-                    yield _Piece(BlockKind.LIST, text, leads_on=ahead)
+                    yield _Piece(BlockKind.LIST, text, links_ahead=ahead)
                 elif quotes:
-                    yield _Piece(BlockKind.QUOTE, text, leads_on=ahead)
+                    yield _Piece(BlockKind.QUOTE, text, links_ahead=ahead)
                 # A line of dashes does not turn prose into a heading.
                 elif opened.startswith("h") and (markup[0] == "#" or "\n" not in text):
                     title = " ".join(text.split())
                     anchors.add(_anchor(title))
                     yield _Piece(BlockKind.HEADING, title, int(opened[1]), markup[0] != "#")
                 else:
-                    yield _Piece(BlockKind.PARAGRAPH, text, leads_on=ahead)
+                    yield _Piece(BlockKind.PARAGRAPH, text, links_ahead=ahead)
             case "fence" | "code_block":
                 yield _Piece(BlockKind.CODE, token.content)
             case "table_open":

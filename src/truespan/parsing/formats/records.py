@@ -17,7 +17,14 @@ from truespan.core.fields import MAX_LABEL_LENGTH, FieldError
 from truespan.errors import FieldsInvalid, RecordInvalid, SourceUnsafe
 from truespan.parsing.detect import Format
 from truespan.parsing.formats.delimited import read_table
-from truespan.parsing.formats.json import Pairs, Record, flatten, make_sound, read_json, to_plain
+from truespan.parsing.formats.json import (
+    Pairs,
+    Record,
+    flatten,
+    read_json,
+    replace_surrogates,
+    to_plain,
+)
 from truespan.types.metadata import parse_value
 from truespan.types.source import MAX_TITLE_LENGTH, Member, RecordFields, Refusal
 
@@ -153,7 +160,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return "\n".join(f"{path}: {text}" if path else text for path, text in flatten(value))
-    return make_sound(str(value)) if isinstance(value, str) else str(value).lower()
+    return replace_surrogates(str(value)) if isinstance(value, str) else str(value).lower()
 
 
 def _typed(value: Any) -> Any:

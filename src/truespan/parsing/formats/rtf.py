@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from truespan.errors import SourceBroken, SourceUnsafe
 from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
-from truespan.parsing.formats.docx.inline import lists_ahead, read_symbol
-from truespan.parsing.formats.style_names import heading_level, is_list_ahead, style_kind
+from truespan.parsing.formats.docx.inline import is_contents_field, read_symbol
+from truespan.parsing.formats.style_names import heading_level, is_contents_style, style_kind
 from truespan.parsing.passage import Passage
 from truespan.types.text import BlockKind, Loaded, Properties
 
@@ -420,7 +420,9 @@ class _Reader:
         elif word == "fldinst":
             state.target = "inst"
         elif word == "fldrslt":
-            state.in_contents = state.in_contents or lists_ahead("".join(state.instruction).strip())
+            state.in_contents = state.in_contents or is_contents_field(
+                "".join(state.instruction).strip()
+            )
         elif word == "info":
             state.target = "info:"
         elif word == "upr":
@@ -552,5 +554,5 @@ def _write_line(line: _Line, writer: BlockWriter, styles: dict[int, _Style]) -> 
         marker=marker or None,
         list_level=format.list_level,
         in_contents=line.in_contents,
-        is_contents=is_list_ahead(name),
+        is_contents=is_contents_style(name),
     )

@@ -22,7 +22,7 @@ _KINDS |= {name.replace(" ", ""): kind for name, kind in _KINDS.items()}
 """Block kinds by style name, and by style id, which has no spaces."""
 
 
-_LIST_AHEAD = re.compile(
+_CONTENTS_STYLE = re.compile(
     r"toc ?[1-9]|toc ?heading|contents ?(?:[1-9]|10|heading)|table ?of ?figures"
     r"|table ?of ?authorities|toa ?heading"
     r"|(?:(?:figure|illustration|table|object|user|alphabetical) ?)?index ?(?:[1-9]|heading)",
@@ -42,6 +42,6 @@ def style_kind(style: str) -> BlockKind | None:
     return _KINDS.get(style.lower())
 
 
-def is_list_ahead(style: str) -> bool:
+def is_contents_style(style: str) -> bool:
     """Return whether a style is one of contents lists or indexes."""
-    return bool(_LIST_AHEAD.fullmatch(style))
+    return bool(_CONTENTS_STYLE.fullmatch(style))

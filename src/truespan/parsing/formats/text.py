@@ -18,7 +18,7 @@ from truespan.text.headings import (
     Heading,
     is_prose,
     is_title_like,
-    recognise,
+    parse_heading,
 )
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
@@ -58,7 +58,7 @@ def to_blocks(paragraphs: Sequence[Paragraph]) -> Iterator[Block]:
         text, pages = paragraph.text, paragraph.pages
         heading = outline.enter(paragraph)
         if heading and heading.bare and title and is_title_like(title.text):
-            skip = not recognise(title.text) and not announced_list(title.text)
+            skip = not parse_heading(title.text) and not announced_list(title.text)
         if title and skip:
             outline.add_title(title.text)
             shift = len(text) + 2
@@ -98,7 +98,7 @@ class Outline(Struct):
             contents.end()
             return None
         kind = BlockKind.LIST if paragraph.bulleted else BlockKind.PARAGRAPH
-        found, contents.previous = recognise(text), self._previous
+        found, contents.previous = parse_heading(text), self._previous
         self.is_contents = contents.enter(text, kind, blank_lines=paragraph.blank_lines)
         if self.is_contents:
             found = None

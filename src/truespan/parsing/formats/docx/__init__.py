@@ -19,7 +19,7 @@ from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
 from truespan.parsing.formats.charts import is_chart, write_chart
-from truespan.parsing.formats.docx.inline import Box, Inline, Line, NoteRef, lists_ahead
+from truespan.parsing.formats.docx.inline import Box, Inline, Line, NoteRef, is_contents_field
 from truespan.parsing.formats.docx.package import (
     DROPPED,
     PROPERTIES,
@@ -159,10 +159,10 @@ def _read_table(
     return lines
 
 
-def _leads_on(paragraph: etree._Element) -> bool:
+def _is_contents_entry(paragraph: etree._Element) -> bool:
     """Return whether a paragraph is an entry of a table of contents that is no longer a field."""
     for child in paragraph.iterchildren(f"{W}hyperlink", f"{W}fldSimple"):
-        if child.get(f"{W}anchor", "").startswith("_Toc") or lists_ahead(
+        if child.get(f"{W}anchor", "").startswith("_Toc") or is_contents_field(
             child.get(f"{W}instr", "")
         ):
             return True
@@ -214,7 +214,7 @@ class Body(Struct):
     def _add_paragraph(
         self, element: etree._Element, inline: Inline, headings: bool, in_contents: bool
     ) -> None:
-        in_contents = in_contents or _leads_on(element)
+        in_contents = in_contents or _is_contents_entry(element)
         format = self._read_format(element)
         line = self._unfinished or Line()
         self._unfinished, line.hidden = None, format.style.hidden

@@ -80,7 +80,7 @@ def read_symbol(font: str, code: str) -> str:
 _MAX_OPEN = 60
 
 
-def lists_ahead(instruction: str) -> bool:
+def is_contents_field(instruction: str) -> bool:
     """Return whether a field is a table of contents, of authorities, or an index."""
     return instruction[:_MAX_OPEN].upper().split()[:1] in (["TOC"], ["TOA"], ["INDEX"])
 
@@ -117,7 +117,7 @@ class Fields(Struct):
                 self.open.append(_Field())
         elif self.open and kind == "separate":
             self.open[-1].in_result = True
-            self.open[-1].is_contents = lists_ahead(self.open[-1].instruction)
+            self.open[-1].is_contents = is_contents_field(self.open[-1].instruction)
         elif self.open and kind == "end":
             self.open.pop()
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from truespan.parsing.blocks import TITLE_LEVEL
 from truespan.parsing.formats.docx.package import VAL, Tag, child_value, flag
 from truespan.parsing.formats.ooxml import W, first_child, parse_count
-from truespan.parsing.formats.style_names import heading_level, is_list_ahead, style_kind
+from truespan.parsing.formats.style_names import heading_level, is_contents_style, style_kind
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind
 
@@ -97,7 +97,7 @@ class Styles:
                 list_level = found_level if list_level is None else list_level
             if kind is BlockKind.PARAGRAPH:
                 kind = style_kind(name) or style_kind(id) or kind
-            is_contents = is_contents or is_list_ahead(name or id)
+            is_contents = is_contents or is_contents_style(name or id)
         return Style(
             level=level,
             kind=kind,

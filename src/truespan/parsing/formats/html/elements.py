@@ -25,9 +25,9 @@ from truespan.parsing.formats.html.inline import (
     format_note_link,
     holds_notes,
     is_block,
+    is_contents_list,
     is_hidden,
     is_layout,
-    lists_ahead,
     page_number,
     read_picture,
 )
@@ -65,7 +65,7 @@ class PageReader:
         self._is_later = is_later
         self._ids: set[str] = set()
         """Ids of the elements so far."""
-        self.links_on = 0
+        self.later_links = 0
         """Number of open links to later text."""
         self._linked: list[str] = []
         self._ends: list[End | None] = []
@@ -113,7 +113,7 @@ class PageReader:
                     break
             if not MEANINGFUL.isdisjoint(attributes):
                 handler = _apply_attributes(tag, attributes, handler)
-            if handler and tag not in _NO_LISTS and lists_ahead(attributes):
+            if handler and tag not in _NO_LISTS and is_contents_list(attributes):
                 handler = _in_contents(handler)
         self._ends.append(handler(self, tag, attributes) if handler else None)
 
@@ -123,7 +123,7 @@ class PageReader:
                 self.captured.append(text)
         elif not self.drawings:
             self.inline.add(text)
-            if self.links_on:
+            if self.later_links:
                 self._linked.append(text)
             region = self.region
             if region.landmark and not region.navigation:
@@ -173,7 +173,7 @@ class PageReader:
         self._linked.clear()
         return text
 
-    def leads_on(self, address: str) -> bool:
+    def points_ahead(self, address: str) -> bool:
         """Return whether a link points to later text."""
         address = address.strip()
         later = self._is_later(address) if address else False
@@ -253,14 +253,14 @@ def _start_block(page: PageReader, *_: object) -> End:
 def _read_link(page: PageReader, _: str, attributes: Attributes) -> Iterator[None]:
     """Count a link; at its end, rewrite its text if it is the number of a note."""
     page.links += 1
-    leads_on = page.leads_on(attributes.get("href", ""))
-    page.links_on += leads_on
+    points_ahead = page.points_ahead(attributes.get("href", ""))
+    page.later_links += points_ahead
     purpose = find_purpose(attributes) if attributes and not page.code else None
     inline, start = page.inline, page.inline.position()
     superscript_total, in_superscript = page.superscript_total, page.superscripts > 0
     yield
     page.links -= 1
-    page.links_on -= leads_on
+    page.later_links -= points_ahead
     text = inline.text_since(start) if purpose else None
     if purpose is None or text is None:
         return

@@ -289,7 +289,7 @@ _AHEAD_CLASS = re.compile(
 )
 
 
-def lists_ahead(attributes: Attributes) -> bool:
+def is_contents_list(attributes: Attributes) -> bool:
     """Return whether the attributes mark an element as a contents list."""
     for name in ("epub:type", "role"):
         if name in attributes and any(

@@ -18,7 +18,7 @@ from truespan.parsing.formats.html.inline import (
     Inline,
     PlacedMark,
 )
-from truespan.text.contents import ContentsFinder, leads_on
+from truespan.text.contents import ContentsFinder, links_ahead
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind, Properties
 
@@ -160,7 +160,7 @@ class Piece(Struct, eq=False):
         marked = self.region.contents or self.region.navigation
         linked = False
         if self.linked and self.kind in _MAY_LEAD_ON:
-            linked = leads_on(self.linked, self.text)
+            linked = links_ahead(self.linked, self.text)
             marked = marked or (linked and in_book)
         # Pictures without text neither continue nor end a list.
         if not self.text:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from truespan.parsing.blocks import TITLE_LEVEL
 from truespan.parsing.formats.ooxml import parse_count
-from truespan.parsing.formats.style_names import is_list_ahead, style_kind
+from truespan.parsing.formats.style_names import is_contents_style, style_kind
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind
 
@@ -83,7 +83,7 @@ class Styles:
             kind = kind or style_kind(shown) or captions
             if shown.lower() == "title":
                 level = TITLE_LEVEL
-            is_contents = is_contents or is_list_ahead(shown)
+            is_contents = is_contents or is_contents_style(shown)
             if element is None:
                 break
             for properties in element.iterchildren(f"{STYLE}text-properties"):
