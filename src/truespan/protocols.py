@@ -10,10 +10,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from truespan.types.answer import Message
-from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
-from truespan.types.maintenance import BackupReport, FileFate, Ownership, RemovedFiles
+from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import (
@@ -279,7 +279,7 @@ class VectorIndex(Protocol):
 
     def read(self, scope: Scope, ids: Sequence[ChunkId]) -> list[IndexedPoint]: ...
 
-    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+    def tenants(self, scope: Scope, *, limit: int) -> PointCounts:
         """Return the owners of points in the collection of the scope's profile, at most `limit`.
 
         Only this method sees beyond the world of the scope: names and counts, and no point.
@@ -316,7 +316,7 @@ class VectorIndex(Protocol):
 
     def drop(self, scope: Scope) -> None: ...
 
-    def erase(self, profile: EmbeddingProfile) -> FileFate:
+    def erase(self, profile: EmbeddingProfile) -> FileTreatment:
         """Rewrite the files of a profile's collection, so that no deleted data is left in them.
 
         Live points stay identical and are found meanwhile. A server can only be asked to do so;

@@ -21,9 +21,9 @@ from functools import lru_cache
 from hashlib import sha256
 
 from truespan.protocols import EmbeddingLimits
-from truespan.types.chunk import Holdings, IndexedPoint, Point, PointPlace
+from truespan.types.chunk import IndexedPoint, Point, PointCounts, PointPlace
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.maintenance import FileFate, Ownership
+from truespan.types.maintenance import FileTreatment, Ownership
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.scope import Scope, admits
 from truespan.types.text import TokenMap, fold_names
@@ -212,13 +212,13 @@ class MemoryIndex:
         points = self._of(scope)
         return [_indexed(points[chunk_id]) for chunk_id in ids if chunk_id in points]
 
-    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+    def tenants(self, scope: Scope, *, limit: int) -> PointCounts:
         counts = {
             tenant: len(points)
             for (profile, tenant), points in list(self.points.items())
             if profile == scope.profile.id and points
         }
-        return Holdings(dict(sorted(counts.items())[:limit]), sum(counts.values()))
+        return PointCounts(dict(sorted(counts.items())[:limit]), sum(counts.values()))
 
     def drop_tenant(self, scope: Scope, tenant: str) -> None:
         self.points.pop((scope.profile.id, tenant), None)
@@ -247,10 +247,10 @@ class MemoryIndex:
     def drop(self, scope: Scope) -> None:
         self._of(scope).clear()
 
-    def erase(self, profile: EmbeddingProfile) -> FileFate:
+    def erase(self, profile: EmbeddingProfile) -> FileTreatment:
         del profile
         self.calls.append("erase")
-        return FileFate.GONE
+        return FileTreatment.GONE
 
     def reset(self, scope: Scope) -> None:
         for key in [key for key in self.points if key[0] == scope.profile.id]:

@@ -23,8 +23,8 @@ from truespan.types.job import (
     JobCounts,
     JobDocument,
     JobLine,
-    JobNews,
     JobState,
+    JobUpdate,
     Phase,
 )
 from truespan.types.maintenance import RevisionPart
@@ -148,10 +148,10 @@ class RecordsContract:
         scope = built(here)
         job = here.store.begin_job(scope, "ingest", "{}", "p").id
         first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
-        news = JobNews({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
+        news = JobUpdate({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
         counts = JobCounts(documents=1, fraction=0.5)
 
-        def told(state: JobState, news: JobNews) -> bool:
+        def told(state: JobState, news: JobUpdate) -> bool:
             return here.store.record_job(
                 scope, job, state=state, phase=Phase.EMBEDDING, counts=counts, news=news
             )
@@ -159,7 +159,7 @@ class RecordsContract:
         assert not told(JobState.RUNNING, news)
         here.store.cancel_job(scope, job)
         last = replace(first, state=DocumentState.FAILED, code="x", reason="y")
-        assert told(JobState.CANCELLED, JobNews({"a": last}, []))
+        assert told(JobState.CANCELLED, JobUpdate({"a": last}, []))
         assert here.store.job_documents(scope, job) == [last]
         assert [line.line for line in here.store.job_lines(scope, job)] == ["one", "two"]
         [listed] = here.store.jobs(scope)
@@ -447,7 +447,7 @@ class RecordsContract:
             state=JobState.RUNNING,
             phase=Phase.READING,
             counts=JobCounts(current=text),
-            news=JobNews({text: failed}, [JobLine(1.0, text, text)]),
+            news=JobUpdate({text: failed}, [JobLine(1.0, text, text)]),
             error=text,
         )
         token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), UNLIMITED, 1.0, None)

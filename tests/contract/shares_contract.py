@@ -17,9 +17,9 @@ from truespan.types.job import (
     JobCounts,
     JobDocument,
     JobLine,
-    JobNews,
     JobShare,
     JobState,
+    JobUpdate,
     Phase,
 )
 from truespan.types.scope import Scope
@@ -47,7 +47,7 @@ def told(
     share: Job,
     state: JobState,
     counts: JobCounts | None = None,
-    news: JobNews | None = None,
+    news: JobUpdate | None = None,
     error: str | None = None,
 ) -> bool:
     return here.store.record_job(
@@ -56,7 +56,7 @@ def told(
         state=state,
         phase=Phase.EMBEDDING,
         counts=counts or JobCounts(documents=1, documents_total=1, fraction=1.0),
-        news=news or JobNews(),
+        news=news or JobUpdate(),
         error=error,
         process="p2",
     )
@@ -102,11 +102,11 @@ class SharesContract:
         )  # fmt: skip
         first = JobDocument("a", "a.txt", DocumentState.EMBEDDED, chunks=5)
         failed = JobDocument("b", "b.txt", DocumentState.FAILED, "x", "y")
-        news = JobNews({"a": first}, [JobLine(1.0, "info", "one"), JobLine(3.0, "info", "three")])
+        news = JobUpdate({"a": first}, [JobLine(1.0, "info", "one"), JobLine(3.0, "info", "three")])
         assert here.store.start_job(scope, one.id, "p2")
         assert not told(here, scope, one, JobState.RUNNING, counts, news)
         assert here.store.start_job(scope, two.id, "p2")
-        other = JobNews({"b": failed}, [JobLine(2.0, "info", "two")])
+        other = JobUpdate({"b": failed}, [JobLine(2.0, "info", "two")])
         told(here, scope, two, JobState.DONE, replace(counts, failed=1, fraction=1.0), other)
 
         found = as_it_is(here, scope, job)
@@ -125,7 +125,7 @@ class SharesContract:
         assert here.store.gather_job(scope, job, "p3", owner=OWNER_ID)
         here.store.record_job(
             scope, job, state=JobState.DONE, phase=Phase.FINISHED, counts=JobCounts(),
-            news=JobNews(), process="p3",
+            news=JobUpdate(), process="p3",
         )  # fmt: skip
         over = as_it_is(here, scope, job)
         assert (over.state, over.shares, over.phase) == (JobState.DONE, 0, Phase.FINISHED)
@@ -209,7 +209,7 @@ class SharesContract:
         before = here.store.begin_job(scope, "ingest", "{}", "p").id
         here.store.record_job(
             scope, before, state=JobState.DONE, phase=Phase.FINISHED, counts=JobCounts(),
-            news=JobNews({"a": JobDocument("a", "a.txt", DocumentState.EMBEDDED)}),
+            news=JobUpdate({"a": JobDocument("a", "a.txt", DocumentState.EMBEDDED)}),
         )  # fmt: skip
         job, shares = spread(here, scope, 250)
         done(here, scope, shares[0])
@@ -236,7 +236,7 @@ class SharesContract:
             claim(scope, two, "p1", ["d"])
         here.store.record_job(
             scope, one, state=JobState.QUEUED, phase=Phase.READING, counts=JobCounts(),
-            news=JobNews(), process="p1",
+            news=JobUpdate(), process="p1",
         )  # fmt: skip
         assert claim(scope, two, "p2", ["b", "c"])
         elsewhere = built(here, "other")

@@ -20,7 +20,7 @@ from truespan.engine.library import Library
 from truespan.errors import IndexKeyRefused, IndexNotOwned, IndexUnavailable
 from truespan.index.server import ServerOptions
 from truespan.index.server.index import QdrantServerIndex
-from truespan.types.maintenance import FileFate, Ownership
+from truespan.types.maintenance import FileTreatment, Ownership
 from truespan.types.token import Secret
 from truespan.wiring import open_library
 
@@ -72,7 +72,7 @@ def test_deleted_points_are_rewritten_away(options: ServerOptions) -> None:
     left = index.count(scope)
     index.close()
 
-    assert (fate, left) == (FileFate.REQUESTED, len(points[1::2]))
+    assert (fate, left) == (FileTreatment.REQUESTED, len(points[1::2]))
 
 
 def test_a_collection_belongs_to_the_library_that_created_it(options: ServerOptions) -> None:

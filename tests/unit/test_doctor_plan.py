@@ -23,7 +23,7 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ProviderUnavailable
 from truespan.maintenance.doctor.examine import Examiner
 from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
-from truespan.types.chunk import Holdings
+from truespan.types.chunk import PointCounts
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
 from truespan.types.vectors import Vector
@@ -307,7 +307,7 @@ def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
     class Littered(MemoryIndex):
         litter = 0
 
-        def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+        def tenants(self, scope: Scope, *, limit: int) -> PointCounts:
             held = super().tenants(scope, limit=limit)
             return replace(held, points=held.points + self.litter)
 

@@ -30,7 +30,7 @@ from truespan.errors import InvalidArgument, JobNotFound, ProviderRefused, Provi
 from truespan.ingest import requests
 from truespan.ingest.embed import PROBES
 from truespan.protocols import EmbeddingLimits
-from truespan.types.job import DocumentState, Job, JobCounts, JobNews, JobState, Phase
+from truespan.types.job import DocumentState, Job, JobCounts, JobState, JobUpdate, Phase
 from truespan.types.source import Upload
 
 
@@ -383,7 +383,7 @@ def ended(world: World, share: Job, state: JobState) -> None:
     store, scope = world.access.components.store, scope_of(world)
     assert store.start_job(scope, share.id, "elsewhere/1:1")
     store.record_job(
-        scope, share.id, state=state, phase=Phase.FINISHED, counts=JobCounts(), news=JobNews(),
+        scope, share.id, state=state, phase=Phase.FINISHED, counts=JobCounts(), news=JobUpdate(),
         error="x",
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ from truespan.types.answer import AnswerRules
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
-from truespan.types.maintenance import Check, LeftoverMatch, Trace
+from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults
 from truespan.types.scope import Scope
@@ -147,7 +147,7 @@ class Components(Struct, frozen=True):
     conversations: ConversationRules = field(default_factory=ConversationRules)
     """Settings of conversations: whether they are kept, and for how long."""
     backups: Backups | None = None
-    find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None = None
+    find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
     """Search of the library's files for deleted content."""
     pages: PageFetcher | None = None
     """Fetcher of web pages; None if no host is allowed."""

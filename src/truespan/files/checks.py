@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from truespan.errors import resource_error
-from truespan.types.maintenance import Check, LeftoverMatch, Trace, Verdict
+from truespan.types.maintenance import Check, Trace, TraceScan, Verdict
 from truespan.types.vectors import numbers_of
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -69,7 +69,7 @@ def _check_settings(path: Path) -> Check:
     return Check(path.name, Verdict.OK, "is valid, and only its owner can change it")
 
 
-def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> LeftoverMatch:
+def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan:
     """Search the files of the store, the index and the images for erased content."""
     paths: list[Path] = []
     for place in places:
@@ -83,7 +83,7 @@ def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> LeftoverM
     for path in paths:
         length, present = _search_file(path, patterns - found)
         size, found = size + length, found | present
-    return LeftoverMatch(len(traces), len(paths), size, len(found))
+    return TraceScan(len(traces), len(paths), size, len(found))
 
 
 def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:

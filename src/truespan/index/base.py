@@ -20,9 +20,9 @@ from truespan.index.filters import (
     tenant,
     threshold,
 )
-from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.ids import ChunkId, TextHash, WorldId
-from truespan.types.maintenance import FileFate, Ownership
+from truespan.types.maintenance import FileTreatment, Ownership
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
@@ -39,7 +39,7 @@ class QdrantIndex(ABC):
 
     _reserve = 0
     _stale_per_request = _IDS_PER_REQUEST
-    _fate_of_erased = FileFate.GONE
+    _fate_of_erased = FileTreatment.GONE
     _check_new = staticmethod(check_length)
 
     def __init__(self, approximate: frozenset[WorldId] = frozenset()) -> None:
@@ -206,7 +206,7 @@ class QdrantIndex(ABC):
         with self._calls() as calls:
             calls.delete(collection_of(scope.profile), (Equals(Field.TENANT, tenant),))
 
-    def tenants(self, scope: Scope, *, limit: int) -> Holdings:
+    def tenants(self, scope: Scope, *, limit: int) -> PointCounts:
         with self._calls() as calls:
             return calls.tenants(collection_of(scope.profile), limit)
 
@@ -237,7 +237,7 @@ class QdrantIndex(ABC):
         with self._calls() as calls:
             calls.reset(collection_of(scope.profile))
 
-    def erase(self, profile: EmbeddingProfile) -> FileFate:
+    def erase(self, profile: EmbeddingProfile) -> FileTreatment:
         """Rewrite the profile's files from their live points, and wait for it.
 
         The embedded index does so in steps, and answers other clients between two steps.

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from truespan.index.filters import Condition
-from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.chunk import IndexedPoint, Point, PointCounts
 
 RawHit: TypeAlias = tuple[str, float, str]
 """Point id, raw score and text hash."""
@@ -94,7 +94,7 @@ class IndexCalls(Protocol):
     def count(self, collection: Collection, where: Where) -> int: ...
 
     # Return the point counts of all tenants; the only call that no tenant limits.
-    def tenants(self, collection: Collection, limit: int) -> Holdings: ...
+    def tenants(self, collection: Collection, limit: int) -> PointCounts: ...
 
     # Return the names of all collections, also of damaged ones.
     def collections(self) -> list[str]: ...

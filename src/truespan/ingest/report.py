@@ -36,8 +36,8 @@ from truespan.types.job import (
     JobCounts,
     JobDocument,
     JobLine,
-    JobNews,
     JobState,
+    JobUpdate,
     Phase,
 )
 from truespan.types.scope import Scope
@@ -221,7 +221,7 @@ class JobLog(RunLog):
             fraction=0.0, documents=0, documents_total=0, chunks=0, embedded=0, current=""
         )
         self._unchanged = self._failed = 0
-        self._news = JobNews()
+        self._news = JobUpdate()
         self._left_open = False
         self._start = self._recorded = self.clock.monotonic()
 
@@ -301,7 +301,7 @@ class JobLog(RunLog):
 
     def _write(self, state: JobState, error: str | None) -> bool:
         """Write the job's record; True if the job was cancelled meanwhile."""
-        news, self._news = self._news, JobNews()
+        news, self._news = self._news, JobUpdate()
         self._recorded = self.clock.monotonic()
         seconds = round(self._recorded - self._start, 3)
         return self.store.record_job(

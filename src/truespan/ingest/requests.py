@@ -37,8 +37,8 @@ from truespan.types.source import (
     IngestOptions,
     Source,
     is_page,
+    make_paths_unique,
     short_path,
-    tell_apart,
     to_utf8,
 )
 
@@ -142,7 +142,7 @@ def find_sources(
         pages = [Entry(0, address, None, declared) for address in addresses]
         found = _require_single(declared, with_pages(found, deps.pages, pages))
     owners = partial(deps.store.path_owners, scope)
-    return replace(found, sources=tell_apart(found.sources, owners))
+    return replace(found, sources=make_paths_unique(found.sources, owners))
 
 
 def _find_in_manifest(

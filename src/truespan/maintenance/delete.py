@@ -29,10 +29,10 @@ from truespan.types.maintenance import (
     NO_FILES,
     Erasure,
     ErasureKind,
-    FileFate,
-    LeftoverMatch,
+    FileTreatment,
     RemovedFiles,
     Trace,
+    TraceScan,
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
@@ -75,7 +75,7 @@ class Receipt(Struct, frozen=True):
     erased: bool = False
     waiting: Mapping[str, str] = field(default_factory=dict)
     outside: Mapping[str, str] = field(default_factory=dict)
-    check: LeftoverMatch | None = None
+    check: TraceScan | None = None
     digest: str = ""
     conversation: str | None = None
     """The id of a deleted conversation; in JSON only if there is one, as the reader."""
@@ -118,7 +118,7 @@ class ErasureReport(Struct):
 
     done: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
-    outside: dict[str, FileFate] = field(default_factory=dict)
+    outside: dict[str, FileTreatment] = field(default_factory=dict)
     """Files of servers, where erasure can be requested but not confirmed."""
     assets: RemovedFiles = NO_FILES
     uploads: RemovedFiles = NO_FILES
@@ -138,7 +138,7 @@ class Remover(Struct, frozen=True):
     index: VectorIndex
     assets: AssetStore
     clock: Clock
-    find_leftovers: Callable[[Sequence[Trace]], LeftoverMatch] | None
+    find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None
     uploads: UploadStore | None = None
 
     def document(
@@ -274,20 +274,20 @@ class Remover(Struct, frozen=True):
             except _RETRIED_LATER as error:
                 report.waiting[erasure.kind.value] = error.code
                 continue
-            if fate is not FileFate.GONE:
+            if fate is not FileTreatment.GONE:
                 report.outside[erasure.kind.value] = fate
             self.store.finish_erasure(erasure)
             report.done += 1
         return report
 
-    def _erase(self, erasure: Erasure, report: ErasureReport) -> FileFate:
+    def _erase(self, erasure: Erasure, report: ErasureReport) -> FileTreatment:
         if erasure.kind is ErasureKind.STORE:
             return self.store.rewrite_file()
         if erasure.kind is ErasureKind.ASSETS:
             report.assets = self.assets.remove_all(erasure.world)
             if self.uploads is not None:
                 report.uploads = self.uploads.remove_all(erasure.world)
-            return FileFate.GONE
+            return FileTreatment.GONE
         if erasure.profile is None:
             raise AssertionError("points and index have a profile")
         if erasure.kind is ErasureKind.INDEX:
@@ -297,7 +297,7 @@ class Remover(Struct, frozen=True):
             scope = Scope(OWNER, erasure.world, Generation(erasure.generation, erasure.profile))
             self.index.drop(scope)
             self.index.flush(scope)
-        return FileFate.GONE
+        return FileTreatment.GONE
 
     def _find_traces(self, scope: Scope, document: int | None) -> list[Trace]:
         """Return texts and vectors to search files for afterwards; none without a searcher."""

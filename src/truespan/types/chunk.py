@@ -339,7 +339,7 @@ class PointPlace(Struct, frozen=True):
     kind: str = ChunkKind.TEXT.value
 
 
-class Holdings(Struct, frozen=True):
+class PointCounts(Struct, frozen=True):
     """Number of points of each tenant in a collection, and the total."""
 
     tenants: dict[str, int]

@@ -164,7 +164,7 @@ class JobOrder(Struct, frozen=True):
     urgency: Urgency = Urgency.INGEST
 
 
-class JobNews(Struct):
+class JobUpdate(Struct):
     """Changes of a job since it was last saved."""
 
     documents: dict[str, JobDocument] = field(default_factory=dict)

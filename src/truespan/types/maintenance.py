@@ -186,7 +186,7 @@ class Ownership(StrEnum):
     """Created by another program, or without a recorded owner."""
 
 
-class FileFate(StrEnum):
+class FileTreatment(StrEnum):
     """Treatment of files that contained deleted text."""
 
     GONE = "gone"
@@ -215,7 +215,7 @@ class Trace(NamedTuple):
     content: bytes
 
 
-class LeftoverMatch(NamedTuple):
+class TraceScan(NamedTuple):
     """Result of scanning all files for traces of deleted data."""
 
     traces: int
@@ -279,7 +279,7 @@ class RevisionPart(StrEnum):
     """The sentences, chapters, pages, figures and sanitizer counts."""
 
 
-class TallyFlaw(Struct, frozen=True):
+class CountFlaw(Struct, frozen=True):
     """A recorded chunk count of a revision and generation that is wrong.
 
     `seen` contains the recorded and the actual count.

@@ -236,7 +236,7 @@ class StoredImage:
     media_type: str
 
 
-class InForce(Struct, frozen=True):
+class ActiveRevision(Struct, frozen=True):
     """The active revision of a document with its labels.
 
     `images` is the token of its images, `sentences` the number of sentences.

@@ -540,7 +540,7 @@ def short_path(path: str, folders: int = 1) -> str:
     return display_path("/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :]))
 
 
-def tell_apart(
+def make_paths_unique(
     sources: Sequence[Source], owners: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> tuple[Source, ...]:
     """Return sources with unique shown paths: the later of two equal paths shows more folders.

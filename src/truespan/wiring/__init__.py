@@ -32,7 +32,7 @@ from truespan.protocols import (
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.types.chunk import FigureFlags
-from truespan.types.maintenance import Check, LeftoverMatch, Trace
+from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
@@ -277,7 +277,7 @@ def _golden() -> GoldenFolder:
     return GoldenFolder()
 
 
-def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> LeftoverMatch:
+def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> TraceScan:
     from truespan.files.checks import find_leftovers
 
     own_files = [

@@ -37,7 +37,7 @@ from truespan.index.filters import (
     payload_of,
     text_hash_of,
 )
-from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.chunk import IndexedPoint, Point, PointCounts
 
 # Shared by threads: settings of the engine, only read, and used by the index process, which has
 # one thread for requests.
@@ -276,11 +276,11 @@ class Shard:
         return self._edge.count(edge.CountRequest(exact=True, filter=build(where, edge)))
 
     @edge_errors("count points")
-    def tenants(self, limit: int) -> Holdings:
+    def tenants(self, limit: int) -> PointCounts:
         found = self._edge.facet(edge.FacetRequest(Field.TENANT.value, limit=limit, exact=True))
         # Edge also lists tenants whose points are all deleted, with a count of zero.
         counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
-        return Holdings(counts, self._edge.info().points_count)
+        return PointCounts(counts, self._edge.info().points_count)
 
     @edge_errors("describe itself")
     def points(self) -> int:

@@ -16,7 +16,7 @@ from truespan.index.base import QdrantIndex
 from truespan.index.filters import check_vector
 from truespan.index.server import NEWEST, OLDEST, ServerOptions
 from truespan.protocols import Clock
-from truespan.types.maintenance import FileFate, Ownership
+from truespan.types.maintenance import FileTreatment, Ownership
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -36,7 +36,7 @@ class QdrantServerIndex(QdrantIndex):
 
     _stale_per_request = 100
     # The server's log of writes and small segments are not under our control.
-    _fate_of_erased = FileFate.REQUESTED
+    _fate_of_erased = FileTreatment.REQUESTED
     # JSON has no numbers that are not finite; the embedded index stores them.
     _check_new = staticmethod(check_vector)
 

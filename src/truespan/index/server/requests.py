@@ -44,7 +44,7 @@ from truespan.index.server.failures import (
 )
 from truespan.protocols import Clock
 from truespan.providers.outbound import Target
-from truespan.types.chunk import Holdings, IndexedPoint, Point
+from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.maintenance import Ownership
 from truespan.types.profile import float32
 from truespan.types.vectors import Vector, numbers_of
@@ -337,13 +337,13 @@ class Server:
             points = [indexed_point(record, _vector(record.vector)) for record in records]
         return points, None if following is None else str(following)
 
-    def tenants(self, collection: Collection, limit: int) -> Holdings:
+    def tenants(self, collection: Collection, limit: int) -> PointCounts:
         with self._request(collection, "count points") as name:
             found = self._client.facet(
                 name, key=Field.TENANT.value, limit=limit, exact=True, consistency=self._consistency
             )
             counts = {str(hit.value): hit.count for hit in found.hits if hit.count}
-            return Holdings(counts, self._count(name))
+            return PointCounts(counts, self._count(name))
 
     def count(self, collection: Collection, where: Where) -> int:
         with self._request(collection, "count points") as name:

@@ -30,13 +30,13 @@ from truespan.maintenance.doctor.plan import (
     WorldPlan,
 )
 from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
-from truespan.types.chunk import ChunkState, Holdings, IndexedPoint, PendingChunk, PointPlace
+from truespan.types.chunk import ChunkState, IndexedPoint, PendingChunk, PointCounts, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import (
     Check,
+    CountFlaw,
     Ownership,
     RevisionFlaw,
-    TallyFlaw,
     TextFlaw,
     Verdict,
 )
@@ -143,9 +143,9 @@ def check_index(name: str, index: VectorIndex) -> Check:
     return Check(name, Verdict.OK, f"answers, with {collections}")
 
 
-def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, Holdings]:
+def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, PointCounts]:
     """Return the tenants in the collections of the scopes' profiles that can be read."""
-    held: dict[str, Holdings] = {}
+    held: dict[str, PointCounts] = {}
     for scope in scopes:
         if scope.profile.id not in held:
             # One that cannot be read is reported already as an unreadable index.
@@ -156,7 +156,7 @@ def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, Holdings]:
 
 def unclaimed(
     collections: Sequence[str],
-    holdings: Mapping[str, Holdings],
+    holdings: Mapping[str, PointCounts],
     scopes: Sequence[Scope],
     owners: Mapping[str, Ownership] = MappingProxyType({}),
 ) -> Iterator[Item]:
@@ -443,14 +443,14 @@ def revision_item(flaw: RevisionFlaw) -> Item:
     return Item(Finding.LOST_DOCUMENT, Action.INGEST_AGAIN, subject, flaw.seen)
 
 
-def tally_item(flaw: TallyFlaw) -> Item:
+def tally_item(flaw: CountFlaw) -> Item:
     """Return a wrong count as an item; its subject is document, revision and generation."""
     ref = flaw.revision
     subject = f"{ref.document}.{ref.revision}.{flaw.generation}"
     return Item(Finding.WRONG_TALLY, Action.COUNT_AGAIN, subject, flaw.seen)
 
 
-def chunks_item(flaw: TallyFlaw) -> Item:
+def chunks_item(flaw: CountFlaw) -> Item:
     """Return missing chunks as an item; its subject is document, revision and generation."""
     return replace(tally_item(flaw), finding=Finding.LOST_CHUNKS, action=Action.REBUILD_CHUNKS)
 

@@ -30,7 +30,7 @@ from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import (
     NOTHING_READ,
-    InForce,
+    ActiveRevision,
     PageFigure,
     PageHead,
     PageRequest,
@@ -172,7 +172,7 @@ class Pages(Struct, frozen=True):
             yield PageFigure(sid, figure.figure_id, figure.image_ref, description)
 
 
-def active_pages(store: Store, scope: Scope, revision: InForce) -> Pages:
+def active_pages(store: Store, scope: Scope, revision: ActiveRevision) -> Pages:
     """Return the pages of the whole active revision, for a caller who may read all of it."""
     names = revision.doc_id, revision.title, revision.name, revision.path
     head = PageHead(revision.ref.document, *names)

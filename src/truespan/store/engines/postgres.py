@@ -40,7 +40,7 @@ from truespan.store.engines.session import (
     scope_values,
     update_clause,
 )
-from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.maintenance import Check, FileTreatment, Verdict
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
 
@@ -298,10 +298,10 @@ class PostgresDatabase(Database):
                WHERE n.nspname = 'truespan' AND c.relkind = 'r'"""
         )
 
-    def rewrite(self) -> FileFate:
+    def rewrite(self) -> FileTreatment:
         """Request a VACUUM, if the role may. Files, log, replicas and backups of the server belong
         to its operator; deleted content may be in any of them."""
-        return FileFate.REQUESTED if self._maintain("VACUUM") else FileFate.LEFT
+        return FileTreatment.REQUESTED if self._maintain("VACUUM") else FileTreatment.LEFT
 
     def check(self) -> list[Check]:
         try:

@@ -32,7 +32,7 @@ from typing import Any, Final, LiteralString, ParamSpec, TypeAlias, TypeVar
 from truespan.core.cancel import check_cancelled
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
-from truespan.types.maintenance import Check, FileFate
+from truespan.types.maintenance import Check, FileTreatment
 from truespan.types.scope import Scope
 
 Row: TypeAlias = tuple[Any, ...]
@@ -263,7 +263,7 @@ class Database(ABC):
         """Return the approximate size of the database in bytes."""
 
     @abstractmethod
-    def rewrite(self) -> FileFate:
+    def rewrite(self) -> FileTreatment:
         """Remove leftovers of deleted rows from the files of the engine, as far as possible."""
 
     @abstractmethod

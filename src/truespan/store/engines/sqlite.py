@@ -41,7 +41,7 @@ from truespan.store.engines.session import (
     update_clause,
 )
 from truespan.store.migrations import OLDEST_VERSION, newest_version, pending_migrations
-from truespan.types.maintenance import Check, FileFate, Verdict
+from truespan.types.maintenance import Check, FileTreatment, Verdict
 from truespan.types.scope import Scope
 
 BUSY_MILLISECONDS = 30_000
@@ -281,7 +281,7 @@ class SqliteDatabase(Database):
     def size(self) -> int:
         return self.path.stat().st_size
 
-    def rewrite(self) -> FileFate:
+    def rewrite(self) -> FileTreatment:
         """Rewrite the file without deleted content, and empty its write-ahead log.
 
         Raises:
@@ -297,7 +297,7 @@ class SqliteDatabase(Database):
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
                 connection.close()
-        return FileFate.GONE
+        return FileTreatment.GONE
 
     def check(self) -> list[Check]:
         """Return the checks of the database file, which is read in full."""

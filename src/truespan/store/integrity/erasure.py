@@ -11,7 +11,7 @@ from truespan.errors import WorldNotFound
 from truespan.store.engines.session import Part, Session, retry_on_conflict, world_ids
 from truespan.store.tables.rows import read_generation
 from truespan.types.ids import ChunkId, WorldId
-from truespan.types.maintenance import Erasure, ErasureKind, FileFate, Trace
+from truespan.types.maintenance import Erasure, ErasureKind, FileTreatment, Trace
 from truespan.types.scope import Authority, Scope, Verb
 
 _ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
@@ -87,7 +87,7 @@ class Erasures(Part):
             "DELETE FROM erasures WHERE number = :number", number=erasure.number
         )
 
-    def rewrite_file(self) -> FileFate:
+    def rewrite_file(self) -> FileTreatment:
         """Rewrite the store's files, or request it from a server."""
         return self._db.rewrite()
 

@@ -35,7 +35,7 @@ from truespan.store.tables.rows import (
 from truespan.types.chunk import ChunkState, NewChunk, PendingChunk
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
-from truespan.types.maintenance import Check, RevisionFlaw, RevisionPart, TallyFlaw, TextFlaw
+from truespan.types.maintenance import Check, CountFlaw, RevisionFlaw, RevisionPart, TextFlaw
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
 
@@ -171,7 +171,7 @@ class Scrub(Part):
                     if state != "retired" or lone:
                         yield from _find_revision_flaws(session, scope, revision)
 
-    def chunk_flaws(self, scope: Scope) -> list[TallyFlaw]:
+    def chunk_flaws(self, scope: Scope) -> list[CountFlaw]:
         """Return the revisions with missing, extra or unrestorable chunks in a generation.
 
         A generation without an alias may lack whole revisions.
@@ -211,7 +211,7 @@ class Scrub(Part):
                     and not all(restorable(session, scope.world, row[3]) for row in broken)
                 ):
                     seen = hash_bytes(repr((recorded, made, broken)).encode())
-                    flaws.append(TallyFlaw(ref, generation, seen))
+                    flaws.append(CountFlaw(ref, generation, seen))
         return flaws
 
     @retry_on_conflict
@@ -250,13 +250,13 @@ class Scrub(Part):
             session.touch_world()
         return True
 
-    def tally_flaws(self, scope: Scope) -> list[TallyFlaw]:
+    def tally_flaws(self, scope: Scope) -> list[CountFlaw]:
         """Return the stored counts, in any generation, that differ from a fresh count.
 
         Missing counts and counts of missing revisions are included.
         """
         return [
-            TallyFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
+            CountFlaw(RevisionRef(*row[:2]), row[2], ",".join(map(str, row[3:])))
             for row in self._db.at(scope).all(_TALLIES)
         ]
 

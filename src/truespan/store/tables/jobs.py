@@ -25,8 +25,8 @@ from truespan.types.job import (
     JobCounts,
     JobDocument,
     JobLine,
-    JobNews,
     JobState,
+    JobUpdate,
     Phase,
 )
 from truespan.types.scope import Scope
@@ -236,7 +236,7 @@ class Jobs(Part):
         state: JobState,
         phase: Phase,
         counts: JobCounts,
-        news: JobNews,
+        news: JobUpdate,
         error: str | None = None,
         process: str | None = None,
     ) -> bool:
@@ -310,7 +310,7 @@ class Jobs(Part):
         return [JobLine(*row) for row in rows[-MAX_LINES:]]
 
 
-def _write_news(session: Session, key: int, news: JobNews) -> None:
+def _write_news(session: Session, key: int, news: JobUpdate) -> None:
     """Write outcomes of sources and log lines; only the last log lines are kept."""
     session.insert_many(
         "job_documents",

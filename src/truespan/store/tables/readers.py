@@ -41,8 +41,8 @@ from truespan.types.document import OutlineEntry, RevisionRef, assets_token
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.profile import chunking_from_json
 from truespan.types.reading import (
+    ActiveRevision,
     Anchor,
-    InForce,
     Passage,
     Position,
     StoredFigure,
@@ -311,7 +311,7 @@ class Readers(Part):
                 ],
             )
 
-    def in_force(self, scope: Scope, reference: int | str) -> InForce | None:
+    def in_force(self, scope: Scope, reference: int | str) -> ActiveRevision | None:
         """Return the active revision of a document, given by its number or id."""
         row = self._db.at(scope, reference=reference).one(
             f"""SELECT r.checksum, {REVISION_CELLS}
@@ -324,7 +324,7 @@ class Readers(Part):
             return None
         recorded, *values = row
         cells = _verified_cells(scope.world, recorded, values)
-        return InForce(
+        return ActiveRevision(
             ref=cells.ref,
             doc_id=cells.doc_id,
             name=cells.name,
