@@ -17,7 +17,7 @@ from truespan.text.headings import MAX_ROMAN, format_roman, parse_roman
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
 TEXTS = (MARKS | st.text(min_size=1, max_size=12)).filter(lambda text: bool(text.strip()))
-"""What a line may hold; the reader of pages gives none without a visible character."""
+"""Characters of a line; the reader of pages yields no line without a visible character."""
 EDGES = st.sampled_from(
     ["-", "--", "- -", "\u2010", "ii", "- ii -", "-3-", "0", "I.", ".", "\u0661"]
 )

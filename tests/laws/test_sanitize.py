@@ -174,7 +174,7 @@ RULES = ("contacts", "numbers", "secrets")
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Give every pattern of the rules, with its name."""
+    """Yield every pattern of the rules with its name."""
 
     def within(name: str, value: Any) -> Iterator[tuple[str, re.Pattern[str]]]:
         if isinstance(value, re.Pattern):
@@ -190,7 +190,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
 
 
 def repetitions(items: Any) -> Iterator[int]:
-    """Give the upper bound of each repetition in a parsed pattern, at any depth."""
+    """Yield the upper bound of each repetition in a parsed pattern, at any depth."""
     for kind, content in items:
         if str(kind).endswith("REPEAT"):
             yield int(content[1])

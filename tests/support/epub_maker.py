@@ -56,7 +56,7 @@ def _nav_point(label: str, href: str) -> str:
 
 
 def _opened(lines: Iterable[Line]) -> Iterable[str | tuple[str, str]]:
-    """Give each line where its point opens, and the ends of points where they close."""
+    """Yield the lines of a table of contents with the opening and closing tags of points."""
     depth = 0
     for level, label, href in lines:
         yield "</navPoint>" * (depth - level + 1)

@@ -20,7 +20,7 @@ NAMESPACES = (
     'xmlns:v="urn:schemas-microsoft-com:vml"'
 )
 PLACE = "@@"
-"""Where an attack on XML puts its text."""
+"""Placeholder for the text of an XML attack."""
 
 
 def paragraph(text: str, properties: str = "") -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Trap:
-    """What a file tries to reach: an address, a file with a secret, a file to overwrite."""
+    """Targets of a hostile file: an address, a file with a secret, and a file to overwrite."""
 
     url: str = "http://127.0.0.1:9/trap"
     secret: str = "/nonexistent/secret"

@@ -1,4 +1,4 @@
-"""What can be done to one part that is XML: each attack turns an honest part into a hostile one."""
+"""Attacks on an XML part: each turns an honest part into a hostile one."""
 
 from __future__ import annotations
 
@@ -189,4 +189,4 @@ FEW: tuple[Attack, ...] = (
     billion_laughs, external_file, external_address, parameter_entity, type_in_utf16, inclusion,
     deep_nesting, many_attributes, invalid_utf8, cut_off, nothing, another_root,
 )  # fmt: skip
-"""Those that are tried on the other parts as well."""
+"""Attacks that are tried on the other parts as well."""

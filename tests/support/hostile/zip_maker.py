@@ -25,7 +25,7 @@ class Member:
     packed_size: int | None = None
     local_name: bytes | None = None
     offset: int | None = None
-    """Where the directory says that it begins, if not there."""
+    """Declared start of the directory, if it differs from the actual one."""
 
     @property
     def declared(self) -> int:
