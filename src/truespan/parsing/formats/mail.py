@@ -313,7 +313,7 @@ class _Reader(Struct):
     def read(self, message: _Part, level: int) -> None:
         """Add a message with its headers."""
         headers = _read_headers(message)
-        names = [name for part in _leaves(message, level) if (name := _attached_name(part))]
+        names = [name for part in _leaves(message) if (name := _attached_name(part))]
         if level and headers.subject:
             self._chapter = headers.subject
             self._add(Block(BlockKind.HEADING, headers.subject))
@@ -453,18 +453,20 @@ _ENDINGS = {
 }
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
 _MAX_NAME_LENGTH = 150
-_HIDDEN = frozenset({"application/pgp-signature", "application/pkcs7-signature"})
-_HIDDEN_TOO = frozenset({"application/pgp-encrypted", "application/x-pkcs7-signature"})
+_HIDDEN = frozenset(
+    {"application/pgp-signature", "application/pkcs7-signature"}
+    | {"application/pgp-encrypted", "application/x-pkcs7-signature"}
+)
 
 
-def _leaves(part: _Part, level: int) -> Iterator[_Part]:
-    """Yield the leaf parts of a message, without those of attached messages."""
-    if level > _MAX_LEVELS:
+def _leaves(part: _Part, *, nested: bool = False, level: int = 0) -> Iterator[_Part]:
+    """Yield the leaf parts of a message; with `nested`, also those of attached messages."""
+    if level > 3 * _MAX_LEVELS:
         return
     children = _children(part)
     for child in children:
-        if child.get_content_maintype() != "message":
-            yield from _leaves(child, level + 1)
+        if nested or child.get_content_maintype() != "message":
+            yield from _leaves(child, nested=nested, level=level + 1)
     if not children:
         yield part
 
@@ -478,7 +480,7 @@ def _is_attachment(part: _Part) -> bool:
 
 def _attached_name(part: _Part) -> str:
     """Return the name of an attachment; empty for other parts and inline pictures."""
-    if not _is_attachment(part) or part.get_content_type() in _HIDDEN | _HIDDEN_TOO:
+    if not _is_attachment(part) or part.get_content_type() in _HIDDEN:
         return ""
     try:
         name = part.get_filename()
@@ -506,7 +508,9 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
     seen: Counter[str] = Counter()
     folder = f"{parent.removesuffix('.eml')}/" if parent else ""
     declared = {"metadata": headers.to_metadata("message")}
-    attached = ((part, name) for part in _all_leaves(message, 0) if (name := _attached_name(part)))
+    attached = (
+        (part, name) for part in _leaves(message, nested=True) if (name := _attached_name(part))
+    )
     for part, name in islice(attached, MAX_ATTACHMENTS):
         ending = "" if supported(name) else _ENDINGS.get(part.get_content_type(), "")
         if not supported(f"{name}{ending}") or is_archive(f"{name}{ending}"):
@@ -524,13 +528,3 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
         )
         refusal = Refusal(SourceTooLarge.__name__, advice)
         yield Member(f"{folder}{further} further attachments", parent=parent, refusal=refusal)
-
-
-def _all_leaves(part: _Part, level: int) -> Iterator[_Part]:
-    if level > 3 * _MAX_LEVELS:
-        return
-    children = _children(part)
-    for child in children:
-        yield from _all_leaves(child, level + 1)
-    if not children:
-        yield part
