@@ -86,7 +86,7 @@ def test_labels_are_updated_without_the_file(here: Place) -> None:
     assert world.documents.get(1).language == "de"
 
     for changes, reason in (
-        ({"metadata": {"x": float("nan")}}, "metadata has under 'x'"),
+        ({"metadata": {"x": float("nan")}}, "metadata has nan under 'x'"),
         ({"metadata": "team=a"}, "metadata must be an object"),
         ({"metadata": {"x": "y" * 17_000}}, "more than 16384 bytes"),
         ({"tags": "red"}, "tags must be a list"),
@@ -258,7 +258,7 @@ def test_a_faulty_sidecar_is_named_with_its_line_or_field(here: Place) -> None:
         ("toml", 'titel = "a"', "did you mean title?"),
         ("toml", "version = 2", "version must be a string"),
         ("toml", 'source_url = "x"', "source_url must be"),
-        ("toml", "[metadata]\nx = nan", "metadata has under 'x' nan"),
+        ("toml", "[metadata]\nx = nan", "metadata has nan under 'x'"),
         ("toml", f"[metadata]\nx = {'9' * 30}", "too large"),
         ("toml", f"x = {'9' * 5000}", "number too long"),
         ("toml", f"x = {'[' * 5000}", "nested too deep"),

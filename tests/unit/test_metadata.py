@@ -65,7 +65,7 @@ def test_dates_of_python_and_toml_become_text() -> None:
         ({"a\nb": "x"}, "a key that contains a control character"),
         ({"k" * 201: "x"}, "a key that is longer than 200 characters"),
         ({COMPOSED: 1, ACCENTED: 2}, "twice"),
-        ({"x": float("nan")}, "under 'x' nan, which is not a JSON number"),
+        ({"x": float("nan")}, "has nan under 'x', which is not a JSON number"),
         ({"x": [float("inf")]}, "not a JSON number"),
         ({"x": 1 << 63}, "too large"),
         ({"x": "\ud800"}, "half a character"),

@@ -78,7 +78,7 @@ def check_metadata(value: Any) -> str:
         key = check_key(name)
         if key in members:
             raise FieldError(f"has the key {_quote(key)} twice")
-        members[key] = _to_json(inner, f"has under {_quote(key)}", 1)
+        members[key] = _to_json(inner, f"under {_quote(key)}", 1)
     text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if len(text.encode()) > MAX_METADATA:
         raise FieldError(f"has more than {MAX_METADATA} bytes")
@@ -89,26 +89,26 @@ def check_key(value: Any) -> str:
     """Return a key in NFC; raises FieldError."""
     try:
         label = check_label(MAX_LABEL_LENGTH, value)
-        return unicodedata.normalize("NFC", _check_text(label, "contains"))
+        return unicodedata.normalize("NFC", _check_text(label, "contains half a character"))
     except FieldError as error:
         raise FieldError(f"has a key that {error}") from None
 
 
 def _to_json(value: Any, place: str, depth: int) -> Any:
-    """Return a value as JSON; raises FieldError with `place` before the reason."""
+    """Return a value as JSON; raises FieldError with `place` in the message."""
     if depth > MAX_DEPTH - 1:
         raise FieldError(f"is nested more than {MAX_DEPTH - 1} levels deep")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _check_text(value, place)
+        return _check_text(value, f"has half a character {place}")
     if isinstance(value, int):
         if not -MAX_INTEGER <= value < MAX_INTEGER:
-            raise FieldError(f"{place} a number that is too large")
+            raise FieldError(f"has a number that is too large {place}")
         return value
     if isinstance(value, float):
         if not isfinite(value):
-            raise FieldError(f"{place} {value}, which is not a JSON number")
+            raise FieldError(f"has {value} {place}, which is not a JSON number")
         return value
     if isinstance(value, date | time):
         return value.isoformat()
@@ -116,21 +116,22 @@ def _to_json(value: Any, place: str, depth: int) -> Any:
         return [_to_json(inner, place, depth + 1) for inner in value]
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
-            raise FieldError(f"{place} an object with a key that is not a string")
+            raise FieldError(f"has an object {place} with a key that is not a string")
         return {
-            _check_text(name, place): _to_json(inner, place, depth + 1)
+            _check_text(name, f"has half a character {place}"): _to_json(inner, place, depth + 1)
             for name, inner in value.items()
         }
     raise FieldError(
-        f"{place} {type(value).__name__}; use text, numbers, booleans, dates, lists or objects"
+        f"has a value of the type {type(value).__name__} {place}; use text, numbers, booleans, "
+        "dates, lists or objects"
     )
 
 
-def _check_text(text: str, place: str) -> str:
+def _check_text(text: str, fault: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise FieldError(f"{place} half a character (a lone surrogate)") from None
+        raise FieldError(f"{fault} (a lone surrogate)") from None
     return text
 
 
@@ -216,31 +217,31 @@ class Condition(Struct, frozen=True, dict=True):
             FieldError: the condition is invalid.
         """
         name = check_key(key)
-        place = f"has under {_quote(name)}"
+        place = f"under {_quote(name)}"
         members = wanted if isinstance(wanted, Mapping) else {"any_of": [wanted]}
         if unknown := [member for member in members if member not in _OPERATORS]:
             raise FieldError(
-                f"{place} the unknown operator {_quote(str(unknown[0]))}; use any_of, gt, gte, lt, "
-                "lte or exists"
+                f"has the unknown operator {_quote(str(unknown[0]))} {place}; use any_of, gt, gte, "
+                "lt, lte or exists"
             )
         if not members:
-            raise FieldError(f"{place} no operator; use any_of, gt, gte, lt, lte or exists")
+            raise FieldError(f"has no operator {place}; use any_of, gt, gte, lt, lte or exists")
         exists, listed = members.get("exists", True), members.get("any_of")
         if not isinstance(exists, bool):
-            raise FieldError(f"{place} an exists that is not true or false")
+            raise FieldError(f"has an exists that is not true or false {place}")
         if not exists and len(members) > 1:
-            raise FieldError(f"{place} exists false and another operator; no value matches both")
+            raise FieldError(f"has exists false and another operator {place}; no value matches")
         if "any_of" in members and not isinstance(listed, list | tuple):
-            raise FieldError(f"{place} an any_of that is not a list")
+            raise FieldError(f"has an any_of that is not a list {place}")
         if listed and len(listed) > MAX_VALUES:
-            raise FieldError(f"{place} an any_of with more than {MAX_VALUES} values")
+            raise FieldError(f"has an any_of with more than {MAX_VALUES} values {place}")
         bounds = {
             member: _check_scalar(members[member], place) for member in _BOUNDS if member in members
         }
         kinds = {value.kind for bound in bounds.values() if (value := type_value(bound))}
         if ValueKind.BOOLEAN in kinds or len(kinds) > 1:
             raise FieldError(
-                f"{place} bounds that have no order; use numbers, dates or texts, not mixed"
+                f"has bounds that have no order {place}; use numbers, dates or texts, not mixed"
             )
         return cls(
             name,
@@ -308,7 +309,7 @@ def _is_within(name: str, value: Value, bound: Value) -> bool:
 def _check_scalar(value: Any, place: str) -> Scalar:
     checked = _to_json(value, place, 1)
     if type_value(checked) is None:
-        raise FieldError(f"{place} a value that cannot be compared; use text, numbers or dates")
+        raise FieldError(f"has a value that cannot be compared {place}; use text, numbers or dates")
     return checked
 
 

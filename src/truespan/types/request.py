@@ -351,8 +351,8 @@ class Filters(Struct, frozen=True):
             elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
                 raise InvalidArgument(f"{name} must be a list of strings.")
         if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
-            kinds = ", ".join(DocumentKind)
-            raise InvalidArgument(f"kinds must be of {kinds}; {min(unknown)[:40]!r} is none.")
+            known = " or ".join(repr(kind.value) for kind in DocumentKind)
+            raise InvalidArgument(f"Unknown kind {min(unknown)[:40]!r}. Use {known}.")
 
     def with_arguments(self, arguments: FilterArguments) -> Filters:
         """Return the filters, overridden by checked keyword arguments."""
