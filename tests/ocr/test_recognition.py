@@ -96,7 +96,7 @@ def test_scanned_pages_of_a_pdf_are_read_among_pages_with_text():
     ]
     assert load("a.pdf", file.getvalue(), ParseOptions(ocr=True)) == found
     assert load("a.pdf", file.getvalue()).warnings == (
-        "1 of 2 pages hold pictures and hardly any text.",
+        "1 of 2 pages have pictures and hardly any text.",
     )
 
 

@@ -222,7 +222,7 @@ def test_a_damaged_picture_costs_no_text() -> None:
     found = load_docx("a.docx", broken, images=True)
 
     assert (found.blocks[0].text, found.images) == ("a", ())
-    assert found.warnings == ("Pictures damaged and not kept: 1.",)
+    assert found.warnings == ("Pictures damaged and left out: 1.",)
 
 
 def test_docx_lone_vector_picture_is_found() -> None:

@@ -107,14 +107,14 @@ def test_missing_pages_are_told_and_the_rest_goes_on():
     )
 
     assert texts(book) == ["Two", "Second."]
-    assert loaded(book).warnings == ("2 pages are named by the book and not in it.",)
+    assert loaded(book).warnings == ("2 pages are listed in the book and missing.",)
 
 
 def test_epub_unreadable_page_is_reported():
     book = Book({"bad.xhtml": b"\x00\x01\x02\x03" * 9, "two.xhtml": TWO})
 
     assert texts(book) == ["Two", "Second."]
-    assert loaded(book).warnings == ("1 page is not readable, and left out.",)
+    assert loaded(book).warnings == ("1 page is unreadable and left out.",)
 
 
 @pytest.mark.parametrize(

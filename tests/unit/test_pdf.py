@@ -537,7 +537,7 @@ def test_a_locked_file_opens_if_the_password_is_empty():
 def test_pages_without_text_are_told():
     found = loaded(Page(column(FULL * 8)), Page(picture=True))
 
-    assert found.warnings == ("1 of 2 pages hold pictures and hardly any text.",)
+    assert found.warnings == ("1 of 2 pages have pictures and hardly any text.",)
 
 
 def test_pdf_descenders_do_not_raise_a_line() -> None:

@@ -136,7 +136,7 @@ def test_lines_that_are_not_json_are_kept_as_text() -> None:
         (3, '{"a": 2,}'),
         (4, "a.b: 3"),
     ]
-    assert loaded.warnings == ("1 of its lines are not JSON and were read as text.",)
+    assert loaded.warnings == ("1 line is not JSON and read as text.",)
     # Lines of objects under the name of JSON, and JSON with comments.
     assert texts("x.json", '{"a": 1, "b": {"c": 2}}\n{"a": 3}\n') == [
         (1, "a: 1"),

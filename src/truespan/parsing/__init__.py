@@ -128,7 +128,7 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
             from truespan.parsing.archive import Archive
 
             Archive(shown, data, lenient=True)
-            raise SourceEmpty(shown, advice="No file in it has a supported format.")
+            raise SourceEmpty(shown, advice="The archive has no file with a supported format.")
         case Format.DOCX:
             from truespan.parsing.formats.docx import load_docx
 
@@ -170,7 +170,7 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
             return load_message(shown, data)
         case Format.MAILBOX:
             # The messages are the documents; a mailbox without any is parsed itself.
-            raise SourceEmpty(shown, advice="There is no message in it.")
+            raise SourceEmpty(shown, advice="The mailbox has no messages.")
         case Format.NOTEBOOK:
             from truespan.parsing.formats.notebook import load_notebook
 

@@ -235,7 +235,7 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
     if data.startswith(_OLD_OFFICE) and _ENCRYPTED in data:
         return SourceEncrypted(name)
     if _ending(name) == ".msg":
-        return SourceUnsupported(name, advice="Save the message as .eml in Outlook, or send it on.")
+        return SourceUnsupported(name, advice="Save the message as .eml in Outlook.")
     texts = (Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE, *RECORDS)
     promises_text = _ENDINGS.get(_ending(name)) in texts
     return SourceNotText(name) if promises_text else SourceUnsupported(name)

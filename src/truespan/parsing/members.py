@@ -101,7 +101,7 @@ def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
             # The name cannot be recorded, and must differ from the name of a readable file.
             plain = "/".join(part for part in shown.split("/") if part.strip(". "))
             shown = f"{plain[-MAX_NAME_LENGTH:]} (unsafe path)"
-            advice = "Its path in the archive leads outside, or cannot be a path."
+            advice = "The path in the archive is invalid or leads outside."
         seen[shown] += 1
         if leads_out or not is_usable or seen[shown] > 1:
             number = f" ({seen[shown]})" if seen[shown] > 1 else ""

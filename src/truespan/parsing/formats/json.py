@@ -74,7 +74,8 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
     except RecursionError:
         raise SourceUnsafe(name) from None
     faults = sum(bool(record.fault) for record in records)
-    warning = f"{faults} of its lines are not JSON and were read as text."
+    lines_are = "1 line is" if faults == 1 else f"{faults} lines are"
+    warning = f"{lines_are} not JSON and read as text."
     return Loaded(tuple(blocks), warnings=(warning,) if faults else ())
 
 

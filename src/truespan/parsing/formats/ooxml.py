@@ -263,9 +263,9 @@ class Pictures(Struct):
     def warnings(self) -> list[str]:
         reasons = (
             (self._outside, "linked from outside the file and not fetched"),
-            (self._missing, "named in the text and missing in the file"),
-            (self._places - self._mapped, "named in the text without saying where it is"),
-            (self._damaged, "damaged and not kept"),
+            (self._missing, "missing in the file"),
+            (self._places - self._mapped, "without a file"),
+            (self._damaged, "damaged and left out"),
         )
         return [f"Pictures {reason}: {count}." for count, reason in reasons if count]
 

@@ -44,8 +44,8 @@ def load_epub(name: str, data: bytes, *, images: bool) -> Loaded:
     warnings = (
         f"{'1 page is' if count == 1 else f'{count} pages are'} {reason}"
         for count, reason in (
-            (book.missing, "named by the book and not in it."),
-            (book.unreadable, "not readable, and left out."),
+            (book.missing, "listed in the book and missing."),
+            (book.unreadable, "unreadable and left out."),
         )
         if count
     )

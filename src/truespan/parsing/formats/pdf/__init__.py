@@ -101,7 +101,7 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
     if not letters:
         raise SourceEmpty(name)
     if pictures:
-        warnings.append(f"{pictures} of {len(pages)} pages hold pictures and hardly any text.")
+        warnings.append(f"{pictures} of {len(pages)} pages have pictures and hardly any text.")
     if broken:
         warnings.append(f"{broken} of {len(pages)} pages could not be read.")
     entries = [_read_entry(mark) for mark in islice(document.get_toc(), _MAX_ENTRIES)]
