@@ -12,7 +12,7 @@ from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.formats.pdf.lines import Line, sort_lines
 from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
 from truespan.parsing.formats.pdf.running_heads import remove_running_heads
-from truespan.parsing.formats.text import recognise
+from truespan.parsing.formats.text import parse_heading
 from truespan.text.headings import MAX_ROMAN, format_roman, parse_roman
 
 MARKS = st.text("-\u2010\u2013_=*.·#| ivxlcdmIVXLCDM0123456789", min_size=1, max_size=8)
@@ -62,14 +62,14 @@ def test_pages_of_arbitrary_lines_become_paragraphs(
     assert firsts == sorted(set(firsts))
     for paragraph in paragraphs:
         assert paragraph.text.strip()
-        recognise(paragraph.text)
+        parse_heading(paragraph.text)
 
 
 @given(st.text(max_size=12) | MARKS, st.text(max_size=12) | MARKS)
 @examples(100)
 def test_arbitrary_lines_can_be_joined_and_read_as_headings(before: str, after: str) -> None:
     join_lines(before, after, Spelling.of_lines([before, after]))
-    recognise(before)
+    parse_heading(before)
     assert parse_roman("") is None
     assert parse_roman(before) is None or set(before.lower()) <= set("ivxlcdm")
 
