@@ -72,8 +72,8 @@ def test_dates_of_python_and_toml_become_text() -> None:
         ({"\ud800": 1}, "half a character"),
         ({"x": {"\ud800": 1}}, "half a character"),
         ({"x": {1: 2}}, "key that is not a string"),
-        ({"x": {1, 2}}, "under 'x' set; use text"),
-        ({"x": b"bytes"}, "under 'x' bytes"),
+        ({"x": {1, 2}}, "the type set under 'x'; use text"),
+        ({"x": b"bytes"}, "the type bytes under 'x'"),
         ({"x": "y" * 16_384}, "more than 16384 bytes"),
     ],
 )

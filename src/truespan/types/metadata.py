@@ -230,7 +230,9 @@ class Condition(Struct, frozen=True, dict=True):
         if not isinstance(exists, bool):
             raise FieldError(f"has an exists that is not true or false {place}")
         if not exists and len(members) > 1:
-            raise FieldError(f"has exists false and another operator {place}; no value matches")
+            raise FieldError(
+                f"has exists false with another operator {place}; no value matches both"
+            )
         if "any_of" in members and not isinstance(listed, list | tuple):
             raise FieldError(f"has an any_of that is not a list {place}")
         if listed and len(listed) > MAX_VALUES:
