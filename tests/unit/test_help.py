@@ -10,13 +10,19 @@ import pytest
 
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
+from truespan.engine.evaluation import WorldEvaluation
 from truespan.engine.generations import Generations
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
+from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
+from truespan.engine.world_jobs import WorldJobs
 from truespan.types.request import FILTER_NAMES, PassageArguments
 
-CLASSES = (Library, World, Reader, Documents, Generations, Conversation)
+CLASSES = (
+    *(Library, World, Reader, Documents, Generations, Conversation),
+    *(WorldEvaluation, WorldJobs, AccessTokens),
+)
 
 
 def undescribed(kind: type, name: str) -> list[str]:

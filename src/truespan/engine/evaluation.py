@@ -133,19 +133,29 @@ class WorldEvaluation(Struct, frozen=True):
         rerank: bool | None = None,
         reader: str | None = None,
     ) -> Evaluation:
-        """Ask golden queries of the default generation, or of another, and grade the results.
+        """Ask golden queries and grade the results. No floor applies.
 
-        `golden` is a file's path, its bytes, or the queries themselves. A query that fails counts
-        as failed and the others are still asked. No floor applies. `mode` is one of
-        `Mode`, by default the world's. With `rerank`, a query whose reranker fails is a failed one.
+        A query that fails counts as failed, and the others are still asked.
 
-        With `reader`, they are asked as this reader of the current book, and judged by the phrases
-        that were read; a query without such a phrase is not judged.
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+            generation: Number of the generation to ask; None for the default.
+            domain: Domain whose generation to ask.
+            name: Name of the evaluation in reports.
+            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world. A query whose reranker fails counts as failed.
+            reader: Name of a reader to ask as, in the current book. Queries are judged by the
+                phrases that were read; a query without such a phrase is not judged.
+
+        Returns:
+            The grades of each query and their means.
 
         Raises:
-            GoldenInvalid: with every invalid line; then nothing was asked.
-            GenerationNotFound, DomainNotFound: the world has none such.
-            NotAllowed: the caller may read only as a reader.
+            GoldenInvalid: The file has invalid lines; the error lists all of them. Nothing was
+                asked.
+            GenerationNotFound, DomainNotFound: The world has no such generation or domain.
+            NotAllowed: The caller may read only as a reader.
         """
         if generation is not None and domain is not None:
             raise InvalidArgument("Give a generation or a domain, not both.")
@@ -165,13 +175,24 @@ class WorldEvaluation(Struct, frozen=True):
     ) -> Iterator[EvaluationProgress | EvaluationReport]:
         """Evaluate step by step: progress after each query, and at the end the report.
 
-        The same queries are asked in each of the `modes`, or of the generation `against` and of
-        `generation`; the other arguments are those of `run`. The first progress comes once the
-        arguments are checked and before anything is asked. Closing the iterator ends it.
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+            modes: Modes to ask each query in; none for the default of the world.
+            generation: Number of the generation to ask; None for the default.
+            against: Number of a generation to compare with, as the old one.
+            allowed_drop: How far a mean may fall below the old one.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+            reader: Name of a reader to ask as, in the current book. Queries are judged by the
+                phrases that were read; a query without such a phrase is not judged.
+
+        Returns:
+            An iterator. The first progress comes once the arguments are checked and before anything
+            is asked. Closing the iterator ends the evaluation.
 
         Raises:
-            InvalidArgument: several modes and `against` are given.
-            GoldenInvalid, GenerationNotFound, NotAllowed: as `run`.
+            InvalidArgument: Several modes and `against` are given.
+            GoldenInvalid, GenerationNotFound, NotAllowed: As `run`.
         """
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
@@ -213,9 +234,25 @@ class WorldEvaluation(Struct, frozen=True):
         reader: str | None = None,
         seed: int = SEED,
     ) -> ModeComparison:
-        """Ask the same golden queries in several modes, and compare every two of them.
+        """Ask the same golden queries in several modes, and compare every two modes.
 
-        The other arguments are those of `run`; `seed` is that of the randomisation tests.
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+            modes: At least two modes.
+            generation: Number of the generation to ask; None for the default.
+            domain: Domain whose generation to ask.
+            rerank: Whether the configured reranker orders the first candidates; None for the
+                default of the world.
+            reader: Name of a reader to ask as, in the current book. Queries are judged by the
+                phrases that were read; a query without such a phrase is not judged.
+            seed: Seed of the randomisation tests.
+
+        Returns:
+            The evaluation of each mode and the comparisons.
+
+        Raises:
+            InvalidArgument: There are fewer than two different modes.
+            GoldenInvalid, GenerationNotFound, DomainNotFound, NotAllowed: As `run`.
         """
         wanted = _check_modes(modes)
         if len(wanted) < 2:
@@ -243,9 +280,19 @@ class WorldEvaluation(Struct, frozen=True):
         new: GenerationSelector = None,
         seed: int = SEED,
     ) -> Comparison:
-        """Ask the same golden queries of two generations, by number or domain, and compare.
+        """Ask the same golden queries of two generations, and compare the results.
 
-        None stands for this world's own target, which is the default generation unless chosen.
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+            old: Number or domain of the old generation; None for that of this world.
+            new: Number or domain of the new generation; None for that of this world.
+            seed: Seed of the randomisation tests.
+
+        Returns:
+            The comparison.
+
+        Raises:
+            GoldenInvalid, GenerationNotFound, DomainNotFound, NotAllowed: As `run`.
         """
         queries = self.queries(golden)
         first, second = (self._with_target(target)._evaluate(queries) for target in (old, new))
@@ -254,10 +301,20 @@ class WorldEvaluation(Struct, frozen=True):
     def calibrate(
         self, golden: Golden, *, generation: int | None = None, keep: bool = False
     ) -> CalibrationReport:
-        """Propose a floor and thresholds for a generation's embedding profile.
+        """Propose a floor and thresholds for the embedding profile of a generation.
 
-        With `keep`, the proposal applies from now on to callers who may read the whole world.
-        Readers always get the shipped calibration.
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+            generation: Number of the generation to ask; None for the default.
+            keep: Whether the proposal applies from now on to callers who may read the whole world.
+                Readers always get the shipped calibration.
+
+        Returns:
+            The proposal, with the curves it rests on.
+
+        Raises:
+            GoldenInvalid, GenerationNotFound: As `run`.
+            NotAllowed: The caller may not read the whole world, or not write with `keep`.
         """
         target, store = self._with_target(generation), self._access.components.store
         scope, queries = target._scope(), self.queries(golden)
@@ -296,14 +353,28 @@ class WorldEvaluation(Struct, frozen=True):
         return calibration_of(self._access.components.store, scope) if scope else None
 
     def forget_calibration(self) -> bool:
-        """Go back to the shipped calibration; return whether another one was kept."""
+        """Go back to the shipped calibration.
+
+        Returns:
+            Whether another calibration was kept.
+
+        Raises:
+            NotAllowed: The caller may not write to the world.
+        """
         scope = self._scope()
         if not self._access.authority.may(Verb.WRITE, scope.world):
             raise NotAllowed("forget a calibration")
         return self._access.components.store.forget_calibration(scope)
 
     def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]:
-        """Return golden queries, parsed and checked."""
+        """Return golden queries, parsed and checked.
+
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+
+        Raises:
+            GoldenInvalid: The file has invalid lines; the error lists all of them.
+        """
         if isinstance(golden, str | PurePath):
             content = self._access.components.golden.read(str(golden))
             return tuple(parse_golden(PurePath(golden).name, content))
@@ -314,7 +385,14 @@ class WorldEvaluation(Struct, frozen=True):
         return tuple(golden)
 
     def missing_documents(self, golden: Golden) -> dict[str, tuple[str, ...]]:
-        """Return, by query id, the expected documents that are absent or ambiguous here."""
+        """Return the expected documents that are absent or ambiguous in this world, by query id.
+
+        Args:
+            golden: Path of a file, its bytes, or the queries.
+
+        Raises:
+            GoldenInvalid: The file has invalid lines; the error lists all of them.
+        """
         names = self._names(self._scope())
         missing = {
             query.id: tuple(
@@ -339,14 +417,23 @@ class WorldEvaluation(Struct, frozen=True):
     ) -> GoldenQuery:
         """Add a golden query to the end of a YAML or JSON Lines file, created if absent.
 
-        `documents` are numbers, doc ids or names; `chunks` are ids of chunks that a good answer
-        used, whose documents are then expected. Documents are written by name where that is
-        unambiguous.
+        Args:
+            path: The file.
+            query: The question.
+            documents: Expected documents, by number, doc id or name; written by name where that is
+                unambiguous.
+            phrases: Phrases that a good result contains.
+            chunks: Ids of chunks that a good answer used; their documents are expected.
+            top_k: Number of results to judge.
+            id: Id of the query; None for one derived from the question.
+
+        Returns:
+            The query as it was written.
 
         Raises:
-            DocumentNotFound, ChunkNotFound: the world has none such.
-            GoldenInvalid: the query, or the existing file, is invalid.
-            InvalidArgument: the file contains the query already, or nothing is expected.
+            DocumentNotFound, ChunkNotFound: The world has no such document or chunk.
+            GoldenInvalid: The query, or the existing file, is invalid.
+            InvalidArgument: The file contains the query already, or nothing is expected.
         """
         check_whole("top_k", top_k, 1, MAX_GOLDEN_TOP_K)
         for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):

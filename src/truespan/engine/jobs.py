@@ -71,8 +71,11 @@ class Jobs(Struct, frozen=True):
     def get(self, job: str) -> Job:
         """Return one job.
 
+        Args:
+            job: Id of the job.
+
         Raises:
-            JobNotFound: this world has no such job.
+            JobNotFound: This world has no such job.
         """
         found = self.components.store.job(self.scope, job) if self.scope else None
         if found is None or found.parent is not None:
@@ -89,22 +92,42 @@ class Jobs(Struct, frozen=True):
         return status is None or status.workers > 0
 
     def documents(self, job: str) -> builtins.list[JobDocument]:
-        """Return the outcome of each of a job's sources."""
+        """Return the outcome of each source of a job.
+
+        Args:
+            job: Id of the job.
+
+        Raises:
+            JobNotFound: This world has no such job.
+        """
         return self.components.store.job_documents(self._scope_of(job), job)
 
     def lines(self, job: str) -> builtins.list[JobLine]:
-        """Return the last lines of a job's log."""
+        """Return the last lines of a job's log.
+
+        Args:
+            job: Id of the job.
+
+        Raises:
+            JobNotFound: This world has no such job.
+        """
         return self.components.store.job_lines(self._scope_of(job), job)
 
     def cancel(self, job: str) -> Job:
         """Ask a job to stop before its next step. What it did stays.
 
-        A job that no process runs is cancelled at once. Files uploaded for the job are deleted
-        with the revisions it had not finished, so that it cannot be resumed.
+        A job that no process runs is cancelled at once. Files uploaded for the job are deleted with
+        the revisions it had not finished, so that it cannot be resumed.
+
+        Args:
+            job: Id of the job.
+
+        Returns:
+            The job, which may still be running.
 
         Raises:
-            JobNotFound: this world has no such job.
-            NotAllowed: the caller may not write to the world.
+            JobNotFound: This world has no such job.
+            NotAllowed: The caller may not write to the world.
         """
         scope = self._scope_of(job)
         if not scope.authority.may(Verb.WRITE, scope.world):
@@ -120,16 +143,23 @@ class Jobs(Struct, frozen=True):
         return cancelled
 
     def record_interruption(self, job: Job) -> None:
-        """Record that a job was interrupted, if its process is gone and no other has it."""
+        """Record that a job was interrupted, if its process is gone and no other has it.
+
+        Args:
+            job: The job.
+        """
         if job.state is JobState.INTERRUPTED:
             self.components.store.interrupt_job(self._scope_of(job.id), job.id, job.process)
 
     def require_resumable(self, job: str) -> Job:
         """Return a job that failed, was cancelled or was interrupted.
 
+        Args:
+            job: Id of the job.
+
         Raises:
-            JobNotFound: this world has no such job.
-            JobNotResumable: it is done, queued or running, or its uploads are gone.
+            JobNotFound: This world has no such job.
+            JobNotResumable: The job is done, queued or running, or its uploads are gone.
         """
         found = self.get(job)
         if found.state in (JobState.DONE, *_ACTIVE):
@@ -140,7 +170,11 @@ class Jobs(Struct, frozen=True):
         return self.get(job)
 
     def is_resumable(self, job: Job) -> bool:
-        """Return whether a job stopped before it was done and its uploads are still there."""
+        """Return whether a job stopped before it was done and its uploads are still there.
+
+        Args:
+            job: The job.
+        """
         if self.scope is None or job.state in (JobState.DONE, *_ACTIVE):
             return False
         batch, uploads = upload_batch(job), self.components.uploads

@@ -48,13 +48,22 @@ class AccessTokens:
     ) -> tuple[TokenRecord, TokenSecret]:
         """Create a token and return its secret, which is not stored and never shown again.
 
-        Worlds are named by name or id. Without `verbs` the token may read, or follow its readers
-        if `readers` are given, which is then the only verb allowed. With the verb `observe` alone
-        it may read the metrics and has no worlds. `expires_in` is in seconds; None means never.
+        Args:
+            name: Name of the token.
+            worlds: Names or ids of the worlds it is for.
+            verbs: Permissions; None for reading, or for following its readers if `readers` are
+                given, which is then the only verb allowed. A token with `observe` alone may read
+                the metrics and has no worlds.
+            readers: Names of the readers it may act as.
+            expires_in: Seconds until the token expires; None for never.
+
+        Returns:
+            The record of the token, and its secret.
 
         Raises:
-            WorldNotFound: one of the worlds does not exist.
-            InvalidArgument: a name, verb or time is invalid, or a list is empty.
+            WorldNotFound: One of the worlds does not exist.
+            InvalidArgument: A name, verb or time is invalid, or a list is empty.
+            NotAllowed: The caller is not the owner.
         """
         random_bytes = self._components.random_bytes
         if self._authority != OWNER or random_bytes is None:
@@ -83,14 +92,17 @@ class AccessTokens:
         return self._components.store.tokens(self._authority)
 
     def revoke(self, token: str) -> TokenRecord:
-        """Revoke the token of this id or name at once, in every process.
+        """Revoke a token at once, in every process. Revoking it twice changes nothing.
 
-        Doing so twice changes nothing. Of several tokens with the name, the only active one is
-        meant.
+        Args:
+            token: Id or name of the token; of several tokens with the name, the only active one.
+
+        Returns:
+            The record of the token.
 
         Raises:
-            TokenNotFound: there is no such token.
-            InvalidArgument: several tokens have the name.
+            TokenNotFound: There is no such token.
+            InvalidArgument: Several tokens have the name.
         """
         store, now = self._components.store, self._components.clock.now()
         # Compared here and not in the store: the text might be a secret, or not storable.
@@ -114,6 +126,11 @@ class AccessTokens:
         return found[0]
 
     def state(self, record: TokenRecord) -> TokenState:
+        """Return whether a token is active, expired or revoked.
+
+        Args:
+            record: The record of the token.
+        """
         return record.state(self._components.clock.now())
 
     def _worlds(
