@@ -221,7 +221,7 @@ def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
     }
     assert "same content as files/one.txt" in report.failures[0].message
     plan = world.plan_ingest(here.write("three.txt", LAMP), copies="link")
-    assert [row.fate.value for row in plan.rows] == ["unchanged"]
+    assert [row.outcome.value for row in plan.rows] == ["unchanged"]
     assert world.ingest(here.write("two.txt", LAMP), copies="keep").ingested == ["two.txt"]
 
 

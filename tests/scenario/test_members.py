@@ -112,7 +112,7 @@ def test_pruning_removes_the_documents_of_members_that_are_gone(here: Place) -> 
 
     plan = world.plan_ingest(folder, prune=True)
     assert [document.name for document in plan.removed] == ["south.txt"]
-    assert {(row.name, row.fate.value) for row in plan.rows} == {
+    assert {(row.name, row.outcome.value) for row in plan.rows} == {
         ("guide.md", "unchanged"),
         ("north.txt", "unchanged"),
         ("other.txt", "unchanged"),

@@ -117,14 +117,14 @@ def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
     here = place(tmp_path)
     world = here.library.create_world("world")
     path = here.write("a.txt", TEXT)
-    fates = set()
+    outcomes = set()
     for step in range(2, 12):
         with suppress(Stopped):
             stopped_at(here, step).world("world").ingest(path)
-        planned = world.plan_ingest(path).rows[0].fate
-        fates.add(planned)
+        planned = world.plan_ingest(path).rows[0].outcome
+        outcomes.add(planned)
         report = world.ingest(path)
         assert (planned is DocumentOutcome.UNCHANGED) == (report.unchanged == 1), step
         world.documents.delete("a.txt")
 
-    assert {DocumentOutcome.NEW, DocumentOutcome.RESUMED, DocumentOutcome.UNCHANGED} <= fates
+    assert {DocumentOutcome.NEW, DocumentOutcome.RESUMED, DocumentOutcome.UNCHANGED} <= outcomes

@@ -246,7 +246,7 @@ def test_dry_run_plans_and_writes_nothing(here: Place) -> None:
 
     plan = world.plan_ingest(manifest=path, prune=True)
 
-    assert {row.name: row.fate for row in plan.rows} == {
+    assert {row.name: row.outcome for row in plan.rows} == {
         "a.txt": DocumentOutcome.UNCHANGED,
         "b.txt": DocumentOutcome.CHANGED,
         "new.txt": DocumentOutcome.NEW,

@@ -96,7 +96,7 @@ def test_unchanged_page_is_not_sent_again(world: World, server: WebServer) -> No
     assert "if-none-match" not in server.requests[-1][1]
     assert world.ingest(server.url("/old")).unchanged == 1
     plan = world.plan_ingest(server.url("/old"))
-    assert [row.fate.value for row in plan.rows] == ["unchanged"]
+    assert [row.outcome.value for row in plan.rows] == ["unchanged"]
 
 
 @proves("pages.in-step")

@@ -253,14 +253,14 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
         {"/new": ["a b", "c"], "/changed": ["d e f"], "/same": [], "/refused": None}, known=known
     )
 
-    assert [(row.name, row.fate) for row in plan.rows] == [
+    assert [(row.name, row.outcome) for row in plan.rows] == [
         ("new", DocumentOutcome.NEW),
         ("changed", DocumentOutcome.CHANGED),
         ("same", DocumentOutcome.UNCHANGED),
         ("refused", DocumentOutcome.FAILED),
     ]
     assert (plan.documents, plan.chunks, plan.tokens) == (4, 3, 6)
-    assert [plan.count(fate) for fate in DocumentOutcome] == [1, 1, 0, 1, 1]
+    assert [plan.count(outcome) for outcome in DocumentOutcome] == [1, 1, 0, 1, 1]
     assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)
     assert plan.requests == 63
     assert (plan.passed_over, plan.unmatched) == (5, ("line 2: gone.txt",))
@@ -285,7 +285,7 @@ def test_pending_chunks_of_an_earlier_run_are_counted() -> None:
 
     plan = planned({"/half": []}, known=known)
 
-    assert [(row.fate, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]
+    assert [(row.outcome, row.to_embed) for row in plan.rows] == [(DocumentOutcome.RESUMED, 2)]
     assert plan.to_embed == 2
 
 

@@ -119,7 +119,7 @@ class PlannedDocument(Struct, frozen=True):
 
     name: str
     doc_id: str
-    fate: DocumentOutcome
+    outcome: DocumentOutcome
     chunks: int = 0
     tokens: int = 0
     to_embed: int = 0
@@ -162,9 +162,9 @@ class DryRun(Struct, frozen=True):
         """Return the number of tokens in these chunks."""
         return sum(row.tokens for row in self.rows)
 
-    def count(self, fate: DocumentOutcome) -> int:
+    def count(self, outcome: DocumentOutcome) -> int:
         """Return the number of sources with this outcome."""
-        return sum(row.fate is fate for row in self.rows)
+        return sum(row.outcome is outcome for row in self.rows)
 
 
 def plan_run(
@@ -197,8 +197,8 @@ def plan_run(
         if draft is None:
             pending = 0 if known is None else known.chunks - known.embedded - known.skipped
             staged = known is not None and known.staged is not None
-            fate = DocumentOutcome.RESUMED if pending or staged else DocumentOutcome.UNCHANGED
-            rows.append(replace(row, fate=fate, to_embed=pending))
+            outcome = DocumentOutcome.RESUMED if pending or staged else DocumentOutcome.UNCHANGED
+            rows.append(replace(row, outcome=outcome, to_embed=pending))
             texts += pending
             continue
         # Each text is counted once.

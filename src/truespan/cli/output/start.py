@@ -71,7 +71,7 @@ def show_watched(report: IngestReport) -> str:
 def dry_run_data(plan: DryRun) -> dict[str, Any]:
     return {
         "documents": plan.documents,
-        "fates": {fate.value: plan.count(fate) for fate in DocumentOutcome},
+        "outcomes": {outcome.value: plan.count(outcome) for outcome in DocumentOutcome},
         **members(plan, "chunks", "tokens", "to_embed", "tokens_to_embed", "requests"),
         "rows": plan.rows,
         "removed": [document.shown_path for document in plan.removed],
@@ -81,20 +81,20 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
 
 
 def show_dry_run(plan: DryRun) -> str:
-    rows: list[tuple[object, ...]] = [("document", "fate", "chunks", "tokens", "to embed")]
+    rows: list[tuple[object, ...]] = [("document", "outcome", "chunks", "tokens", "to embed")]
     rows += [
-        (shorten(row.name, 48), row.fate.value, row.chunks, row.tokens, row.to_embed)
+        (shorten(row.name, 48), row.outcome.value, row.chunks, row.tokens, row.to_embed)
         for row in plan.rows[:MAX_ROWS]
     ]
     lines = table(rows) if plan.rows else []
     if len(plan.rows) > MAX_ROWS:
         lines.append(f"... and {len(plan.rows) - MAX_ROWS} more")
-    fates = ", ".join(
-        f"{count} {fate.value}" for fate in DocumentOutcome if (count := plan.count(fate))
+    outcomes = ", ".join(
+        f"{count} {outcome.value}" for outcome in DocumentOutcome if (count := plan.count(outcome))
     )
     lines += [
         "",
-        f"{pluralize(plan.documents, 'document')} ({fates or 'none'}), "
+        f"{pluralize(plan.documents, 'document')} ({outcomes or 'none'}), "
         f"{pluralize(plan.chunks, 'chunk')}, {pluralize(plan.tokens, 'token')}; "
         f"{pluralize(plan.to_embed, 'text')} to embed "
         f"({pluralize(plan.tokens_to_embed, 'token')}, {pluralize(plan.requests, 'request')}).",
