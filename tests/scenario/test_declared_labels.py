@@ -199,7 +199,7 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(here: Place) -> Non
     report = world.ingest(folder)
 
     assert (sorted(report.ingested), report.failures) == (["hut.txt", "lamp.txt"], [])
-    assert report.passed_over == 0
+    assert report.unsupported == 0
     lamp, hut = (world.documents.get(name) for name in ("lamp.txt", "hut.txt"))
     assert (lamp.title, lamp.tags, lamp.version, lamp.language) == ("The Lamp", ("sea",), "3", "de")
     assert lamp.source_url == URL
@@ -239,7 +239,7 @@ def test_a_manifest_wins_over_a_sidecar(here: Place) -> None:
 
     report = world.ingest(manifest=manifest)
 
-    assert (report.ingested, report.passed_over) == (["lamp.txt"], 0)
+    assert (report.ingested, report.unsupported) == (["lamp.txt"], 0)
     lamp = world.documents.get("lamp.txt")
     assert (lamp.version, lamp.tags, lamp.title) == ("4", ("sea",), "The Lamp")
     found = declared(lamp)

@@ -196,7 +196,7 @@ def test_texts_that_another_model_embeds_are_counted_and_foretold(here: Place) -
     world.generations.reindex(embedding="wide")
     source = here.write("world/b.md", "A tower. It burned.")
 
-    assert ["wide" in model for model in world.plan_ingest(source).beside] == [True]
+    assert ["wide" in model for model in world.plan_ingest(source).other_models] == [True]
     assert world.ingest(source).embedded == 2
 
 

@@ -50,7 +50,7 @@ def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> Non
     path = put(here, "team/docs.zip", FILES)
     report = world.ingest(path)
 
-    assert (sorted(report.ingested), report.passed_over) == (
+    assert (sorted(report.ingested), report.unsupported) == (
         ["guide.md", "north.txt", "south.txt"],
         1,
     )

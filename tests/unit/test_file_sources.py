@@ -51,7 +51,7 @@ def test_files_of_other_kinds_are_passed_over_and_counted(tmp_path: Path) -> Non
     found = find(tmp_path)
 
     assert names(found, tmp_path) == ["a.txt", "b/c.md"]
-    assert (found.passed_over, found.unmatched) == (2, ())
+    assert (found.unsupported, found.unmatched) == (2, ())
     assert found.roots == (Root(os.path.realpath(tmp_path), 2),)
 
 
@@ -78,7 +78,7 @@ def test_manifest_in_a_folder_is_not_a_source(tmp_path: Path) -> None:
     )
 
     assert names(found, tmp_path) == names(confined, tmp_path) == sorted(["a.txt", *records])
-    assert found.passed_over == len(manifests)
+    assert found.unsupported == len(manifests)
     # Named by itself, it is taken for what its name says.
     assert len(find(tmp_path / "path.jsonl")) == 1
 
@@ -104,7 +104,7 @@ def test_a_file_reached_in_several_ways_is_found_once(tmp_path: Path) -> None:
     )
 
     assert names(found, tmp_path) == ["a.txt"]
-    assert found.passed_over == 1
+    assert found.unsupported == 1
 
 
 def test_a_pattern_is_expanded_and_remembered(
@@ -156,7 +156,7 @@ def test_links_to_folders_and_links_in_a_circle_are_passed_over(tmp_path: Path) 
     found = find(inside)
 
     assert names(found, inside) == ["a.txt"]
-    assert found.passed_over == 6
+    assert found.unsupported == 6
 
 
 def test_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,7 @@ def test_attachments_are_documents_of_their_own() -> None:
         ("Forwarded words.", "Inner"),
     ]
     found = list_members("a.eml", data, DocumentOptions())
-    assert found.passed_over == 1
+    assert found.unsupported == 1
     assert [(member.name, member.ending, member.parent) for member in found.members] == [
         ("", "", None),
         ("plän", ".pdf", ""),
@@ -243,7 +243,7 @@ def test_a_mailbox_has_a_document_for_each_message() -> None:
     assert names[7].startswith("a_1@x.example-")
     assert found.members[3].parent == "1@x.example.eml"
     # A picture, and a copy.
-    assert found.passed_over == 2
+    assert found.unsupported == 2
     [read, *_] = read_members("a.mbox", box, DocumentOptions(), names[0]).members
     assert texts_of(read.data)[1:] == ["Text", "From here on.\nFrom there.", "From"]
     # Its name does not depend on the others.

@@ -86,7 +86,7 @@ def test_unsupported_files_are_skipped_by_pattern_used_by_name(
     found = here.expand("**", "photo.png")
 
     assert [source.name for source in found] == ["a.txt", "photo.png"]
-    assert found.passed_over == 2
+    assert found.unsupported == 2
     assert here.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
 
 
@@ -255,7 +255,7 @@ def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
     found = here.expand("self.txt", "ping/a.txt", "pong", "within/x", "*.txt")
 
     assert [source.name for source in found] == ["a.txt"]
-    assert (len(found.unmatched), found.passed_over) == (4, 1)
+    assert (len(found.unmatched), found.unsupported) == (4, 1)
 
 
 def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_archive_members_are_listed_or_counted() -> None:
     ]  # fmt: skip
     assert [member.size for member in found.members] == [3, 1, 1, 1, 1]
     assert not any(member.data or member.refusal for member in found.members)
-    assert found.passed_over == 2
+    assert found.unsupported == 2
 
 
 def test_unusable_members_are_refused_by_name_others_are_read() -> None:

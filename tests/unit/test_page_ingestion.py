@@ -185,7 +185,7 @@ def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServe
     }
 
     report = world.ingest(sitemap=server.url("/index.xml"), tags=["site"])
-    assert (sorted(report.ingested), report.passed_over) == (["a", "b", "c"], 3)
+    assert (sorted(report.ingested), report.unsupported) == (["a", "b", "c"], 3)
     server.pages["/two.xml"] = page(sitemap("/a"), "text/xml")
     world.ingest(server.url("/c"))
     report = world.ingest(sitemap=server.url("/index.xml"), prune=True)

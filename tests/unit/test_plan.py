@@ -263,7 +263,7 @@ def test_a_plan_counts_each_fate_and_what_would_be_sent() -> None:
     assert [plan.count(outcome) for outcome in DocumentOutcome] == [1, 1, 0, 1, 1]
     assert (plan.to_embed, plan.tokens_to_embed) == (3, 6)
     assert plan.requests == 63
-    assert (plan.passed_over, plan.unmatched) == (5, ("line 2: gone.txt",))
+    assert (plan.unsupported, plan.unmatched) == (5, ("line 2: gone.txt",))
     assert [gone.path for gone in plan.removed] == ["/x.txt"]
 
 

@@ -130,9 +130,9 @@ class IngestJobs:
 
     def plan(self, request: IngestRequest) -> DryRun:
         """Return the plan of a run."""
-        beside = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
+        others = tuple(str(other.scope.profile) for other in self._other_generations(self.scope))
         plan = requests.plan_request(self.deps, self.scope, request)
-        return replace(plan, beside=beside)
+        return replace(plan, other_models=others)
 
     def run(
         self,

@@ -70,7 +70,7 @@ class _ManifestSearch:
     is_supported: IsSupported
     jail: Jail = field(init=False)
     claims: dict[tuple[int, int, str], _Claim] = field(default_factory=dict)
-    passed_over: set[str] = field(default_factory=set)
+    unsupported: set[str] = field(default_factory=set)
     unmatched: list[str] = field(default_factory=list)
     bad: list[tuple[int, str]] = field(default_factory=list)
 
@@ -105,7 +105,7 @@ class _ManifestSearch:
         root = Root(self.jail.root, len(ordered), origin=display_path(self.manifest))
         return FoundSources(
             tuple(claim.source for claim in ordered),
-            len(self.passed_over),
+            len(self.unsupported),
             tuple(self.unmatched),
             (root,),
         )
@@ -148,7 +148,7 @@ class _ManifestSearch:
             wanted = _with_ocr(self.is_supported, entry.declared)(match.name, parts[-1])
             admitted = self._admit(match) if wanted else None
             if admitted is None or admitted.is_folder:
-                self.passed_over.add(match.path)
+                self.unsupported.add(match.path)
             else:
                 files[admitted.path] = admitted
         return list(files.values()) if matches else None
@@ -232,7 +232,7 @@ class FileSources:
             search.add(path)
         return FoundSources(
             tuple(search.sources.values()),
-            len(search.passed_over),
+            len(search.unsupported),
             tuple(search.unmatched),
             tuple(search.roots),
         )
@@ -325,7 +325,7 @@ class _PathSearch(Struct):
     """Folders that files must be in; None allows all folders."""
     jails: tuple[Jail, ...] | None = None
     sources: dict[str, Source] = msgspec.field(default_factory=dict)
-    passed_over: set[str] = msgspec.field(default_factory=set)
+    unsupported: set[str] = msgspec.field(default_factory=set)
     unmatched: list[str] = msgspec.field(default_factory=list)
     roots: list[Root] = msgspec.field(default_factory=list)
 
@@ -389,7 +389,7 @@ class _PathSearch(Struct):
                 self._add_file(file, folder)
                 added += 1
             else:
-                self.passed_over.add(entry.path)
+                self.unsupported.add(entry.path)
                 skipped += 1
         self.roots.append(Root(folder, added, "/".join(pattern)))
         return added + skipped

@@ -63,7 +63,7 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
     """
     sources: list[Source] = []
     opened: list[str] = []
-    passed_over = found.passed_over
+    unsupported = found.unsupported
     for source in found:
         if not may_hold_members(source.name):
             sources.append(source)
@@ -81,10 +81,10 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
             sources.append(replace(source, name=name, refusal=refusal))
             continue
         sources.extend(members)
-        passed_over += skipped
+        unsupported += skipped
         if not source.member:
             opened.append(to_utf8(source.path))
-    return replace(found, sources=tuple(sources), passed_over=passed_over, opened=tuple(opened))
+    return replace(found, sources=tuple(sources), unsupported=unsupported, opened=tuple(opened))
 
 
 def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
@@ -110,7 +110,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
         raise SourceMissing(source.name, advice="The file has no such member.")
     if not found.members:
         return [source], 0
-    return members, found.passed_over
+    return members, found.unsupported
 
 
 def _make_source(

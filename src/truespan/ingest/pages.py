@@ -244,7 +244,7 @@ def find_pages_of_sitemap(
     if not fetch:
         return FoundSources()
     pages: dict[str, Source] = {}
-    passed_over, sitemaps, is_index = 0, [origin], True
+    unsupported, sitemaps, is_index = 0, [origin], True
     while sitemaps:
         sitemap = sitemaps.pop(0)
         content = allowed.fetch(sitemap).content or b""
@@ -260,14 +260,14 @@ def find_pages_of_sitemap(
             try:
                 checked = allowed.check(address)
             except InvalidArgument:
-                passed_over += 1
+                unsupported += 1
                 continue
             if is_list:
                 sitemaps.append(checked)
             else:
                 pages[checked] = page_source(checked, declared, origin=origin)
     root = Root(origin, len(pages), origin=origin)
-    return FoundSources(tuple(pages.values()), passed_over, roots=(root,))
+    return FoundSources(tuple(pages.values()), unsupported, roots=(root,))
 
 
 def _unpack(url: str, content: bytes) -> bytes:

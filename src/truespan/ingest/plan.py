@@ -142,9 +142,9 @@ class DryRun(Struct, frozen=True):
     """Requests to the embedding provider."""
     removed: tuple[Document, ...] = ()
     moved: tuple[Moved, ...] = ()
-    passed_over: int = 0
+    unsupported: int = 0
     unmatched: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    other_models: tuple[str, ...] = ()
     """The models of other generations, which embed the same documents too."""
 
     @property
@@ -228,6 +228,6 @@ def plan_run(
         tokens_to_embed=tokens,
         requests=count_requests(tokens, texts),
         removed=tuple(removed),
-        passed_over=found.passed_over,
+        unsupported=found.unsupported,
         unmatched=found.unmatched,
     )

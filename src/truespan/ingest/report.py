@@ -170,7 +170,7 @@ class IngestReport(Struct):
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
-    passed_over: int = 0
+    unsupported: int = 0
     """Number of files of unsupported formats in the folders."""
     unmatched: tuple[str, ...] = ()
     """Paths of a manifest that matched no file."""

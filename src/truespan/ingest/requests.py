@@ -213,7 +213,7 @@ def run_request(
         if gone and on_prune is not None:
             on_prune(gone)
         removed += gone
-    report.passed_over, report.unmatched = found.passed_over, found.unmatched
+    report.unsupported, report.unmatched = found.unsupported, found.unmatched
     remove_documents(deps, scope, removed, log)
     report.removed = [document.shown_path for document in removed]
     report.moved = _to_moved(moved)

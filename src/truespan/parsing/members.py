@@ -37,13 +37,13 @@ _UNPACKED_BY_SYSTEMS = "__MACOSX"
 def list_members(name: str, data: bytes, options: DocumentOptions) -> Members:
     """Return all members of a file without their bytes; none for a single document."""
     listed: list[Member] = []
-    passed_over = 0
+    unsupported = 0
     for member in _open(name, data, options):
         if member is None:
-            passed_over += 1
+            unsupported += 1
         else:
             listed.append(replace(member, data=b"", size=len(member.data)))
-    return Members(tuple(listed), passed_over)
+    return Members(tuple(listed), unsupported)
 
 
 def read_members(name: str, data: bytes, options: DocumentOptions, first: str) -> Members:

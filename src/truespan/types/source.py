@@ -417,7 +417,7 @@ class Members(Struct, frozen=True):
     """Members of a file, and the number of members with an unsupported format."""
 
     members: tuple[Member, ...] = ()
-    passed_over: int = 0
+    unsupported: int = 0
 
 
 class Page(Struct, frozen=True):
@@ -456,12 +456,12 @@ class Root(Struct, frozen=True):
 class FoundSources(Struct, frozen=True):
     """Sources in the order of ingestion, and the paths without sources.
 
-    `passed_over` is the number of files with an unsupported format, `unmatched` the paths that
+    `unsupported` is the number of files with an unsupported format, `unmatched` the paths that
     match no file.
     """
 
     sources: tuple[Source, ...] = ()
-    passed_over: int = 0
+    unsupported: int = 0
     unmatched: tuple[str, ...] = ()
     roots: tuple[Root, ...] = ()
     opened: tuple[str, ...] = ()

@@ -34,8 +34,8 @@ def show_ingest(report: IngestReport) -> str:
         lines.append(f"failed: {failure.name}: {reason}")
     lines += [f"note: {warning}" for warning in report.warnings]
     lines += [f"matched no file: {path}" for path in report.unmatched]
-    if report.passed_over:
-        lines.append(f"{pluralize(report.passed_over, 'file')} of other types skipped.")
+    if report.unsupported:
+        lines.append(f"{pluralize(report.unsupported, 'file')} of other types skipped.")
     lines += [f"moved: {moved.before} to {moved.after}" for moved in report.moved]
     lines += [f"removed: {name}" for name in report.removed]
     if report.generation is not None:
@@ -76,7 +76,7 @@ def dry_run_data(plan: DryRun) -> dict[str, Any]:
         "rows": plan.rows,
         "removed": [document.shown_path for document in plan.removed],
         "moved": plan.moved,
-        **members(plan, "passed_over", "unmatched"),
+        **members(plan, "unsupported", "unmatched"),
     }
 
 
@@ -99,13 +99,13 @@ def show_dry_run(plan: DryRun) -> str:
         f"{pluralize(plan.to_embed, 'text')} to embed "
         f"({pluralize(plan.tokens_to_embed, 'token')}, {pluralize(plan.requests, 'request')}).",
     ]
-    lines += [f"Another generation exists: {model} embeds them too." for model in plan.beside]
+    lines += [f"Another generation exists: {model} embeds them too." for model in plan.other_models]
     lines += [f"failed: {row.message}" for row in plan.rows if row.message]
     lines += [f"would be moved: {moved.before} to {moved.after}" for moved in plan.moved]
     lines += [f"would be removed: {document.shown_path}" for document in plan.removed]
     lines += [f"matched no file: {path}" for path in plan.unmatched]
-    if plan.passed_over:
-        lines.append(f"{pluralize(plan.passed_over, 'file')} of other types would be skipped.")
+    if plan.unsupported:
+        lines.append(f"{pluralize(plan.unsupported, 'file')} of other types would be skipped.")
     lines.append("Dry run: nothing was written or embedded.")
     return "\n".join(lines).lstrip("\n")
 
