@@ -109,7 +109,7 @@ def test_any_measured_calibration_is_valid_for_decisions(
 
 @given(st.lists(st.tuples(shares, st.booleans()), min_size=40, max_size=120))
 def test_any_proposed_calibration_is_valid_for_decisions(hits: list[tuple[float, bool]]) -> None:
-    curve = calibrate([ScoredHit(*hit) for hit in hits], least_auc=0.01, least_hits=5)
+    curve = calibrate([ScoredHit(*hit) for hit in hits], min_auc=0.01, min_hits=5)
 
     proposed, notes = propose(curve, curve, FAR, "chance")
 

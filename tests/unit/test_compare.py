@@ -104,7 +104,7 @@ def test_query_that_lacked_its_document_is_newly_judged() -> None:
     # The third had its document and did not find it: that is an improvement.
     assert comparison.newly_judged == ("b",)
     assert (comparison.better, comparison.worse, comparison.same) == (1, 0, 1)
-    assert comparison.asked_otherwise == ()
+    assert comparison.changed_queries == ()
     assert gate(comparison).passed
     still = compare(old, old)
     assert still.newly_judged == ()
@@ -126,7 +126,7 @@ def test_query_with_another_question_is_not_compared(
 ) -> None:
     comparison = compare(ranked("old", {"a": 1}), ranked("new", {"a": 1}, **asked))
 
-    assert comparison.asked_otherwise == ("a",)
+    assert comparison.changed_queries == ("a",)
     assert comparison.changes == ()
 
 

@@ -95,30 +95,30 @@ def calibrate(
     *,
     keep: float = KEEP_SHARE,
     precision: float = PRECISION_SHARE,
-    least_auc: float = MIN_AUC,
-    least_hits: int = MIN_HITS,
+    min_auc: float = MIN_AUC,
+    min_hits: int = MIN_HITS,
 ) -> Curve:
     """Propose a floor that keeps the share `keep` of relevant hits, and two thresholds.
 
     The high threshold is the lowest one with `precision`. The low threshold lies between, at the
-    best balance of precision and recall. With fewer than `least_hits` hits of either kind, or an
-    AUC below `least_auc`, there is no proposal, and a note gives the reason.
+    best balance of precision and recall. With fewer than `min_hits` hits of either kind, or an
+    AUC below `min_auc`, there is no proposal, and a note gives the reason.
     """
-    for name, share in (("keep", keep), ("precision", precision), ("least_auc", least_auc)):
+    for name, share in (("keep", keep), ("precision", precision), ("min_auc", min_auc)):
         if not 0.0 < share <= 1.0:
             raise InvalidArgument(f"{name} must be above 0.0 and at most 1.0.")
     curve = curve_of(hits)
     relevant, irrelevant = (curve[-1].relevant, curve[-1].irrelevant) if curve else (0, 0)
     auc = auc_of(curve)
     proposal, notes = None, ()
-    if min(relevant, irrelevant) < least_hits or auc is None:
+    if min(relevant, irrelevant) < min_hits or auc is None:
         message = (
             f"{relevant} relevant and {irrelevant} irrelevant hits are too few: at least "
-            f"{least_hits} of each are needed."
+            f"{min_hits} of each are needed."
         )
         notes = (Notice("too_few_hits", message),)
-    elif auc < least_auc:
-        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {least_auc:g} needed."
+    elif auc < min_auc:
+        message = f"The scores do not discriminate: AUC {auc:.3f}, at least {min_auc:g} needed."
         notes = (Notice("scores_do_not_discriminate", message),)
     else:
         proposal, notes = _propose_thresholds(curve, keep, precision)

@@ -81,7 +81,7 @@ class Comparison(Struct, frozen=True):
     failed_new: int
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
-    asked_otherwise: tuple[str, ...]
+    changed_queries: tuple[str, ...]
     """Ids of both evaluations whose question or expectations differ."""
     newly_judged: tuple[str, ...] = ()
     """Ids of queries whose expected document was absent in the old evaluation, which found nothing.
@@ -148,7 +148,7 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         failed_new=sum(result.state is State.FAILED for result in new.results),
         only_old=tuple(id for id in before if id not in after),
         only_new=tuple(id for id in after if id not in before),
-        asked_otherwise=tuple(result.id for _, result in shared if result.id not in compared),
+        changed_queries=tuple(result.id for _, result in shared if result.id not in compared),
         newly_judged=newly_judged,
     )
 
@@ -226,7 +226,7 @@ def gate(comparison: Comparison, allowed_drop: float = ALLOWED_DROP) -> Verdict:
     left_out = {
         "only in the old": comparison.only_old,
         "only in the new": comparison.only_new,
-        "asked otherwise": comparison.asked_otherwise,
+        "with another question": comparison.changed_queries,
     }
     reasons = []
     if not comparison.changes and not comparison.newly_judged:

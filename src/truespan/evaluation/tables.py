@@ -212,7 +212,7 @@ def describe_changes(comparison: Comparison) -> str:
         "failed in the new": comparison.failed_new,
         "only in the old": len(comparison.only_old),
         "only in the new": len(comparison.only_new),
-        "asked otherwise": len(comparison.asked_otherwise),
+        "with another question": len(comparison.changed_queries),
         "newly judged": len(comparison.newly_judged),
     }
     always = [f"{comparison.better} better", f"{comparison.worse} worse", f"{comparison.same} same"]
