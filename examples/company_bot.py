@@ -78,8 +78,8 @@ def main(folder: str) -> None:
         world = library.world("company")
         for filters in (
             {"document_tags": ["people"]},
-            {"metadata": {"team": "people", "year": {"gte": 2024}}},
-            {"metadata": {"team": {"any_of": ["security", "facilities"]}}},
+            {"document_metadata": {"team": "people", "year": {"gte": 2024}}},
+            {"document_metadata": {"team": {"any_of": ["security", "facilities"]}}},
         ):
             print(f"{QUESTION} {filters}")
             print(answer(world, QUESTION, model, **filters))
