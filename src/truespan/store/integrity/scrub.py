@@ -22,7 +22,8 @@ from truespan.store.integrity.checksums import (
     tally_checksum,
     vector_checksum,
 )
-from truespan.store.tables.chunks import POINTS, STATES, read_points, restorable
+from truespan.store.tables.chunks import POINTS, STATES, read_points
+from truespan.store.tables.rebuild import restorable
 from truespan.store.tables.revisions import chunk_checksums, insert_chunks, insert_structures
 from truespan.store.tables.rows import (
     IS_NAMED,
