@@ -25,15 +25,14 @@ from truespan.errors import (
     WorldExists,
     WorldNotFound,
 )
-from truespan.types.chunk import ChunkKind, ChunkState, FigureMark, NewChunk
+from truespan.types.chunk import ChunkKind, FigureMark, NewChunk
 from truespan.types.document import Derived, RevisionRef
-from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes, hash_text
+from truespan.types.ids import ChunkId, TextHash, WorldId, hash_text
 from truespan.types.maintenance import ErasureKind
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Authority, Generation, Scope, Verb
-from truespan.types.text import CanonicalText, PageStart
+from truespan.types.text import CanonicalText
 from truespan.types.text import Place as Section
-from truespan.types.trust import FailureKind, VerificationFailure
 
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
@@ -443,162 +442,6 @@ class StoreContract:
             here.store.tombstone(scope, 1)
         assert here.store.documents(scope) == []
         assert here.store.deleted(scope) == ["doc-1"]
-
-    @pytest.mark.parametrize(
-        "text", ["A NUL \0 in it.", "Cafe\u0301 🛶 ½ \u2028 end", "\\x00 \\ %s"]
-    )
-    def test_text_comes_back_as_it_was_given(self, here: Place, text: str) -> None:
-        scope = built(here)
-        ref = shown(here, scope, text)
-        [chunk_id] = here.store.chunk_ids(scope, ref)
-
-        assert here.store.canonical_text(scope, 1) == text
-        if "\0" not in text:
-            # Cleaning takes it out; SQLite ends a text there when it counts code points.
-            assert here.store.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
-            passage = here.store.passage(scope, ref, 1, 5)
-            assert passage is not None
-            assert passage.text == text[1:5].encode()
-        stored = here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk
-        assert stored is not None
-        assert stored.data == text.encode()
-        [counted] = here.store.countable(scope, ref)
-        assert counted.data == text.encode()
-        here.sql("DELETE FROM chunks")
-        assert here.store.rebuild_chunk(scope, chunk_id)
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
-
-    @proves("bundle.content-unaltered")
-    def test_text_that_does_not_match_its_hash_is_not_read(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The first text.")
-        here.sql("UPDATE texts SET text = 'A forgery.'")
-
-        with pytest.raises(StoreDamaged):
-            here.store.canonical_text(scope, ref.document)
-        with pytest.raises(StoreDamaged):
-            here.store.stored_text(scope, ref)
-        with pytest.raises(StoreDamaged):
-            here.store.derivable(scope, ref)
-
-    def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, here: Place) -> None:
-        scope = built(here)
-        text = "The first slide."
-        pages = (PageStart(0, 7, "slide"),)
-        ref = shown(here, scope, text, canonical=CanonicalText(text, pages=pages))
-
-        recut, part = here.store.stored_text(scope, ref), here.store.passage(scope, ref, 0, 4)
-        assert recut is not None
-        assert part is not None
-        assert recut.pages == part.pages == pages
-        assert len(here.store.sentences(scope, ref, 0, 0)) == 1
-        here.sql("UPDATE pages SET unit = 'page'")
-        with pytest.raises(StoreDamaged):
-            here.store.stored_text(scope, ref)
-        with pytest.raises(StoreDamaged):
-            here.store.sentences(scope, ref, 0, 0)
-
-    def test_a_location_is_stored_checked_and_rebuilt(self, here: Place) -> None:
-        scope = built(here)
-        text = "The first slides."
-        pages = (PageStart(0, 7, "slide"), PageStart(4, 8, "slide"))
-        [chunk] = draft(text).chunks
-        [plain, slides] = here.store.stage(
-            scope,
-            [
-                draft(text),
-                draft(
-                    text,
-                    "doc-2",
-                    canonical=CanonicalText(text, (0,), (Section("One", "Two"),), pages=pages),
-                    chunks=(replace(chunk, page=None, location="slides 7-8"),),
-                ),
-            ],
-        )
-        ids = [
-            here.store.pending(scope, ref, after=-1, limit=9)[0].chunk_id for ref in (plain, slides)
-        ]
-
-        def stored() -> list[tuple[int | None, str | None, bool]]:
-            found = here.store.read_chunks(scope, ids)
-            records = [found[chunk_id] for chunk_id in ids]
-            return [(r.chunk.page, r.chunk.location, r.is_intact()) for r in records if r.chunk]
-
-        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("UPDATE chunks SET location = 'page 9'")
-        assert stored() == [(1, "page 9", False), (None, "page 9", False)]
-        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
-        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("DELETE FROM chunks")
-        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
-        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("DELETE FROM chunks")
-        for ref, made in (
-            (plain, chunk),
-            (slides, replace(chunk, page=None, location="slides 7-8")),
-        ):
-            assert here.store.rewrite_chunks(scope, ref, [made])
-        assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-
-    def test_cached_labels_are_compared_with_rows_of_each_read(self, here: Place) -> None:
-        scope = built(here)
-        [chunk_id] = here.store.chunk_ids(scope, shown(here, scope, "The first text."))
-
-        def labels() -> tuple[str, bool]:
-            record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
-            return record.document.version, record.labels_intact
-
-        version, intact = labels()
-        assert intact
-        assert labels() == (version, True)
-        here.sql("UPDATE revisions SET version = 'forged'")
-        assert not labels()[1]
-        here.sql(f"UPDATE revisions SET version = '{version}'")
-        assert labels() == (version, True)
-        here.sql("UPDATE revisions SET checksum = x'00'")
-        assert not labels()[1]
-
-    @pytest.mark.parametrize("kept", [True, False])
-    def test_row_forged_with_its_hash_keeps_the_recorded_hash(
-        self, here: Place, kept: bool
-    ) -> None:
-        scope, true, forged = built(here), hash_text("The first text."), hash_text("A forgery.")
-        ref = shown(here, scope, "The first text.")
-        [chunk_id] = here.store.chunk_ids(scope, ref)
-        if not kept:
-            here.sql("DELETE FROM vectors")
-        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
-
-        # The hash in the state row stays unchanged, whatever a search reports.
-        for kind in FailureKind:
-            here.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
-        record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
-        assert record.recorded_hash == true
-        assert not record.is_intact()
-        [counted] = here.store.countable(scope, ref)
-        assert counted.text_hash == true != hash_bytes(counted.data)
-
-        here.store.mark_pending(scope, [chunk_id])
-        [pending] = here.store.pending(scope, ref, after=-1, limit=10)
-
-        assert (pending.text_hash, pending.text) == (true, "" if kept else "The first text.")
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].is_intact()
-
-    @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
-    def test_a_forged_row_is_set_aside_where_the_text_is_lost(self, here: Place, lost: str) -> None:
-        scope, forged = built(here), hash_text("A forgery.")
-        ref = shown(here, scope, "The first text.")
-        [chunk_id] = here.store.chunk_ids(scope, ref)
-        here.sql("DELETE FROM vectors")
-        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
-        here.sql(f"UPDATE revisions SET text_hash = '{forged}'")
-        here.sql(lost)
-        here.store.mark_pending(scope, [chunk_id])
-
-        assert here.store.pending(scope, ref, after=-1, limit=10) == []
-
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
-        assert here.store.rebuild_chunk(scope, chunk_id) is False
 
     def test_positions_move_with_a_revision_until_deletion(self, here: Place) -> None:
         scope = built(here)

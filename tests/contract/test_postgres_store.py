@@ -13,6 +13,7 @@ import pytest
 from tools.transaction_stress import WAYS, plant, storm
 
 from tests.contract.drafts import draft
+from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
@@ -48,6 +49,12 @@ class TestRecords(RecordsContract):
 
 class TestShares(SharesContract):
     """Part 3 of the contract, on PostgreSQL."""
+
+    kind = "postgres"
+
+
+class TestIntegrity(IntegrityContract):
+    """Part 4 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 

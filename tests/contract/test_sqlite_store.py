@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
@@ -264,5 +265,11 @@ class TestRecords(RecordsContract):
 
 class TestShares(SharesContract):
     """Part 3 of the contract, on SQLite."""
+
+    kind = "sqlite"
+
+
+class TestIntegrity(IntegrityContract):
+    """Part 4 of the contract, on SQLite."""
 
     kind = "sqlite"
