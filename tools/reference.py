@@ -33,7 +33,14 @@ from truespan.engine.world import World
 from truespan.http.openapi import document_operation, make_document
 from truespan.http.operation import EVENTS, Operation
 from truespan.http.routes import OPERATIONS, ROUTES
-from truespan.settings.catalogue import LARGEST, TYPES, Settings, choices, constraints, descriptions
+from truespan.settings.catalogue import (
+    MAX_NUMBER,
+    TYPES,
+    Settings,
+    choices,
+    constraints,
+    descriptions,
+)
 from truespan.types.request import FILTER_NAMES, PassageArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
 from truespan.wire.serialize import status_of
@@ -176,7 +183,7 @@ def allowed(name: str) -> str:
     limits = constraints(name)
     if limits.ge is None:
         return ""
-    if limits.le is None or limits.le == LARGEST:
+    if limits.le is None or limits.le == MAX_NUMBER:
         return f"from {limits.ge:g}"
     return f"{limits.ge:g} to {limits.le:g}"
 

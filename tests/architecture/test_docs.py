@@ -50,7 +50,7 @@ from truespan.parsing.sandbox import client as child_parser
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.settings import read_settings
 from truespan.settings.catalogue import (
-    LARGEST,
+    MAX_NUMBER,
     SHARED_NAMES,
     TYPES,
     Settings,
@@ -169,7 +169,7 @@ def whole_number_limits(name: str) -> tuple[int, int] | None:
     limits = constraints(name)
     if base_type(name) is not int or limits.ge is None:
         return None
-    return int(limits.ge), int(LARGEST if limits.le is None else limits.le)
+    return int(limits.ge), int(MAX_NUMBER if limits.le is None else limits.le)
 
 
 def values_for(name: str) -> list[tuple[str, Any]]:

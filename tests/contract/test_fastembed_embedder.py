@@ -46,7 +46,7 @@ def embedder(folder: Path) -> FastembedEmbedder:
     return FastembedEmbedder(MODEL, cache_dir=folder, folder=folder, threads=1)
 
 
-def test_a_missing_package_is_said_with_the_command_that_installs_it(
+def test_missing_package_error_has_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
@@ -63,7 +63,7 @@ def test_a_missing_package_is_said_with_the_command_that_installs_it(
         assert INSTALL in caught.value.advice
 
 
-def test_the_package_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
+def test_package_is_imported_when_first_needed(tmp_path: Path) -> None:
     before = "fastembed" in sys.modules
 
     port: Embedder = FastembedEmbedder(cache_dir=tmp_path)
@@ -74,7 +74,7 @@ def test_the_package_is_not_imported_before_it_is_needed(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not INSTALLED, reason="fastembed is not installed; its errors were not tried")
-def test_a_model_that_is_not_there_is_said_with_the_command_that_gets_it(tmp_path: Path) -> None:
+def test_missing_model_error_has_the_download_command(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         assert FastembedEmbedder(MODEL, cache_dir=tmp_path / "cache").profile
 
@@ -83,12 +83,12 @@ def test_a_model_that_is_not_there_is_said_with_the_command_that_gets_it(tmp_pat
 
 
 @pytest.mark.skipif(not INSTALLED, reason="fastembed is not installed; its errors were not tried")
-def test_a_model_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_unknown_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="no model 'my/own'"):
         assert FastembedEmbedder("my/own", cache_dir=tmp_path).profile
 
 
-def test_its_profile_says_all_that_decides_a_vector(embedder: FastembedEmbedder) -> None:
+def test_profile_states_everything_that_affects_a_vector(embedder: FastembedEmbedder) -> None:
     profile = embedder.profile
 
     assert (profile.provider, profile.model) == ("fastembed", MODEL)
@@ -97,7 +97,7 @@ def test_its_profile_says_all_that_decides_a_vector(embedder: FastembedEmbedder)
     assert "Represent this sentence" in profile.query_mode
 
 
-def test_other_files_are_another_profile(embedder: FastembedEmbedder, folder: Path) -> None:
+def test_other_model_files_are_another_profile(embedder: FastembedEmbedder, folder: Path) -> None:
     other = folder.parent / "other"
     shutil.copytree(folder, other)
     with (other / "tokenizer_config.json").open("a") as file:
@@ -109,7 +109,7 @@ def test_other_files_are_another_profile(embedder: FastembedEmbedder, folder: Pa
 
 
 @proves("embedding.vector-per-input")
-def test_a_vector_depends_on_its_text_alone(embedder: FastembedEmbedder) -> None:
+def test_vector_depends_on_its_text_alone(embedder: FastembedEmbedder) -> None:
     together = embedder.embed_documents([*PASSAGES, "word " * 400])
 
     alone = [embedder.embed_documents([text])[0] for text in PASSAGES]
@@ -119,7 +119,7 @@ def test_a_vector_depends_on_its_text_alone(embedder: FastembedEmbedder) -> None
         assert math.hypot(*array("f", vector)) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: FastembedEmbedder) -> None:
+def test_question_is_nearest_to_the_passage_that_answers_it(embedder: FastembedEmbedder) -> None:
     query = embedder.embed_query("Why does the tide come in?")
 
     scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
@@ -128,7 +128,7 @@ def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: Fastembe
 
 
 @proves("embedding.no-silent-truncation")
-def test_a_text_one_token_too_long_is_refused_and_never_cut(embedder: FastembedEmbedder) -> None:
+def test_text_one_token_too_long_is_refused(embedder: FastembedEmbedder) -> None:
     assert embedder.count_query("word " * 10) == 10 + embedder.count_query("")
 
     found: list[Vector] = embedder.embed_documents(["word " * 510])

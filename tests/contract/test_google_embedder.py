@@ -70,7 +70,7 @@ def words(count: int) -> str:
 # What is asked
 
 
-def test_its_profile_says_all_that_decides_a_vector(server: Google) -> None:
+def test_profile_states_everything_that_affects_a_vector(server: Google) -> None:
     port: Embedder = embedder_of(server)
 
     profile = port.profile
@@ -85,7 +85,7 @@ def test_its_profile_says_all_that_decides_a_vector(server: Google) -> None:
 
 
 @proves("embedding.query-and-document-modes", "embedding.input-types")
-def test_documents_and_queries_are_two_tasks(server: Google) -> None:
+def test_documents_and_queries_have_different_task_types(server: Google) -> None:
     embedder = learnt(server)
 
     embedder.embed_documents(PASSAGES)
@@ -106,7 +106,7 @@ def test_documents_and_queries_are_two_tasks(server: Google) -> None:
 
 
 @proves("embedding.query-and-document-modes")
-def test_a_model_that_ignores_the_task_type_is_told_in_the_text() -> None:
+def test_model_without_task_types_gets_a_prefix() -> None:
     with Google(model="gemini-embedding-2", limit=50) as server:
         embedder = learnt(server)
         embedder.embed_documents(["the tide"])
@@ -123,7 +123,7 @@ def test_a_model_that_ignores_the_task_type_is_told_in_the_text() -> None:
 
 
 @proves("errors.no-secrets")
-def test_the_key_is_in_one_header_and_never_in_the_address(server: Google) -> None:
+def test_key_is_in_one_header_and_not_in_the_url(server: Google) -> None:
     embedder = embedder_of(server)
 
     embedder.embed_documents(["the tide"])
@@ -135,7 +135,7 @@ def test_the_key_is_in_one_header_and_never_in_the_address(server: Google) -> No
         assert "key=" not in asked.path
 
 
-def test_dimensions_are_asked_for_and_what_is_cut_is_scaled(server: Google) -> None:
+def test_shortened_vectors_are_normalised(server: Google) -> None:
     embedder = embedder_of(server, dimensions=16)
 
     vectors = [*embedder.embed_documents(PASSAGES), embedder.embed_query(PASSAGES[1])]
@@ -164,7 +164,7 @@ def test_both_spellings_of_a_model_are_one_profile(server: Google, name: str) ->
 
 @proves("http.outbound-urls")
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?key=1", "a#b", "a b", "models/", "a%2fb"])
-def test_a_name_that_would_lead_elsewhere_is_refused(server: Google, name: str) -> None:
+def test_model_name_with_a_path_is_refused(server: Google, name: str) -> None:
     with pytest.raises(InvalidConfiguration):
         make_embedder(
             GoogleEmbedder, server.base, name, keys=ring_of("google", KEY), clock=PassingClock()
@@ -176,7 +176,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused(server: Google, name: str) 
 
 @pytest.mark.contract
 @proves("embedding.google-exact-tokens", "embedding.no-silent-truncation")
-def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: Path) -> None:
+def test_query_one_token_over_the_limit_is_never_sent(tmp_path: Path) -> None:
     with Google(limit=40) as server:
         embedder: Any = embedder_of(server)
         here = place(tmp_path, embedder=embedder)
@@ -198,7 +198,7 @@ def test_a_query_at_the_limit_passes_and_one_token_more_is_never_sent(tmp_path: 
 
 
 @proves("embedding.no-silent-truncation", "embedding.google-exact-tokens")
-def test_a_document_that_would_be_cut_is_counted_first_and_not_sent() -> None:
+def test_document_that_may_be_cut_is_counted_before_sending() -> None:
     with Google(limit=40) as server:
         embedder = learnt(server)
 
@@ -210,7 +210,7 @@ def test_a_document_that_would_be_cut_is_counted_first_and_not_sent() -> None:
         assert server.counts == [words(40), words(41), words(41)]
 
 
-def test_a_text_that_cannot_be_too_long_is_not_counted(server: Google) -> None:
+def test_short_text_is_not_counted(server: Google) -> None:
     embedder = learnt(server)
 
     embedder.embed_documents(["x" * 2044, "short", ""])
@@ -222,7 +222,7 @@ def test_a_text_that_cannot_be_too_long_is_not_counted(server: Google) -> None:
 
 
 @proves("embedding.batch-items")
-def test_a_request_holds_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> None:
+def test_request_has_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> None:
     embedder: Any = embedder_of(server)
     here = place(tmp_path, embedder=embedder)
     world = here.library.create_world("world")
@@ -252,7 +252,7 @@ def test_a_request_holds_at_most_a_hundred_texts(tmp_path: Path, server: Google)
         (Answer(content={"embeddings": [{"values": ["x"]}]}), ProviderBadReply),
     ],
 )
-def test_each_complaint_has_its_error_and_is_not_repeated(
+def test_each_complaint_has_its_error_and_no_retry(
     server: Google, answer: Answer, kind: Any
 ) -> None:
     embedder = learnt(server)
@@ -290,7 +290,7 @@ def test_nothing_is_learnt_from_a_model_without_a_limit(server: Google, about: A
     failure_of(lambda: embedder_of(server).profile, ProviderBadReply)
 
 
-def test_an_invalid_key_is_known_by_its_reason_and_the_next_is_used() -> None:
+def test_invalid_key_is_recognised_and_the_next_is_used() -> None:
     with Google(keys=("good",)) as server:
         embedder = embedder_of(server, keys=ring_of("google", KEY, "good"))
 
@@ -320,7 +320,7 @@ def test_without_a_key_nothing_is_sent(server: Google) -> None:
         ([delay("99999s")], {}, 300.0),
     ],
 )
-def test_the_pause_that_google_asks_for_is_read_where_it_writes_it(
+def test_pause_in_the_body_of_google_is_respected(
     server: Google, details: list[Any], headers: dict[str, str], pause: float
 ) -> None:
     embedder = learnt(server)

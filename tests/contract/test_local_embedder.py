@@ -77,7 +77,7 @@ def words(count: int) -> str:
     return "word " * count
 
 
-def test_it_is_an_embedder_of_normalised_vectors(embedder: LocalEmbedder) -> None:
+def test_local_embedder_profile_states_model_and_limits(embedder: LocalEmbedder) -> None:
     port: Embedder = embedder
 
     profile = port.profile
@@ -88,7 +88,7 @@ def test_it_is_an_embedder_of_normalised_vectors(embedder: LocalEmbedder) -> Non
     assert not port.limits.joint
 
 
-def test_every_vector_has_the_profile_s_dimensions_and_length_one(alone: list[Vector]) -> None:
+def test_vectors_have_the_dimensions_and_length_one(alone: list[Vector]) -> None:
     assert {len(numbers(vector)) for vector in alone} == {384}
     assert [math.hypot(*numbers(vector)) for vector in alone] == [
         pytest.approx(1, abs=1e-6) for _ in alone
@@ -96,9 +96,7 @@ def test_every_vector_has_the_profile_s_dimensions_and_length_one(alone: list[Ve
 
 
 @pytest.mark.parametrize("answer", range(len(PASSAGES)))
-def test_a_question_is_clearly_nearer_to_its_answer_than_to_anything_else(
-    embedder: LocalEmbedder, answer: int
-) -> None:
+def test_question_is_nearest_to_its_answer(embedder: LocalEmbedder, answer: int) -> None:
     query = embedder.embed_query(QUESTIONS[answer])
 
     scores = [cosine(query, passage) for passage in embedder.embed_documents(PASSAGES)]
@@ -108,7 +106,7 @@ def test_a_question_is_clearly_nearer_to_its_answer_than_to_anything_else(
     assert all(0.25 < score < scores[answer] - 0.05 for score in others)
 
 
-def test_a_vector_is_the_state_of_the_first_token_as_the_network_gives_it(
+def test_vector_is_the_normalised_state_of_the_first_token(
     embedder: LocalEmbedder,
 ) -> None:
     session = onnxruntime.InferenceSession(MODEL.read(NETWORK_FILE))
@@ -122,7 +120,7 @@ def test_a_vector_is_the_state_of_the_first_token_as_the_network_gives_it(
     assert numbers(vector) == pytest.approx(expected.tolist(), abs=1e-6)
 
 
-def test_embedders_of_one_file_share_what_was_loaded_from_it(embedder: LocalEmbedder) -> None:
+def test_embedders_of_one_file_share_its_session(embedder: LocalEmbedder) -> None:
     session = embedder._load().session
     again = LocalEmbedder(LocalModel())._load().session
 
@@ -135,7 +133,7 @@ def test_embedders_of_one_file_share_what_was_loaded_from_it(embedder: LocalEmbe
 @proves("embedding.vector-per-input")
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(3))
-def test_neighbours_order_and_threads_change_no_bit_of_a_vector(
+def test_batch_order_and_threads_change_no_bit_of_a_vector(
     alone: list[Vector], threads: int, seed: int
 ) -> None:
     order = random.Random(seed).choices(range(len(TEXTS)), k=len(TEXTS))
@@ -146,9 +144,7 @@ def test_neighbours_order_and_threads_change_no_bit_of_a_vector(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_another_process_gives_the_same_bits_and_prints_nothing(
-    alone: list[Vector], threads: int
-) -> None:
+def test_another_process_returns_the_same_bits_silently(alone: list[Vector], threads: int) -> None:
     script = f"""
 import json, sys
 from truespan.providers.local import LocalEmbedder
@@ -169,7 +165,7 @@ print(json.dumps([vector.hex() for vector in vectors]))
     assert run.stderr == ""
 
 
-def test_a_query_has_the_same_bits_whatever_is_embedded_meanwhile(
+def test_concurrent_work_changes_no_bit_of_a_query_vector(
     embedder: LocalEmbedder,
 ) -> None:
     quiet = [embedder.embed_query(text) for text in QUESTIONS]
@@ -185,7 +181,7 @@ def test_a_query_has_the_same_bits_whatever_is_embedded_meanwhile(
 
 
 @proves("embedding.input-types")
-def test_a_query_is_a_document_with_the_instruction_before_it(embedder: LocalEmbedder) -> None:
+def test_query_vector_is_that_of_instruction_and_text(embedder: LocalEmbedder) -> None:
     text = PASSAGES[0]
 
     query = embedder.embed_query(text)
@@ -197,7 +193,7 @@ def test_a_query_is_a_document_with_the_instruction_before_it(embedder: LocalEmb
     assert INSTRUCTION not in embedder.profile.document_mode
 
 
-def test_the_count_of_a_query_includes_its_instruction(embedder: LocalEmbedder) -> None:
+def test_token_count_of_a_query_includes_its_instruction(embedder: LocalEmbedder) -> None:
     instruction = MODEL.tokenizer().encode(INSTRUCTION, add_special_tokens=False).ids
 
     assert embedder.count_query(words(7)) == len(instruction) + 7
@@ -206,7 +202,7 @@ def test_the_count_of_a_query_includes_its_instruction(embedder: LocalEmbedder) 
 # Limits
 
 
-def test_the_longest_text_is_read_to_its_end(embedder: LocalEmbedder) -> None:
+def test_text_of_maximum_length_is_read_to_its_end(embedder: LocalEmbedder) -> None:
     texts = [words(509) + last for last in ("apple", "river")]
 
     [one, other] = embedder.embed_documents(texts)
@@ -215,7 +211,7 @@ def test_the_longest_text_is_read_to_its_end(embedder: LocalEmbedder) -> None:
 
 
 @proves("embedding.oversized-item")
-def test_a_document_one_token_too_long_is_refused_and_never_cut(embedder: LocalEmbedder) -> None:
+def test_document_one_token_too_long_is_refused(embedder: LocalEmbedder) -> None:
     with pytest.raises(ProviderRefused) as refusal:
         embedder.embed_documents([words(3), words(511)])
 
@@ -223,7 +219,7 @@ def test_a_document_one_token_too_long_is_refused_and_never_cut(embedder: LocalE
     assert "word" not in str(refusal.value)
 
 
-def test_a_query_is_refused_as_soon_as_its_count_passes_the_limit(
+def test_query_one_token_too_long_is_refused(
     embedder: LocalEmbedder,
 ) -> None:
     room = embedder.profile.input_limit - embedder.count_query("")
@@ -252,7 +248,7 @@ class WatchedModel(LocalModel):
         return super().read(name)
 
 
-def test_threads_that_come_together_load_the_model_once() -> None:
+def test_concurrent_threads_load_the_model_once() -> None:
     model = WatchedModel()
     embedder = LocalEmbedder(model)
     assert model.reads == []
@@ -264,7 +260,7 @@ def test_threads_that_come_together_load_the_model_once() -> None:
     assert sorted(model.reads) == sorted([NETWORK_FILE, TOKENIZER_FILE])
 
 
-def test_a_folder_whose_network_cannot_be_loaded_is_an_operator_s_error(tmp_path: Path) -> None:
+def test_folder_with_an_invalid_network_is_an_operator_error(tmp_path: Path) -> None:
     shutil.copy(MODEL.location / TOKENIZER_FILE, tmp_path)
     (tmp_path / NETWORK_FILE).write_bytes(b"no network")
 
@@ -272,7 +268,7 @@ def test_a_folder_whose_network_cannot_be_loaded_is_an_operator_s_error(tmp_path
         LocalEmbedder(LocalModel(tmp_path)).embed_query("anything")
 
 
-def test_a_folder_with_another_kind_of_network_is_an_operator_s_error(tmp_path: Path) -> None:
+def test_folder_with_another_network_is_an_operator_error(tmp_path: Path) -> None:
     shutil.copy(MODEL.location / TOKENIZER_FILE, tmp_path)
     (tmp_path / NETWORK_FILE).write_bytes(network_that_gives_back_its_input())
 
@@ -295,7 +291,7 @@ def network_that_gives_back_its_input() -> bytes:
     return b"\x08\x08" + opset + message(7, message(1, node) + message(2, b"g") + ends)
 
 
-def test_an_interruption_cancels_all_that_has_not_begun() -> None:
+def test_interruption_cancels_pending_work() -> None:
     interrupted: Future[Vector] = Future()
     interrupted.set_exception(KeyboardInterrupt())
     waiting: list[Future[Vector]] = [Future() for _ in range(3)]

@@ -47,7 +47,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[OllamaChat]:
     yield OllamaChat(url, name, clock=PassingClock())
 
 
-def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OllamaChat) -> None:
+def test_reply_consists_of_non_empty_pieces(model: OllamaChat) -> None:
     port: ChatModel = model
 
     pieces = list(port.stream(QUESTION))
@@ -57,7 +57,7 @@ def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OllamaChat) -> No
     assert "".join(pieces).strip()
 
 
-def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OllamaChat) -> None:
+def test_abandoned_reply_ends_the_request(model: OllamaChat) -> None:
     with closing(model.stream(QUESTION)) as pieces:
         assert next(pieces)
 
@@ -65,7 +65,7 @@ def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OllamaChat) -> N
     assert list(model.stream(QUESTION))
 
 
-def test_a_model_that_is_not_there_is_told_with_the_command_that_gets_it(
+def test_missing_chat_model_error_has_the_pull_command(
     model: OllamaChat,
 ) -> None:
     model._model = "no-such-model-anywhere:7b"
@@ -78,7 +78,7 @@ def test_a_model_that_is_not_there_is_told_with_the_command_that_gets_it(
 # Asking
 
 
-def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatServer) -> None:
+def test_request_starts_with_the_first_piece(server: OllamaChatServer) -> None:
     pieces = ollama_chat(server).stream(QUESTION)
 
     assert server.connections == 0
@@ -86,7 +86,7 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OllamaChatSer
     pieces.close()
 
 
-def test_the_request_says_all_that_decides_a_reply_and_lets_nothing_be_cut(
+def test_chat_request_states_all_options_and_forbids_cutting(
     server: OllamaChatServer,
 ) -> None:
     dialect = ChatDialect(max_tokens=77, temperature=0.5, context=2048)
@@ -116,7 +116,7 @@ def said(server: OllamaChatServer, pieces: Iterable[bytes], **more: Any) -> str:
     return "".join(ollama_chat(server).stream(QUESTION))
 
 
-def test_it_does_not_matter_where_the_network_cuts(server: OllamaChatServer) -> None:
+def test_network_chunk_boundaries_do_not_matter(server: OllamaChatServer) -> None:
     whole = b"".join(server.whole())
 
     assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
@@ -141,13 +141,13 @@ def test_lines_are_read_however_they_are_spelled(server: OllamaChatServer, rewri
     assert said(server, [rewritten(whole)]) == "".join(REPLY)
 
 
-def test_what_the_model_thinks_is_not_its_reply(server: OllamaChatServer) -> None:
+def test_reasoning_is_not_part_of_the_reply(server: OllamaChatServer) -> None:
     lines = [server.piece("", thinking="hm"), server.piece("Wet", thinking="hm"), server.end()]
 
     assert said(server, lines) == "Wet"
 
 
-def test_the_last_line_may_say_something_or_nothing(server: OllamaChatServer) -> None:
+def test_last_line_may_contain_text(server: OllamaChatServer) -> None:
     last = server.line(message={"content": "."}, done=True, done_reason="stop")
     bare = server.line(done=True, done_reason="stop")
 
@@ -156,7 +156,7 @@ def test_the_last_line_may_say_something_or_nothing(server: OllamaChatServer) ->
     assert said(server, [server.end()]) == ""
 
 
-def test_a_reply_of_known_length_without_its_mark_is_noticed_at_once(
+def test_reply_without_its_end_mark_is_detected(
     server: OllamaChatServer,
 ) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
@@ -169,11 +169,11 @@ def test_a_reply_of_known_length_without_its_mark_is_noticed_at_once(
 
 
 @pytest.mark.parametrize("reason", ["load", "unload", "error"])
-def test_an_end_for_another_reason_is_no_end(server: OllamaChatServer, reason: str) -> None:
+def test_other_end_reason_is_a_bad_reply(server: OllamaChatServer, reason: str) -> None:
     failure_of(lambda: said(server, [*server.spoken("The "), server.end(reason)]), ProviderBadReply)
 
 
-def test_a_reply_cut_at_its_limit_says_which_setting_to_raise(server: OllamaChatServer) -> None:
+def test_reply_cut_at_its_limit_names_the_setting(server: OllamaChatServer) -> None:
     ended = [*server.spoken("The "), server.end("length")]
 
     error = failure_of(lambda: said(server, ended), ProviderBadReply)
@@ -181,7 +181,7 @@ def test_a_reply_cut_at_its_limit_says_which_setting_to_raise(server: OllamaChat
     assert "chat_max_tokens" in error.advice
 
 
-def test_when_nobody_is_there_the_command_that_starts_ollama_is_shown(
+def test_unreachable_ollama_error_has_the_start_command(
     server: OllamaChatServer,
 ) -> None:
     server.stop()

@@ -80,7 +80,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OllamaEmbedder]:
     )
 
 
-def test_its_profile_says_all_that_decides_a_vector(embedder: OllamaEmbedder) -> None:
+def test_profile_states_everything_that_affects_a_vector(embedder: OllamaEmbedder) -> None:
     port: Embedder = embedder
 
     profile = port.profile
@@ -95,7 +95,7 @@ def test_its_profile_says_all_that_decides_a_vector(embedder: OllamaEmbedder) ->
 
 
 @proves("embedding.vector-per-input")
-def test_each_text_gets_a_vector_of_length_one_in_the_order_of_the_texts(
+def test_vectors_are_normalised_and_in_the_order_of_texts(
     embedder: OllamaEmbedder,
 ) -> None:
     together = embedder.embed_documents(PASSAGES)
@@ -107,7 +107,7 @@ def test_each_text_gets_a_vector_of_length_one_in_the_order_of_the_texts(
         assert similarity(vector, expected) > 0.98
 
 
-def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: OllamaEmbedder) -> None:
+def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OllamaEmbedder) -> None:
     query = embedder.embed_query("Why does the tide come in, and what do moon and sun pull on?")
 
     scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
@@ -116,7 +116,7 @@ def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: OllamaEm
 
 
 @proves("embedding.no-silent-truncation")
-def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
+def test_too_long_text_is_refused_and_never_cut(
     embedder: OllamaEmbedder,
 ) -> None:
     long = f"{SECRET} " * 40_000
@@ -126,7 +126,7 @@ def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
         assert "too long for the model" in error.message
 
 
-def test_half_a_surrogate_pair_can_be_embedded(embedder: OllamaEmbedder) -> None:
+def test_text_with_a_lone_surrogate_can_be_embedded(embedder: OllamaEmbedder) -> None:
     assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
     assert embedder.embed_query("\udfff half a pair")
 
@@ -140,7 +140,7 @@ def test_no_texts_give_no_vectors_and_no_request(server: Ollama) -> None:
 
 
 @proves("ollama.query-request", "embedding.no-silent-truncation", "ollama.optional-dimensions")
-def test_a_query_is_one_string_and_its_vector_is_read_from_embeddings(server: Ollama) -> None:
+def test_query_is_one_string_with_one_vector(server: Ollama) -> None:
     embedder = learnt(server)
 
     vector = embedder.embed_query("who did it?")
@@ -166,7 +166,7 @@ def test_documents_are_one_list_without_the_instruction_of_queries(server: Ollam
 
 
 @proves("ollama.optional-dimensions")
-def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: Ollama) -> None:
+def test_configured_dimensions_are_sent_with_every_request(server: Ollama) -> None:
     server.models = [Model(DEFAULT_MODEL, dimensions=64)]
     embedder = embedder_of(server, dimensions=16)
 
@@ -190,7 +190,7 @@ def test_unsupported_dimensions_are_a_configuration_error(
         embedder_of(server, dimensions=128).embed_query("q")
 
 
-def test_vectors_that_come_unscaled_get_the_length_one(server: Ollama) -> None:
+def test_unscaled_vectors_are_normalised(server: Ollama) -> None:
     embedder = learnt(server)
     server.fault = on_embed(lambda asked: Answer(content={"embeddings": [[3.0, 4.0] * 32]}))
 
@@ -203,7 +203,7 @@ def test_vectors_that_come_unscaled_get_the_length_one(server: Ollama) -> None:
 
 
 @proves("ollama.configurable")
-def test_the_default_model_is_found_under_the_name_that_ollama_has_for_it(server: Ollama) -> None:
+def test_default_model_is_found_by_its_ollama_name(server: Ollama) -> None:
     profile = embedder_of(server).profile
 
     assert CONFIGURED == "BAAI/bge-base-en-v1.5"
@@ -213,7 +213,7 @@ def test_the_default_model_is_found_under_the_name_that_ollama_has_for_it(server
 
 
 @proves("ollama.configurable")
-def test_a_model_of_the_very_name_goes_before_an_alias(server: Ollama) -> None:
+def test_exact_model_name_wins_over_an_alias(server: Ollama) -> None:
     own = Model("baai/bge-base-en-v1.5:latest")
     server.models = [Model(DEFAULT_MODEL), own]
 
@@ -249,7 +249,7 @@ def test_names_are_compared_as_ollama_does(one: str, other: str, same: bool) -> 
     assert (full_name(one) == full_name(other)) is same
 
 
-def test_a_name_without_an_alias_is_taken_as_it_is() -> None:
+def test_name_without_an_alias_is_used_unchanged() -> None:
     assert to_pull("my/model:2") == "my/model:2"
 
 
@@ -270,7 +270,7 @@ def test_a_name_without_an_alias_is_taken_as_it_is() -> None:
         ("something-else", "", ""),
     ],
 )
-def test_a_model_is_asked_as_its_family_was_trained(name: str, query: str, document: str) -> None:
+def test_model_gets_the_prefixes_of_its_family(name: str, query: str, document: str) -> None:
     prefixes = prefixes_for(name)
 
     assert (prefixes.query, prefixes.document) == (query, document)
@@ -280,7 +280,7 @@ def test_a_model_is_asked_as_its_family_was_trained(name: str, query: str, docum
 
 
 @proves("embedding.input-types")
-def test_a_model_trained_with_two_instructions_gets_each_on_its_verb(server: Ollama) -> None:
+def test_model_gets_separate_query_and_document_prefixes(server: Ollama) -> None:
     server.models = [Model("nomic-embed-text:latest", context=2048)]
     embedder = embedder_of(server, "nomic-embed-text")
 
@@ -306,7 +306,7 @@ def test_a_model_trained_with_two_instructions_gets_each_on_its_verb(server: Oll
         (Model("nomic-embed-text:latest", context=2048), 2045),
     ],
 )
-def test_the_input_limit_is_what_ollama_really_reads(
+def test_input_limit_is_the_context_that_ollama_uses(
     server: Ollama, model: Model, limit: int
 ) -> None:
     server.models = [model]
@@ -315,7 +315,7 @@ def test_the_input_limit_is_what_ollama_really_reads(
 
 
 @proves("embedding.no-silent-truncation")
-def test_a_query_s_tokens_are_counted_as_far_as_its_model_allows(server: Ollama) -> None:
+def test_query_tokens_are_counted_or_estimated(server: Ollama) -> None:
     server.models = [Model(DEFAULT_MODEL), Model("bge-m3:latest", context=8192, tokenizer="t5")]
     text = "a" * 40
 
@@ -325,7 +325,7 @@ def test_a_query_s_tokens_are_counted_as_far_as_its_model_allows(server: Ollama)
     assert (counted, estimated) == (len(INSTRUCTION.split()) + 1, 10)
 
 
-def test_another_build_of_the_same_name_is_another_profile(server: Ollama) -> None:
+def test_another_build_of_a_model_is_another_profile(server: Ollama) -> None:
     before = embedder_of(server).profile
     server.models[0].build += 1
 
@@ -335,7 +335,7 @@ def test_another_build_of_the_same_name_is_another_profile(server: Ollama) -> No
     assert before.id != after.id
 
 
-def test_threads_that_come_together_learn_the_profile_once(server: Ollama) -> None:
+def test_concurrent_threads_learn_the_profile_once(server: Ollama) -> None:
     embedder = embedder_of(server)
     second = threading.Barrier(2)
 
@@ -354,7 +354,7 @@ def test_threads_that_come_together_learn_the_profile_once(server: Ollama) -> No
     assert server.embeds[0]["input"] == PROBE
 
 
-def test_what_could_not_be_learnt_is_asked_for_again(server: Ollama) -> None:
+def test_failed_examination_of_a_model_is_repeated(server: Ollama) -> None:
     embedder = embedder_of(server)
     server.fault = lambda asked: Answer(503, {"error": "server busy"})
     with pytest.raises(ProviderUnavailable):
@@ -378,9 +378,7 @@ def test_what_could_not_be_learnt_is_asked_for_again(server: Ollama) -> None:
         ("/api/embed", {"embeddings": [0.1]}),
     ],
 )
-def test_nothing_is_learnt_from_a_reply_of_another_shape(
-    server: Ollama, path: str, content: Any
-) -> None:
+def test_malformed_model_description_is_refused(server: Ollama, path: str, content: Any) -> None:
     server.fault = lambda asked: Answer(content=content) if asked.path == path else None
 
     with pytest.raises(ProviderBadReply):
@@ -397,18 +395,14 @@ def test_nothing_is_learnt_from_a_reply_of_another_shape(
         {"model_info": {"bert.context_length": True}},
     ],
 )
-def test_a_model_of_which_little_is_shown_is_taken_for_a_small_one(
-    server: Ollama, content: Any
-) -> None:
+def test_model_with_few_details_gets_the_minimum_context(server: Ollama, content: Any) -> None:
     server.fault = lambda asked: Answer(content=content) if asked.path == "/api/show" else None
 
     assert embedder_of(server).profile.input_limit == 510
 
 
 @pytest.mark.parametrize("vector", [[], [0.0] * 64, [1e-9] * 64])
-def test_no_profile_is_made_of_a_vector_that_cannot_be_true(
-    server: Ollama, vector: list[float]
-) -> None:
+def test_invalid_probe_vector_gives_no_profile(server: Ollama, vector: list[float]) -> None:
     server.fault = on_embed(lambda asked: Answer(content={"embeddings": [vector]}))
 
     with pytest.raises(ProviderBadReply):

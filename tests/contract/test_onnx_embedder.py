@@ -70,7 +70,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @proves("embedding.own-model")
-def test_the_bundled_model_given_as_a_folder_gives_the_same_bits() -> None:
+def test_bundled_model_as_a_folder_returns_the_same_bits() -> None:
     bundled = LocalEmbedder(LocalModel())
     own: Embedder = embed(LocalModel().location, pooling="cls", max_length=512)
     texts = [*TEXTS, "The same sentence again. " * 90]
@@ -85,7 +85,7 @@ def test_the_bundled_model_given_as_a_folder_gives_the_same_bits() -> None:
 
 
 @proves("embedding.vector-per-input")
-def test_a_vector_depends_on_its_text_alone_however_many_share_a_run(folder: Path) -> None:
+def test_vector_depends_on_its_text_alone_in_any_batch(folder: Path) -> None:
     single = embed(folder)
     alone = [single.embed_documents([text])[0] for text in TEXTS]
     assert single.embed_documents(TEXTS) == alone
@@ -98,7 +98,7 @@ def test_a_vector_depends_on_its_text_alone_however_many_share_a_run(folder: Pat
         assert list(array("f", one)) == pytest.approx(list(array("f", other)), abs=1e-6)
 
 
-def test_each_pooling_gives_what_it_says(make: Callable[..., Path]) -> None:
+def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
     weights = table(2)
     here = make(lookup_network(weights))
     tokens = FolderFiles(here).tokenizer().encode("the tide comes").ids
@@ -117,7 +117,7 @@ def test_each_pooling_gives_what_it_says(make: Callable[..., Path]) -> None:
             assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
 
 
-def test_an_output_for_whole_texts_is_used_as_it_is(make: Callable[..., Path]) -> None:
+def test_sentence_output_is_used_unchanged(make: Callable[..., Path]) -> None:
     weights = table(3)
     plain = embed(make(lookup_network(weights))).embed_documents(TEXTS)
     whole = make(
@@ -134,7 +134,7 @@ def test_an_output_for_whole_texts_is_used_as_it_is(make: Callable[..., Path]) -
             assert list(array("f", one)) == pytest.approx(list(array("f", expected)), abs=1e-6)
 
 
-def test_inputs_that_the_network_has_not_are_not_given(make: Callable[..., Path]) -> None:
+def test_missing_inputs_of_a_network_are_left_out(make: Callable[..., Path]) -> None:
     with_types = make(attention_network(table(), types=True))
 
     assert embed(make()).embed_documents(TEXTS) == embed(with_types).embed_documents(TEXTS)
@@ -165,7 +165,7 @@ def test_weights_beside_the_network_are_used_from_any_folder(
 # Configuration
 
 
-def test_what_the_folder_says_is_used_and_what_is_declared_wins(make: Callable[..., Path]) -> None:
+def test_options_win_over_the_folder_s_configuration(make: Callable[..., Path]) -> None:
     prompts = {"prompts": {"query": "query : ", "passage": "passage : "}}
     here = make(
         config={"_name_or_path": "org/tide", "hidden_size": WIDTH, "max_position_embeddings": 64},
@@ -214,7 +214,7 @@ def test_lengths_and_poolings_are_read_as_exports_write_them(make: Callable[...,
         assert found == embed(make(), pooling=pooling).embed_documents(TEXTS), stated
 
 
-def test_a_text_one_token_too_long_is_refused_and_never_cut(folder: Path) -> None:
+def test_text_one_token_too_long_is_refused(folder: Path) -> None:
     own = embed(folder)
 
     assert len(own.embed_documents(["sea " * 30])) == 1
@@ -229,7 +229,7 @@ def test_a_text_one_token_too_long_is_refused_and_never_cut(folder: Path) -> Non
 
 
 @proves("embedding.own-model")
-def test_the_revision_changes_with_all_that_decides_a_vector(make: Callable[..., Path]) -> None:
+def test_revision_changes_with_everything_that_affects_vectors(make: Callable[..., Path]) -> None:
     weights = table()
     external = attention_network(weights, file="model.onnx_data")
 
@@ -256,7 +256,7 @@ def test_the_revision_changes_with_all_that_decides_a_vector(make: Callable[...,
 
 
 @proves("embedding.own-model")
-def test_a_file_that_changes_after_the_profile_was_told_is_refused(
+def test_file_changed_after_its_profile_was_read_is_refused(
     make: Callable[..., Path],
 ) -> None:
     weights = table()
@@ -277,7 +277,7 @@ def test_a_file_that_changes_after_the_profile_was_told_is_refused(
 # Bad folders
 
 
-def test_a_bad_folder_is_an_error_that_says_what_to_do(
+def test_invalid_model_folder_is_an_error_with_advice(
     make: Callable[..., Path], tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside.onnx"
@@ -358,7 +358,7 @@ def test_a_bad_folder_is_an_error_that_says_what_to_do(
     assert wrong == []
 
 
-def test_a_broken_network_is_never_loaded(make: Callable[..., Path]) -> None:
+def test_broken_network_is_never_loaded(make: Callable[..., Path]) -> None:
     content = attention_network(table())
     wrong = []
     for place in range(0, len(content), 7):
@@ -373,14 +373,14 @@ def test_a_broken_network_is_never_loaded(make: Callable[..., Path]) -> None:
     assert wrong == []
 
 
-def test_a_network_that_needs_more_than_tokens_is_refused(make: Callable[..., Path]) -> None:
+def test_network_with_unknown_inputs_is_refused(make: Callable[..., Path]) -> None:
     content = attention_network(table(), types=True).replace(b"token_type_ids", b"pixel__values_")
 
     with pytest.raises(ModelUnavailable, match="needs the input 'pixel__values_'"):
         embed(make(content)).embed_query("sea")
 
 
-def test_a_larger_file_than_allowed_is_refused_unread(
+def test_oversized_model_file_is_refused_unread(
     make: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx, "_NETWORK_LIMIT", 100)
@@ -391,7 +391,7 @@ def test_a_larger_file_than_allowed_is_refused_unread(
 # Runs and devices
 
 
-def test_a_quantised_network_gets_one_text_in_a_run() -> None:
+def test_quantised_network_gets_one_text_in_a_run() -> None:
     location = LocalModel().location
 
     assert embed(location, pooling="cls", max_length=512)._model.batch == 1
@@ -409,7 +409,7 @@ def test_only_devices_on_this_machine_are_accepted() -> None:
     assert "azure" not in refusal.value.advice
 
 
-def test_nothing_is_loaded_before_a_text_comes(folder: Path) -> None:
+def test_network_is_loaded_with_the_first_text(folder: Path) -> None:
     own = embed(folder)
 
     assert own.embed_documents([]) == []

@@ -60,7 +60,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[OpenAiChat]:
     yield OpenAiChat(url, name, keys=keys, clock=clock)
 
 
-def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OpenAiChat) -> None:
+def test_reply_consists_of_non_empty_pieces(model: OpenAiChat) -> None:
     port: ChatModel = model
 
     pieces = list(port.stream(QUESTION))
@@ -70,7 +70,7 @@ def test_a_reply_comes_in_pieces_none_of_which_is_empty(model: OpenAiChat) -> No
     assert "".join(pieces).strip()
 
 
-def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OpenAiChat) -> None:
+def test_abandoned_reply_ends_the_request(model: OpenAiChat) -> None:
     with closing(model.stream(QUESTION)) as pieces:
         assert next(pieces)
 
@@ -78,7 +78,7 @@ def test_a_reply_that_is_not_wanted_any_more_can_be_left(model: OpenAiChat) -> N
     assert list(model.stream(QUESTION))
 
 
-def test_a_model_that_is_not_there_is_said_to_be_missing(model: OpenAiChat) -> None:
+def test_missing_model_is_reported(model: OpenAiChat) -> None:
     model._model = "no-such-model-anywhere"
 
     failure_of(lambda: list(model.stream(QUESTION)), ModelUnavailable)
@@ -87,7 +87,7 @@ def test_a_model_that_is_not_there_is_said_to_be_missing(model: OpenAiChat) -> N
 # Asking
 
 
-def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OpenAiChatServer) -> None:
+def test_request_starts_with_the_first_piece(server: OpenAiChatServer) -> None:
     pieces = openai_chat(server).stream(QUESTION)
 
     assert server.connections == 0
@@ -95,7 +95,7 @@ def test_nothing_is_asked_before_the_first_piece_is_wanted(server: OpenAiChatSer
     pieces.close()
 
 
-def test_the_request_says_all_that_decides_a_reply(server: OpenAiChatServer) -> None:
+def test_chat_request_states_all_options(server: OpenAiChatServer) -> None:
     dialect = ChatDialect(max_tokens=77, temperature=0.5)
 
     list(openai_chat(server, dialect=dialect, keys=ring("sk-one")).stream(QUESTION))
@@ -115,14 +115,14 @@ def test_the_request_says_all_that_decides_a_reply(server: OpenAiChatServer) -> 
     assert asked.headers["accept"] == "text/event-stream"
 
 
-def test_a_model_is_as_steady_as_can_be_unless_told_otherwise(server: OpenAiChatServer) -> None:
+def test_temperature_is_zero_by_default(server: OpenAiChatServer) -> None:
     list(openai_chat(server).stream(QUESTION))
 
     [question] = server.questions
     assert (question["temperature"], question["max_tokens"]) == (0, 1024)
 
 
-def test_half_a_surrogate_pair_does_not_stop_a_question(server: OpenAiChatServer) -> None:
+def test_question_with_a_lone_surrogate_is_sent(server: OpenAiChatServer) -> None:
     list(openai_chat(server).stream([Message(Role.USER, "wet\ud83d?")]))
 
     assert server.questions[0]["messages"] == [{"role": "user", "content": "wet??"}]
@@ -143,7 +143,7 @@ def test_half_a_surrogate_pair_does_not_stop_a_question(server: OpenAiChatServer
         ),
     ],
 )
-def test_a_parameter_that_a_model_does_not_bear_is_left_out_from_then_on(
+def test_refused_parameter_is_left_out_afterwards(
     server: OpenAiChatServer, words: str, without: str, limit: str
 ) -> None:
     server.fault = lambda asked: complaint(400, words) if without in asked.content else None
@@ -156,7 +156,7 @@ def test_a_parameter_that_a_model_does_not_bear_is_left_out_from_then_on(
     assert server.questions[-1][limit] == 1024
 
 
-def test_a_complaint_that_does_not_end_is_a_refusal(server: OpenAiChatServer) -> None:
+def test_repeated_complaint_is_a_refusal(server: OpenAiChatServer) -> None:
     words = "'temperature' is not supported, nor 'max_tokens': use 'max_completion_tokens'"
     server.fault = lambda asked: complaint(400, words)
 
@@ -168,7 +168,7 @@ def test_a_complaint_that_does_not_end_is_a_refusal(server: OpenAiChatServer) ->
 # Keys
 
 
-def test_a_key_that_must_wait_makes_room_for_the_next(server: OpenAiChatServer) -> None:
+def test_limited_key_is_replaced_by_the_next(server: OpenAiChatServer) -> None:
     def busy(asked: Asked) -> Reaction | None:
         first = asked.headers["authorization"] == "Bearer sk-one"
         return complaint(429, "slow down", **{"Retry-After": "5"}) if first else None
@@ -185,7 +185,7 @@ def test_a_key_that_must_wait_makes_room_for_the_next(server: OpenAiChatServer) 
     assert used == ["one", "two", "two"]
 
 
-def test_when_every_key_waits_for_long_nobody_is_kept_waiting(server: OpenAiChatServer) -> None:
+def test_long_cooldown_of_every_key_is_an_error(server: OpenAiChatServer) -> None:
     server.fault = lambda asked: complaint(429, "slow down")
     clock = PassingClock()
     model = openai_chat(server, clock=clock, keys=ring("sk-one", "sk-two", clock=clock))
@@ -196,7 +196,7 @@ def test_when_every_key_waits_for_long_nobody_is_kept_waiting(server: OpenAiChat
     assert (len(server.asked), clock.slept) == (2, [])
 
 
-def test_a_short_pause_is_waited_for(server: OpenAiChatServer) -> None:
+def test_short_pause_is_waited_for(server: OpenAiChatServer) -> None:
     answers = iter([complaint(429, "slow down", **{"Retry-After": "7"})])
     server.fault = lambda asked: next(answers, None)
     clock = PassingClock()
@@ -207,7 +207,7 @@ def test_a_short_pause_is_waited_for(server: OpenAiChatServer) -> None:
     assert RETRY_SECONDS > 7
 
 
-def test_a_denied_key_is_not_used_again(server: OpenAiChatServer) -> None:
+def test_denied_chat_key_is_not_used_again(server: OpenAiChatServer) -> None:
     def denied(asked: Asked) -> Reaction | None:
         first = asked.headers["authorization"] == "Bearer sk-one"
         return complaint(401, "Incorrect API key provided") if first else None
@@ -220,7 +220,7 @@ def test_a_denied_key_is_not_used_again(server: OpenAiChatServer) -> None:
     assert len(server.asked) == 4
 
 
-def test_more_than_a_minute_s_allowance_is_not_tried_with_another_key(
+def test_quota_excess_is_not_retried_with_another_key(
     server: OpenAiChatServer,
 ) -> None:
     server.fault = lambda asked: complaint(429, "Request too large for tide-teller (TPM)")
@@ -256,7 +256,7 @@ def choice(content: str, **more: Any) -> dict[str, Any]:
     return {"index": 0, "delta": {"content": content}, "finish_reason": None} | more
 
 
-def test_it_does_not_matter_where_the_network_cuts(server: OpenAiChatServer) -> None:
+def test_network_chunk_boundaries_do_not_matter(server: OpenAiChatServer) -> None:
     whole = b"".join(server.whole())
 
     assert said(server, (whole[at : at + 1] for at in range(len(whole)))) == "".join(REPLY)
@@ -291,7 +291,7 @@ def test_a_reply_of_known_length_is_read_as_well(server: OpenAiChatServer) -> No
     assert list(openai_chat(server).stream(QUESTION)) == REPLY
 
 
-def test_a_reply_of_known_length_without_its_mark_is_noticed_at_once(
+def test_reply_without_its_end_mark_is_detected(
     server: OpenAiChatServer,
 ) -> None:
     """The connection stays open, so whoever waits for more would wait for long."""
@@ -339,7 +339,7 @@ def test_a_refusal_of_the_model_is_a_refusal(server: OpenAiChatServer) -> None:
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "function_call", "error", "unheard-of"])
-def test_an_end_for_another_reason_is_no_end(server: OpenAiChatServer, reason: str) -> None:
+def test_other_end_reason_is_a_bad_reply(server: OpenAiChatServer, reason: str) -> None:
     ended = [*server.spoken("The "), server.end(reason)]
 
     failure_of(lambda: said(server, ended), ProviderBadReply)
@@ -355,7 +355,7 @@ def test_both_the_reason_to_end_and_the_mark_are_needed(server: OpenAiChatServer
         assert "broke off" in error.message
 
 
-def test_a_reply_cut_at_its_limit_says_which_setting_to_raise(server: OpenAiChatServer) -> None:
+def test_reply_cut_at_its_limit_names_the_setting(server: OpenAiChatServer) -> None:
     ended = [*server.spoken("The "), server.end("length")]
 
     error = failure_of(lambda: said(server, ended), ProviderBadReply)

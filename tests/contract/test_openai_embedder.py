@@ -93,7 +93,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[OpenAiEmbedder]:
     )
 
 
-def test_its_profile_says_all_that_decides_a_vector(embedder: OpenAiEmbedder) -> None:
+def test_profile_states_everything_that_affects_a_vector(embedder: OpenAiEmbedder) -> None:
     port: Embedder = embedder
 
     profile = port.profile
@@ -107,7 +107,7 @@ def test_its_profile_says_all_that_decides_a_vector(embedder: OpenAiEmbedder) ->
 
 
 @proves("embedding.vector-per-input")
-def test_each_text_gets_a_vector_of_length_one_in_the_order_of_the_texts(
+def test_vectors_are_normalised_and_in_the_order_of_texts(
     embedder: OpenAiEmbedder,
 ) -> None:
     together = embedder.embed_documents(PASSAGES)
@@ -119,7 +119,7 @@ def test_each_text_gets_a_vector_of_length_one_in_the_order_of_the_texts(
         assert similarity(vector, expected) > 0.98
 
 
-def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEmbedder) -> None:
+def test_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEmbedder) -> None:
     query = embedder.embed_query("Why does the tide come in, and what do moon and sun pull on?")
 
     scores = [similarity(query, passage) for passage in embedder.embed_documents(PASSAGES)]
@@ -128,7 +128,7 @@ def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: OpenAiEm
 
 
 @proves("embedding.no-silent-truncation")
-def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
+def test_too_long_text_is_refused_and_never_cut(
     embedder: OpenAiEmbedder,
 ) -> None:
     long = f"{SECRET} " * 40_000
@@ -138,7 +138,7 @@ def test_what_the_model_cannot_read_to_its_end_is_refused_and_never_cut(
         assert "too long for the model" in error.message
 
 
-def test_half_a_surrogate_pair_can_be_embedded(embedder: OpenAiEmbedder) -> None:
+def test_text_with_a_lone_surrogate_can_be_embedded(embedder: OpenAiEmbedder) -> None:
     assert len(embedder.embed_documents(["\ud800 half a pair"])) == 1
     assert embedder.embed_query("\udfff half a pair")
 
@@ -174,7 +174,7 @@ def test_a_server_that_wants_no_key_gets_none(server: OpenAi) -> None:
     assert all("authorization" not in asked.headers for asked in server.asked)
 
 
-def test_dimensions_are_sent_with_every_text_once_they_are_configured(server: OpenAi) -> None:
+def test_configured_dimensions_are_sent_with_every_request(server: OpenAi) -> None:
     embedder = embedder_of(server, dimensions=16)
 
     vectors = [*embedder.embed_documents(PASSAGES), embedder.embed_query("q")]
@@ -316,7 +316,7 @@ def test_the_profile_is_learnt_once_and_a_failure_is_asked_for_again(server: Ope
         (complaint(500, f"broken: {SECRET} {KEY}"), ProviderUnavailable),
     ],
 )
-def test_each_complaint_has_its_error_and_is_not_repeated(
+def test_each_complaint_has_its_error_and_no_retry(
     server: OpenAi, answer: Answer, kind: Any
 ) -> None:
     embedder = learnt(server)

@@ -491,7 +491,7 @@ def test_a_model_that_fastembed_does_not_have_is_named(
         fastembed_reranker(tmp_path, folder=Path("missing")).scores(QUERY, PASSAGES)
 
 
-def test_a_missing_package_is_said_with_the_command_that_installs_it(
+def test_missing_package_error_has_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)

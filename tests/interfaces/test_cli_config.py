@@ -81,7 +81,7 @@ def test_every_setting_is_shown_with_its_source(
     assert "One of: debug, info, warning, error." in capsys.readouterr().out
 
 
-def test_a_password_is_masked_in_every_form() -> None:
+def test_password_is_masked_in_every_form() -> None:
     for url, masked in {
         "": "",
         "postgresql://db/x": "postgresql://db/x",
@@ -94,7 +94,7 @@ def test_a_password_is_masked_in_every_form() -> None:
         assert mask_password(url) == masked
 
 
-def test_mistakes_are_named_with_file_line_and_what_was_meant(
+def test_mistakes_name_file_line_and_closest_setting(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for text, said in {

@@ -46,7 +46,7 @@ def replied(model: ChatModel | None) -> list[str]:
     return list(model.stream(QUESTION))
 
 
-def test_nobody_writes_answers_unless_told_to(tmp_path: Path) -> None:
+def test_no_chat_model_is_configured_by_default(tmp_path: Path) -> None:
     assert chat_of(tmp_path) == ChatModels(None, None)
 
 
@@ -71,7 +71,7 @@ def test_nobody_writes_answers_unless_told_to(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_settings_that_cannot_work_fail_when_the_library_is_opened(
+def test_contradictory_chat_settings_fail_when_the_library_opens(
     tmp_path: Path, settings: dict[str, object]
 ) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
@@ -80,7 +80,7 @@ def test_settings_that_cannot_work_fail_when_the_library_is_opened(
     assert KEY not in str(refusal.value)
 
 
-def test_configured_model_and_fallback_are_asked_as_set(
+def test_chat_model_and_fallback_get_their_configured_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -112,7 +112,7 @@ def test_configured_model_and_fallback_are_asked_as_set(
     assert chat.primary.name == "openai/tide-teller"
 
 
-def test_a_stand_in_may_live_elsewhere_and_want_no_key(
+def test_fallback_model_may_have_its_own_server_without_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -133,7 +133,7 @@ def test_a_stand_in_may_live_elsewhere_and_want_no_key(
         assert "authorization" not in there.asked[0].headers
 
 
-def test_a_server_that_wants_a_key_is_not_asked_without_one(
+def test_server_that_needs_a_key_gets_no_request_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -146,14 +146,14 @@ def test_a_server_that_wants_a_key_is_not_asked_without_one(
         assert server.connections == 0
 
 
-def test_chat_models_of_one_s_own_replace_the_configured_ones(tmp_path: Path) -> None:
+def test_chat_models_of_the_caller_replace_the_configured_ones(tmp_path: Path) -> None:
     own = ChatModels(primary=Parrot())
 
     with open_library(tmp_path / "library", create=True, chat=own) as library:
         assert replied(library._components.chat.primary) == ["Is water wet?"]
 
 
-def test_a_library_is_opened_without_the_clients_of_chat_models(tmp_path: Path) -> None:
+def test_opening_a_library_imports_no_chat_client(tmp_path: Path) -> None:
     """Whoever only searches does not pay for them, even where a model is configured."""
     chat_of(tmp_path, **OLLAMA)
     look = (

@@ -98,9 +98,7 @@ def refused(client: JsonClient, kind: type[ServiceError]) -> ServiceError:
 # Asking
 
 
-def test_a_request_is_json_and_its_reply_is_read_as_its_kind(
-    server: Echo, client: JsonClient
-) -> None:
+def test_client_sends_json_and_parses_the_reply(server: Echo, client: JsonClient) -> None:
     said = ask(client).said
 
     [asked] = server.asked
@@ -111,7 +109,7 @@ def test_a_request_is_json_and_its_reply_is_read_as_its_kind(
     assert asked.headers["host"] == client.target.address
 
 
-def test_the_path_of_the_base_url_stands_before_every_path(server: Echo) -> None:
+def test_path_of_the_base_url_precedes_every_path(server: Echo) -> None:
     client = JsonClient(f"{server.url}/behind/a/proxy/", label="Echo", clock=ManualClock())
 
     client.get("/api/tags").read(Said)
@@ -133,7 +131,7 @@ def test_no_proxy_of_the_environment_is_used(
     assert len(server.asked) == 1
 
 
-def test_a_header_that_cannot_be_sent_is_refused_without_being_quoted(client: JsonClient) -> None:
+def test_invalid_header_is_refused_without_being_quoted(client: JsonClient) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         client.get("/", headers={"Authorization": f"{SECRET}\nHost: elsewhere"})
 
@@ -168,7 +166,7 @@ def test_a_header_that_cannot_be_sent_is_refused_without_being_quoted(client: Js
         f"http://{'a' * 64}.example/",
     ],
 )
-def test_only_plain_web_addresses_are_taken(url: str) -> None:
+def test_only_plain_http_urls_are_accepted(url: str) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_target(url)
 
@@ -184,7 +182,7 @@ def test_only_plain_web_addresses_are_taken(url: str) -> None:
         ("http://[::1]:11434", "http://[::1]:11434"),
     ],
 )
-def test_an_address_has_one_spelling(url: str, spelled: str) -> None:
+def test_base_url_is_normalised(url: str, spelled: str) -> None:
     assert read_target(url).url == spelled
 
 
@@ -206,14 +204,14 @@ def test_an_address_has_one_spelling(url: str, spelled: str) -> None:
         "240.0.0.1",
     ],
 )
-def test_addresses_that_are_never_a_provider_s_are_not_allowed(address: str) -> None:
+def test_special_addresses_are_refused(address: str) -> None:
     assert not is_allowed(address)
 
 
 @each_row(
     "address", ["127.0.0.1", "::1", "10.0.0.7", "192.168.1.2", "fd00::7", "1.1.1.1", "64:ff9b::1"]
 )
-def test_addresses_where_providers_live_are_allowed(address: str) -> None:
+def test_loopback_private_and_public_addresses_are_allowed(address: str) -> None:
     assert is_allowed(address)
 
 
@@ -224,7 +222,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> 
 
 
 @proves("http.outbound-urls")
-def test_the_address_is_checked_at_every_connect(
+def test_address_is_checked_at_every_connection(
     server: Echo, client: JsonClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask(client)
@@ -238,7 +236,7 @@ def test_the_address_is_checked_at_every_connect(
     assert len(server.asked) == 1
 
 
-def test_a_name_that_leads_nowhere_may_be_tried_again(
+def test_unresolvable_host_is_retryable(
     client: JsonClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given: Any, **named: Any) -> Any:
@@ -250,7 +248,7 @@ def test_a_name_that_leads_nowhere_may_be_tried_again(
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_the_next_address_of_a_name_is_tried_when_one_does_not_answer(
+def test_next_address_of_a_host_is_tried_after_a_failure(
     server: Echo, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
@@ -276,9 +274,7 @@ def test_no_redirect_is_followed(server: Echo, client: JsonClient, status: int) 
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_a_failure_that_may_pass_is_retryable(
-    server: Echo, client: JsonClient, status: int
-) -> None:
+def test_temporary_failure_is_retryable(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
 
     error = refused(client, ProviderUnavailable)
@@ -290,7 +286,7 @@ def test_a_failure_that_may_pass_is_retryable(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 422, 451, 501, 505])
-def test_a_refusal_is_final(server: Echo, client: JsonClient, status: int) -> None:
+def test_refusal_is_not_retryable(server: Echo, client: JsonClient, status: int) -> None:
     server.fault = lambda asked: Answer(status, {"error": SECRET}, {"Retry-After": "7"})
 
     error = refused(client, ProviderRefused)
@@ -299,7 +295,7 @@ def test_a_refusal_is_final(server: Echo, client: JsonClient, status: int) -> No
     assert str(status) in error.message
 
 
-def test_a_request_that_is_too_large_is_said_to_be_so(server: Echo, client: JsonClient) -> None:
+def test_too_large_request_has_its_own_error(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(413, body=SECRET.encode(), content_type="text/plain")
 
     assert not refused(client, BatchTooLarge).retryable
@@ -329,9 +325,7 @@ def test_a_request_that_is_too_large_is_said_to_be_so(server: Echo, client: Json
         ("Fri, 31 Dec 99999 23:59:59 GMT", None),
     ],
 )
-def test_a_pause_is_read_in_either_form_and_nonsense_is_ignored(
-    value: str, seconds: float | None
-) -> None:
+def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
     assert read_pause(value, NOW) == seconds
 
 
@@ -369,7 +363,7 @@ def test_a_pause_is_read_in_either_form_and_nonsense_is_ignored(
         "too long a header",
     ],
 )
-def test_a_reply_that_cannot_be_read_is_a_bad_one(
+def test_unreadable_reply_is_a_bad_reply(
     server: Echo, client: JsonClient, reaction: Reaction
 ) -> None:
     server.fault = lambda asked: reaction
@@ -378,7 +372,7 @@ def test_a_reply_that_cannot_be_read_is_a_bad_one(
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_json_does_not_have_cost_nothing_else(
+def test_nan_in_a_reply_affects_only_its_vector(
     server: Echo, client: JsonClient, number: str
 ) -> None:
     server.fault = lambda asked: Answer(body=f'{{"numbers": [1.5, {number}]}}'.encode())
@@ -389,7 +383,7 @@ def test_numbers_that_json_does_not_have_cost_nothing_else(
     assert not math.isfinite(second)
 
 
-def test_json_need_not_be_announced(server: Echo, client: JsonClient) -> None:
+def test_json_reply_needs_no_content_type(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(body=b'{"said": "x", "more": 1}', content_type="")
 
     assert ask(client) == Said("x")
@@ -404,9 +398,7 @@ def test_json_need_not_be_announced(server: Echo, client: JsonClient) -> None:
     ],
     ids=["shorter than declared", "in the middle of a piece", "before the first byte"],
 )
-def test_a_reply_that_breaks_off_may_be_asked_for_again(
-    server: Echo, client: JsonClient, reaction: Reaction
-) -> None:
+def test_truncated_reply_is_retryable(server: Echo, client: JsonClient, reaction: Reaction) -> None:
     server.fault = lambda asked: reaction
 
     assert refused(client, ProviderUnavailable).retryable
@@ -425,7 +417,7 @@ def declared(size: int) -> Raw:
     ],
     ids=["without a length", "with its length", "by its word alone"],
 )
-def test_a_reply_over_32_mebibytes_is_refused(
+def test_reply_over_32_mebibytes_is_refused(
     server: Echo, client: JsonClient, reaction: Callable[[], Reaction]
 ) -> None:
     server.fault = lambda asked: reaction()
@@ -433,14 +425,14 @@ def test_a_reply_over_32_mebibytes_is_refused(
     assert "32 MiB" in refused(client, ProviderBadReply).message
 
 
-def test_a_reply_of_just_the_limit_is_taken(server: Echo) -> None:
+def test_reply_of_exactly_the_limit_is_accepted(server: Echo) -> None:
     client = client_of(server, bounds=Bounds(body_bytes=1000))
     server.fault = lambda asked: Answer(body=b'{"said": "x"}'.ljust(1000))
 
     assert ask(client) == Said("x")
 
 
-def test_a_failure_that_stays_is_shown_in_the_words_of_the_server(server: Echo) -> None:
+def test_permanent_failure_quotes_the_server(server: Echo) -> None:
     def says(text: str) -> None:
         server.fault = lambda asked: Answer(500, {"error": {"message": text}})
 
@@ -463,7 +455,7 @@ def test_a_failure_that_stays_is_shown_in_the_words_of_the_server(server: Echo) 
     [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"],
     ids=["in the status", "in a header", "in the body"],
 )
-def test_a_reply_that_comes_drop_by_drop_ends_at_the_deadline(server: Echo, head: bytes) -> None:
+def test_slow_reply_ends_at_the_deadline(server: Echo, head: bytes) -> None:
     server.fault = lambda asked: Raw(drops(head))
 
     error = refused(client_of(server, clock=TickingClock()), TimedOut)
@@ -471,7 +463,7 @@ def test_a_reply_that_comes_drop_by_drop_ends_at_the_deadline(server: Echo, head
     assert "in time" in error.message
 
 
-def test_a_server_that_says_nothing_is_given_up(server: Echo) -> None:
+def test_silent_server_times_out(server: Echo) -> None:
     gate = threading.Event()
     server.fault = lambda asked: (gate.wait(30) or True) and Answer()
 
@@ -482,14 +474,14 @@ def test_a_server_that_says_nothing_is_given_up(server: Echo) -> None:
     assert error.retryable
 
 
-def test_a_request_whose_time_is_over_is_not_sent(server: Echo) -> None:
+def test_expired_request_is_not_sent(server: Echo) -> None:
     refused(client_of(server, bounds=Bounds(total_seconds=0.0)), TimedOut)
 
     assert server.asked == []
 
 
 @proves("embedding.rate-limit")
-def test_requests_keep_the_pace_that_was_set(server: Echo) -> None:
+def test_requests_keep_the_rate_limit(server: Echo) -> None:
     clock = PassingClock()
     client = client_of(server, clock=clock, pace=RateLimiter(2, clock))
 
@@ -503,9 +495,7 @@ def test_requests_keep_the_pace_that_was_set(server: Echo) -> None:
 # Connections
 
 
-def test_connections_are_kept_for_the_next_request_of_any_thread(
-    server: Echo, client: JsonClient
-) -> None:
+def test_connections_are_reused_by_any_thread(server: Echo, client: JsonClient) -> None:
     for _ in range(3):
         ask(client)
         with ThreadPoolExecutor(1) as pool:
@@ -515,9 +505,7 @@ def test_connections_are_kept_for_the_next_request_of_any_thread(
     assert server.connections == 1
 
 
-def test_threads_that_ask_at_once_each_get_their_own_reply(
-    server: Echo, client: JsonClient
-) -> None:
+def test_concurrent_threads_get_their_own_replies(server: Echo, client: JsonClient) -> None:
     def echoed(number: int) -> str:
         return client.post("/", number).read(Said).said
 
@@ -556,7 +544,7 @@ def test_broken_reply_on_a_kept_connection_is_not_repeated(
     assert len(server.asked) == 2
 
 
-def test_a_connection_is_not_used_again_after_a_failure(server: Echo, client: JsonClient) -> None:
+def test_failed_connection_is_not_reused(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: declared(1 << 50)
     refused(client, ProviderBadReply)
     server.fault = None
@@ -566,9 +554,7 @@ def test_a_connection_is_not_used_again_after_a_failure(server: Echo, client: Js
     assert server.connections == 2
 
 
-def test_a_connection_that_the_server_closes_after_its_reply_is_no_failure(
-    server: Echo, client: JsonClient
-) -> None:
+def test_connection_closed_after_a_reply_is_no_failure(server: Echo, client: JsonClient) -> None:
     server.fault = lambda asked: Answer(pieces=[b'{"said": ', b'"x"}'])
 
     assert [ask(client).said for _ in range(3)] == ["x"] * 3
@@ -576,7 +562,7 @@ def test_a_connection_that_the_server_closes_after_its_reply_is_no_failure(
     assert server.connections == 3
 
 
-def test_a_client_that_nobody_holds_leaves_no_open_connection(server: Echo) -> None:
+def test_discarded_client_leaves_no_open_connection(server: Echo) -> None:
     client = client_of(server)
     ask(client)
 
@@ -585,7 +571,7 @@ def test_a_client_that_nobody_holds_leaves_no_open_connection(server: Echo) -> N
     gc.collect()
 
 
-def test_nobody_listening_is_said_with_what_to_do(server: Echo, client: JsonClient) -> None:
+def test_refused_connection_error_says_what_to_do(server: Echo, client: JsonClient) -> None:
     client = client_of(server, start_advice="Start it.")
     ask(client)
     server.stop()
@@ -613,7 +599,7 @@ def encrypted(certificate: Path) -> Iterator[Echo]:
         yield started
 
 
-def test_a_trusted_certificate_is_accepted_and_its_connection_kept(
+def test_connection_with_trusted_certificate_is_kept(
     encrypted: Echo, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "SSL_CERT_FILE", f"{certificate}.crt")
@@ -626,7 +612,7 @@ def test_a_trusted_certificate_is_accepted_and_its_connection_kept(
     assert ask(client).said
 
 
-def test_a_certificate_that_is_not_trusted_is_refused(encrypted: Echo) -> None:
+def test_untrusted_certificate_is_refused(encrypted: Echo) -> None:
     error = refused(client_of(encrypted), ProviderRefused)
 
     assert "certificate" in error.message
@@ -641,5 +627,5 @@ def test_server_without_tls_gets_nothing_over_https(server: Echo) -> None:
     assert server.asked == []
 
 
-def test_the_body_of_a_reply_is_not_part_of_how_it_prints() -> None:
+def test_repr_of_a_reply_hides_its_body() -> None:
     assert SECRET not in repr(Reply("Echo", 200, SECRET.encode(), "", None))

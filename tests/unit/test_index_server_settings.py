@@ -27,7 +27,7 @@ def options(folder: Path, **variables: str):
     return server_options(folder, read_settings(folder, URL | chosen))
 
 
-def test_the_index_is_embedded_unless_a_server_is_named(
+def test_index_is_embedded_unless_a_server_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def index_of(folder: Path) -> object:
@@ -62,7 +62,7 @@ def test_client_library_is_imported_with_the_first_call(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
 
 
-def test_every_choice_of_the_operator_reaches_the_adapter(tmp_path: Path) -> None:
+def test_every_qdrant_setting_reaches_the_adapter(tmp_path: Path) -> None:
     chosen = options(
         tmp_path,
         qdrant_timeout_seconds="3",

@@ -66,7 +66,7 @@ class Ring:
         return caught.value
 
 
-def test_keys_take_turns() -> None:
+def test_keys_are_used_in_turn() -> None:
     server, ring = Server(), Ring(key("a"), key("b"), key("c"))
 
     for _ in range(7):
@@ -75,7 +75,7 @@ def test_keys_take_turns() -> None:
     assert "".join(server.came) == "abcabca"
 
 
-def test_threads_share_the_turns_fairly() -> None:
+def test_threads_share_the_rotation_evenly() -> None:
     ring = Ring(*(key(name) for name in "abcd"))
     server, lock = Server(), threading.Lock()
 
@@ -104,7 +104,7 @@ def test_threads_share_the_turns_fairly() -> None:
     ],
     ids=["none", "disabled", "no models", "other models", "another provider's"],
 )
-def test_without_a_usable_key_nothing_is_sent(keys: list[ProviderKey]) -> None:
+def test_no_request_is_sent_without_a_usable_key(keys: list[ProviderKey]) -> None:
     server = Server()
 
     error = Ring(*keys).error(server)
@@ -114,7 +114,7 @@ def test_without_a_usable_key_nothing_is_sent(keys: list[ProviderKey]) -> None:
     assert server.came == []
 
 
-def test_a_key_serves_the_models_it_may_and_no_others() -> None:
+def test_key_is_used_only_for_its_models() -> None:
     server = Server()
     ring = Ring(key("a", models=("other",)), key("b", models=(MODEL, "other")), key("c"))
 
@@ -128,7 +128,7 @@ def test_a_key_serves_the_models_it_may_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("retry_after", "waits"), [(7.0, 7.0), (None, COOLDOWN), (300.0, 300.0), (9e9, 300.0)]
 )
-def test_a_key_that_had_too_much_waits_and_the_next_is_used_at_once(
+def test_limited_key_cools_down_and_the_next_key_is_used(
     retry_after: float | None, waits: float
 ) -> None:
     ring = Ring(key("a"), key("b"))
@@ -148,7 +148,7 @@ def test_a_key_that_had_too_much_waits_and_the_next_is_used_at_once(
 
 
 @proves("errors.cooldown-before-index")
-def test_all_waiting_keys_report_the_shortest_wait() -> None:
+def test_cooling_keys_report_the_shortest_cooldown() -> None:
     ring = Ring(key("a"), key("b"), key("c", enabled=False))
     server = Server(a=reply(429, 30.0), b=reply(429, 20.0))
 
@@ -163,7 +163,7 @@ def test_all_waiting_keys_report_the_shortest_wait() -> None:
     assert server.came == ["a", "b"]
 
 
-def test_a_pause_of_no_seconds_is_no_loop() -> None:
+def test_pause_of_zero_seconds_causes_no_loop() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(429, 0.0), b=reply(429, 0.0))
 
     error = ring.error(server)
@@ -172,7 +172,7 @@ def test_a_pause_of_no_seconds_is_no_loop() -> None:
     assert (error.retry_after, server.came) == (0.0, ["a", "b"])
 
 
-def test_cooldowns_are_shared_by_whoever_shares_their_record() -> None:
+def test_rings_with_one_store_share_cooldowns() -> None:
     first = Ring(key("a"), key("b"))
     second = KeyRing("openai", [key("a"), key("b")], first.cooldowns, first.clock)
     server = Server(a=reply(429, 30.0))
@@ -183,7 +183,7 @@ def test_cooldowns_are_shared_by_whoever_shares_their_record() -> None:
     assert server.came == ["a", "b", "b"]
 
 
-def test_a_wait_longer_than_any_cooldown_is_the_clock_s_mistake() -> None:
+def test_cooldown_beyond_the_maximum_is_ignored() -> None:
     ring, server = Ring(key("a")), Server()
     ring.cooldowns.cool_down("openai", "a", ring.clock.time + 86_400)
 
@@ -193,7 +193,7 @@ def test_a_wait_longer_than_any_cooldown_is_the_clock_s_mistake() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_denied_is_not_used_again(status: int) -> None:
+def test_denied_key_is_not_used_again(status: int) -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
 
     for _ in range(4):
@@ -203,7 +203,7 @@ def test_a_key_that_is_denied_is_not_used_again(status: int) -> None:
 
 
 @proves("errors.bad-key-configuration")
-def test_when_every_key_is_denied_that_is_said_without_asking_again() -> None:
+def test_denial_of_every_key_is_an_error_without_a_request() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(403))
 
     errors = [type(ring.error(server)) for _ in range(2)]
@@ -212,7 +212,7 @@ def test_when_every_key_is_denied_that_is_said_without_asking_again() -> None:
     assert server.came == ["a", "b"]
 
 
-def test_a_denied_key_does_not_hide_that_another_waits() -> None:
+def test_denied_key_does_not_hide_a_cooling_key() -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(401), b=reply(429, 9.0))
 
     error = ring.error(server)
@@ -222,14 +222,14 @@ def test_a_denied_key_does_not_hide_that_another_waits() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 413, 500, 503])
-def test_any_other_answer_is_given_back_as_it_is(status: int) -> None:
+def test_key_ring_returns_other_replies_unchanged(status: int) -> None:
     ring, server = Ring(key("a"), key("b")), Server(a=reply(status))
 
     assert ring.send(server).status == status
     assert server.came == ["a"]
 
 
-def test_a_server_that_wants_no_key_is_asked_without_one() -> None:
+def test_keyless_server_gets_no_key() -> None:
     server = Server(nobody=reply(429, 5.0))
 
     assert keyless_ring(ManualClock()).send(MODEL, server).status == 429
@@ -238,7 +238,7 @@ def test_a_server_that_wants_no_key_is_asked_without_one() -> None:
 
 @proves("errors.bad-key-configuration", "errors.no-secrets")
 @pytest.mark.parametrize("text", ["", "  ", "sk-secret-\n", "sk-secret-é", "sk-secret-\x00"])
-def test_what_cannot_be_a_key_is_refused_by_its_name(text: str) -> None:
+def test_invalid_key_is_refused_by_its_name(text: str) -> None:
     wrong = ProviderKey("openai", "main", Secret(text))
 
     with pytest.raises(InvalidConfiguration, match="'main'") as caught:
@@ -246,7 +246,7 @@ def test_what_cannot_be_a_key_is_refused_by_its_name(text: str) -> None:
     assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_disabled_key_need_not_be_one() -> None:
+def test_disabled_key_is_not_validated() -> None:
     server = Server()
     unread = ProviderKey("openai", "old", Secret(""), enabled=False)
 
@@ -254,13 +254,13 @@ def test_a_disabled_key_need_not_be_one() -> None:
     assert server.came == ["a"]
 
 
-def test_two_keys_of_one_name_are_refused() -> None:
+def test_duplicate_key_names_are_refused() -> None:
     with pytest.raises(InvalidConfiguration):
         Ring(key("a"), key("a"))
 
 
 @proves("errors.no-secrets")
-def test_neither_a_ring_nor_a_key_shows_a_secret() -> None:
+def test_repr_of_ring_and_key_hides_the_secret() -> None:
     ring = Ring(key("a"))
 
     shown = f"{key('a')!r} {key('a')} {ring.ring!r} {vars(ring.ring)} {ring.cooldowns.__dict__}"

@@ -33,7 +33,7 @@ def test_thresholds_follow_the_similarity_of_unrelated_chunks() -> None:
         assert found.discriminates(found.threshold_low)
 
 
-def test_they_are_near_those_that_were_measured_with_queries() -> None:
+def test_pair_thresholds_are_near_the_shipped_ones() -> None:
     """The median of random pairs of chunks of books is 0.68 under the local model."""
     [known] = [found for found in _shipped() if found]
     found = measured(0.677)

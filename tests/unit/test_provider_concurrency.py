@@ -52,7 +52,7 @@ def test_all_clients_of_an_address_share_the_lowest_limit() -> None:
 
 
 @proves("embedding.concurrency")
-def test_never_more_requests_are_under_way_than_there_are_slots() -> None:
+def test_concurrent_requests_never_exceed_the_slots() -> None:
     slots, lock, running, most = slots_for("provider:3", 3), threading.Lock(), 0, 0
     gate = threading.Barrier(3)
 
@@ -88,7 +88,7 @@ def test_query_precedes_documents_which_still_get_a_turn() -> None:
 
 
 @proves("tenants.no-stall")
-def test_a_cancelled_request_gives_up_its_place_in_the_line() -> None:
+def test_cancelled_request_leaves_the_queue() -> None:
     slots, token, ended = RequestSlots(1), CancelToken(), list[str]()
 
     def wait_in_line() -> None:

@@ -24,7 +24,9 @@ from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, RateLimiter, call_with_re
 
 @proves("embedding.rate-limit")
 @given(st.integers(1, 7), st.lists(st.floats(0, 30), max_size=40))
-def test_no_minute_sees_more_requests_than_allowed(per_minute: int, pauses: list[float]) -> None:
+def test_rate_limiter_allows_at_most_the_limit_in_any_minute(
+    per_minute: int, pauses: list[float]
+) -> None:
     clock = PassingClock()
     pace = RateLimiter(per_minute, clock)
     begun: list[float] = []
@@ -39,7 +41,7 @@ def test_no_minute_sees_more_requests_than_allowed(per_minute: int, pauses: list
 
 
 @proves("embedding.rate-limit")
-def test_those_who_wait_together_are_given_moments_of_their_own() -> None:
+def test_waiting_threads_get_different_start_times() -> None:
     class Still(PassingClock):
         """A clock on which time stands still, so that all come at once."""
 
@@ -57,7 +59,7 @@ def test_those_who_wait_together_are_given_moments_of_their_own() -> None:
     assert sorted(clock.slept) == [60.0] * 3 + [120.0] * 3 + [180.0] * 3
 
 
-def test_nobody_waits_while_there_is_room() -> None:
+def test_rate_limiter_does_not_wait_below_the_limit() -> None:
     clock = PassingClock()
     pace = RateLimiter(2, clock)
 
@@ -69,7 +71,7 @@ def test_nobody_waits_while_there_is_room() -> None:
 
 
 @each_row("per_minute", [0, -1])
-def test_a_pace_at_which_nothing_ever_happens_is_refused(per_minute: int) -> None:
+def test_rate_limit_of_zero_is_refused(per_minute: int) -> None:
     with pytest.raises(InvalidConfiguration):
         RateLimiter(per_minute, PassingClock())
 
@@ -105,7 +107,7 @@ def test_pauses_double_and_differ_between_calls_that_failed_together() -> None:
 @proves("embedding.retries-transient-only")
 @each_row("asked", [7.0, MAX_PAUSE])
 @each_row("kind", [ProviderUnavailable, ProviderCoolingDown])
-def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUnavailable]) -> None:
+def test_requested_pause_is_respected(asked: float, kind: type[ProviderUnavailable]) -> None:
     clock = PassingClock()
 
     assert call_with_retries(Failing(kind("busy", retry_after=asked)), clock, spread=0) == "answer"
@@ -113,7 +115,7 @@ def test_a_pause_that_is_asked_for_is_given(asked: float, kind: type[ProviderUna
 
 
 @proves("embedding.retries-transient-only")
-def test_nobody_waits_longer_than_is_bearable() -> None:
+def test_pause_beyond_the_maximum_raises_the_error() -> None:
     clock, call = PassingClock(), Failing(ProviderUnavailable("busy", retry_after=91.0))
 
     with pytest.raises(ProviderUnavailable):
@@ -123,7 +125,7 @@ def test_nobody_waits_longer_than_is_bearable() -> None:
 
 @proves("embedding.retries-transient-only")
 @each_row("error", [ProviderRefused("no"), CredentialsMissing("openai", "m")])
-def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
+def test_refusal_is_not_retried(error: Exception) -> None:
     call = Failing(error)
 
     with pytest.raises(type(error)):
@@ -132,7 +134,7 @@ def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
 
 
 @proves("embedding.retries-transient-only")
-def test_an_outage_that_lasts_is_told_in_the_end() -> None:
+def test_lasting_outage_is_raised_after_all_attempts() -> None:
     call = Failing(*[ProviderUnavailable("down")] * 10)
 
     with pytest.raises(ProviderUnavailable):

@@ -35,11 +35,11 @@ def options_of(folder: Path, text: str = "", own: Own | None = None) -> RerankOp
         return library._components.rerank
 
 
-def test_there_is_no_reranker_unless_one_is_configured(tmp_path: Path) -> None:
+def test_no_reranker_is_configured_by_default(tmp_path: Path) -> None:
     assert options_of(tmp_path) is None
 
 
-def test_a_table_configures_a_server_and_a_key_goes_to_it_alone(
+def test_rerank_table_configures_a_server_and_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RerankServer("cohere", keys=(KEY,)) as server:
@@ -62,7 +62,7 @@ def test_a_table_configures_a_server_and_a_key_goes_to_it_alone(
         assert headers == [f"Bearer {KEY}"] * 2
 
 
-def test_models_of_this_machine_are_found_below_the_library(tmp_path: Path) -> None:
+def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
     reranker_folder(tmp_path / "models" / "tiny")
 
     options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nfolder = "models/tiny"\n')
@@ -76,7 +76,7 @@ def test_models_of_this_machine_are_found_below_the_library(tmp_path: Path) -> N
     assert fastembed.reranker.name == "fastembed/Xenova/ms-marco-MiniLM-L-6-v2"
 
 
-def test_a_reranker_of_one_s_own_comes_before_the_configured_one(tmp_path: Path) -> None:
+def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> None:
     own = Own()
 
     options = options_of(tmp_path, "rerank_candidates = 5\n", own)
@@ -84,7 +84,7 @@ def test_a_reranker_of_one_s_own_comes_before_the_configured_one(tmp_path: Path)
     assert options == RerankOptions(own, 5, 10)
 
 
-def test_settings_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
     rows = [
         ('[rerank]\nkind = "http"\n', "needs the setting rerank_url"),
         ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_folder"),
@@ -108,7 +108,7 @@ def test_settings_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         assert "secret" not in str(caught.value)
 
 
-def test_nothing_is_imported_for_a_reranker_that_nobody_configured(tmp_path: Path) -> None:
+def test_no_rerank_module_is_imported_without_a_reranker(tmp_path: Path) -> None:
     program = (
         "import sys; from truespan.wiring import open_library\n"
         f"open_library({str(tmp_path)!r}, create=True).close()\n"

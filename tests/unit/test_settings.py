@@ -55,7 +55,7 @@ from truespan.wiring import open_library
     ],
     ids=str,
 )
-def test_a_wrong_value_fails_when_the_library_is_opened(
+def test_invalid_variable_fails_when_the_library_opens(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_library(tmp_path / "library", create=True).close()
@@ -69,7 +69,7 @@ def test_a_wrong_value_fails_when_the_library_is_opened(
 
 
 @proves("settings.bad-environment", "embedding.concurrency", "embedding.batch-tokens")
-def test_the_limits_of_the_environment_reach_the_engine(
+def test_limits_of_the_environment_reach_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDDING_API_CONCURRENCY", "5")
@@ -81,7 +81,7 @@ def test_the_limits_of_the_environment_reach_the_engine(
     assert (limits.in_flight, limits.tokens) == (5, 1234)
 
 
-def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
+def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
     (tmp_path / "truespan.toml").write_text("disk_reserve_mib = 7\nindex_idle_seconds = 9\n")
 
     settings = read_settings(tmp_path, {"TRUESPAN_DISK_RESERVE_MIB": "8"})
@@ -92,7 +92,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_pa
 
 
 @proves("ollama.configurable")
-def test_a_library_embeds_on_this_machine_unless_told_otherwise(tmp_path: Path) -> None:
+def test_embedding_provider_is_local_by_default(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {})
 
     assert settings.embedding.provider == "local"
@@ -137,15 +137,13 @@ def test_password_in_a_table_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_our_own_spelling_of_a_variable_wins_over_the_shared_one(
-    tmp_path: Path, order: int
-) -> None:
+def test_prefixed_variable_wins_over_the_shared_one(tmp_path: Path, order: int) -> None:
     both = [("OLLAMA_BASE_URL", "http://shared"), ("TRUESPAN_OLLAMA_BASE_URL", "http://own")]
 
     assert read_settings(tmp_path, dict(both[::order])).ollama.base_url == "http://own"
 
 
-def test_a_wrong_address_is_not_repeated_in_the_refusal(tmp_path: Path) -> None:
+def test_invalid_url_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         read_settings(tmp_path, {"OLLAMA_BASE_URL": "ftp://user:password@host"})
 
@@ -153,21 +151,21 @@ def test_a_wrong_address_is_not_repeated_in_the_refusal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["disk_reserve_mib = 'x'", "unknown = 1", "not toml", "= 1"])
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_settings_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "truespan.toml").write_text(text)
 
     with pytest.raises(InvalidConfiguration):
         read_settings(tmp_path, {})
 
 
-def test_a_library_is_only_made_when_asked_for(tmp_path: Path) -> None:
+def test_library_is_created_only_on_request(tmp_path: Path) -> None:
     with pytest.raises(LibraryNotFound):
         open_library(tmp_path / "nowhere")
 
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_default_library_is_the_users_unless_named() -> None:
+def test_default_library_is_in_the_data_folder_unless_named() -> None:
     assert default_library({"TRUESPAN_LIBRARY": "/x"}) == Path("/x")
     assert default_library({"XDG_DATA_HOME": "/data"}) == Path("/data/truespan")
 

@@ -42,7 +42,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_a_request_is_one_line_with_its_numbers(tmp_path: Path, write: Write) -> None:
+def test_request_is_one_log_line_with_its_numbers(tmp_path: Path, write: Write) -> None:
     world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write()
 
@@ -62,7 +62,7 @@ def test_a_request_is_one_line_with_its_numbers(tmp_path: Path, write: Write) ->
     }
 
 
-def test_at_level_debug_each_stage_has_a_line(tmp_path: Path, write: Write) -> None:
+def test_level_debug_logs_each_stage(tmp_path: Path, write: Write) -> None:
     world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write("debug")
 
@@ -74,7 +74,7 @@ def test_at_level_debug_each_stage_has_a_line(tmp_path: Path, write: Write) -> N
     assert {line["level"] for line in told[:-1]} == {"debug"}
 
 
-def test_a_line_for_people_says_the_same(tmp_path: Path, write: Write) -> None:
+def test_text_line_has_the_same_fields_as_json(tmp_path: Path, write: Write) -> None:
     world = watched(tmp_path, LogObserver()).world(a__txt=TEXT)
     stream = write(as_json=False)
 
@@ -85,7 +85,7 @@ def test_a_line_for_people_says_the_same(tmp_path: Path, write: Write) -> None:
     assert line.endswith("fetched=1 verified=1 returned=1")
 
 
-def test_a_failure_has_its_code_and_its_weight(tmp_path: Path, write: Write) -> None:
+def test_failure_is_logged_with_code_and_level(tmp_path: Path, write: Write) -> None:
     here = watched(tmp_path, LogObserver())
     world = here.world(a__txt=TEXT)
     stream = write()
@@ -114,7 +114,7 @@ def _raising(error: Exception) -> Callable[[], None]:
     return fail
 
 
-def test_of_foreign_lines_only_fixed_words_are_written(write: Write) -> None:
+def test_other_libraries_lines_keep_only_their_template(write: Write) -> None:
     stream = write()
     foreign = logging.getLogger("somebody.else")
 
@@ -134,7 +134,7 @@ def test_of_foreign_lines_only_fixed_words_are_written(write: Write) -> None:
     assert "secret" not in stream.getvalue()
 
 
-def test_lines_of_ingestion_are_told_as_such(tmp_path: Path, write: Write) -> None:
+def test_lines_of_ingestion_name_their_logger(tmp_path: Path, write: Write) -> None:
     here = watched(tmp_path, LogObserver())
     world = here.world(a__txt=TEXT)
     stream = write("warning")
@@ -146,7 +146,7 @@ def test_lines_of_ingestion_are_told_as_such(tmp_path: Path, write: Write) -> No
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_lines_below_the_level_are_not_written(level: str, write: Write) -> None:
+def test_lines_below_the_level_are_dropped(level: str, write: Write) -> None:
     stream = write(level)
 
     for name, weight in LEVELS.items():
@@ -156,7 +156,7 @@ def test_lines_below_the_level_are_not_written(level: str, write: Write) -> None
     assert written == list(LEVELS)[list(LEVELS).index(level) :]
 
 
-def test_a_library_writes_a_log_only_if_it_is_told_to(
+def test_library_writes_a_log_only_on_request(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("TRUESPAN_LOG_FORMAT", "json")

@@ -53,7 +53,9 @@ def harbour(folder: Path, metrics: MetricsObserver) -> tuple[Place, World]:
     return here, here.world(**TEXTS)
 
 
-def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: MetricsObserver) -> None:
+def test_metrics_are_the_sums_of_the_reports_of_bundles(
+    tmp_path: Path, metrics: MetricsObserver
+) -> None:
     here, world = harbour(tmp_path, metrics)
     put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
 
@@ -86,7 +88,7 @@ def test_metrics_are_what_bundles_said_summed_up(tmp_path: Path, metrics: Metric
 
 
 @pytest.mark.contract
-def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
+def test_passages_cut_by_the_budget_are_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
     here = watched(tmp_path, metrics)
     world = here.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
 
@@ -99,7 +101,7 @@ def test_what_the_budget_cuts_is_counted(tmp_path: Path, metrics: MetricsObserve
         assert number(found, "skipped_total", request="retrieve", code=code) == count
 
 
-def test_a_cached_query_is_counted_as_such(tmp_path: Path, metrics: MetricsObserver) -> None:
+def test_cached_query_is_counted_as_cached(tmp_path: Path, metrics: MetricsObserver) -> None:
     _, world = harbour(tmp_path, metrics)
 
     for _ in range(3):
@@ -110,7 +112,7 @@ def test_a_cached_query_is_counted_as_such(tmp_path: Path, metrics: MetricsObser
     assert number(found, "query_cache_total", request="search", outcome="hit") == 2
 
 
-def test_errors_are_counted_by_code_and_bugs_apart(
+def test_errors_are_counted_by_code_and_bugs_separately(
     tmp_path: Path, metrics: MetricsObserver
 ) -> None:
     here, world = harbour(tmp_path, metrics)
@@ -130,9 +132,7 @@ def _slip() -> None:
     raise ZeroDivisionError("harbour")
 
 
-def test_labels_are_names_of_ours_and_never_a_caller_s(
-    tmp_path: Path, metrics: MetricsObserver
-) -> None:
+def test_metric_labels_never_come_from_callers(tmp_path: Path, metrics: MetricsObserver) -> None:
     here = watched(tmp_path, metrics)
     world = here.world("canary-world", canary_file__txt="The canary sang of harbours.")
     reader = world.reader("canary-reader")
@@ -161,15 +161,13 @@ def test_labels_are_names_of_ours_and_never_a_caller_s(
             assert label in known or LABELS[CounterName(tally)] == label
 
 
-def test_nothing_enters_the_registry_of_the_process(
-    tmp_path: Path, metrics: MetricsObserver
-) -> None:
+def test_metrics_stay_out_of_the_default_registry(tmp_path: Path, metrics: MetricsObserver) -> None:
     harbour(tmp_path, metrics)
 
     assert not [one for one in REGISTRY.collect() if one.name.startswith("truespan")]
 
 
-def test_metrics_are_off_until_asked_for_and_for_the_owner_alone(tmp_path: Path) -> None:
+def test_metrics_are_off_by_default_and_for_the_owner_only(tmp_path: Path) -> None:
     def opened(**more: Any) -> truespan.Library:
         return truespan.open(
             tmp_path / "library",
@@ -191,7 +189,7 @@ def test_metrics_are_off_until_asked_for_and_for_the_owner_alone(tmp_path: Path)
         library.metrics()
 
 
-def test_a_watch_of_one_s_own_may_be_given_when_opening(tmp_path: Path) -> None:
+def test_observer_of_the_caller_may_be_given_when_opening(tmp_path: Path) -> None:
     own = MetricsObserver()
     with truespan.open(
         tmp_path, create=True, embedder=WordEmbedder(), counter=WordCounter(), observer=own
@@ -220,7 +218,7 @@ sys.stdout.buffer.write(watch.exposition())
 """
 
 
-def test_processes_that_serve_one_library_add_up(tmp_path: Path) -> None:
+def test_metrics_of_several_processes_are_summed(tmp_path: Path) -> None:
     told = b""
     for _ in range(3):
         ran = subprocess.run(

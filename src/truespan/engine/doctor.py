@@ -436,11 +436,11 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
         verdict = Verdict.PROBLEM if open_jobs else Verdict.WARNING
         remedy = "Start 'truespan worker' and keep it up."
         yield Check("workers", verdict, "none is running", remedy)
-    is_filling = status.waiting >= status.most_waiting * _QUEUE_WARNING_RATIO
+    is_filling = status.waiting >= status.max_waiting * _QUEUE_WARNING_RATIO
     yield Check(
         "queued jobs",
         Verdict.WARNING if is_filling else Verdict.OK,
-        f"{status.waiting} of at most {status.most_waiting}",
+        f"{status.waiting} of at most {status.max_waiting}",
         "Start more workers." if is_filling else "",
     )
     for name, count, remedy in (

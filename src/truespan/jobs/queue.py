@@ -170,7 +170,7 @@ class ProcrastinateQueue:
         """Return the number of queued jobs and live workers; raises StoreBusy, StoreOutdated."""
         found = self._query(_STATUS, seconds=self.limits.stalled_seconds)
         ordered = frozenset(found.pop("ordered"))
-        return QueueStatus(**found, most_waiting=self.limits.waiting, ordered=ordered)
+        return QueueStatus(**found, max_waiting=self.limits.waiting, ordered=ordered)
 
     def serve(
         self,

@@ -29,9 +29,9 @@ LONE = re.compile(f"[{_SPACES}{_ALONE}]")
 """White space, and characters that the tokenizer always separates."""
 # A white space belongs to the word before it, which halves the atoms and changes no count.
 _ATOM = re.compile(f"[^{_SPACES}{_ALONE}]+[{_SPACES}]?|[{_ALONE}][{_SPACES}]?|[{_SPACES}]{{1,512}}")
-_LONGEST = 512
+_MAX_WORD_LENGTH = 512
 """Maximum length of a tokenized word; longer words count as their bytes, as unknown words do."""
-_LONG = re.compile(f"[^{_SPACES}{_ALONE}]{{{_LONGEST + 1},}}")
+_LONG = re.compile(f"[^{_SPACES}{_ALONE}]{{{_MAX_WORD_LENGTH + 1},}}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _BLOCK = 32_768

@@ -20,11 +20,11 @@ from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
 from truespan.types.token import ProviderKey
 
 MEBIBYTE = 1 << 20
-LARGEST = 1_000_000_000
+MAX_NUMBER = 1_000_000_000
 """Maximum of whole numbers without a limit of their own; a greater number is a typing error."""
 
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
-Positive: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Fraction: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 Score: TypeAlias = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
@@ -109,7 +109,7 @@ class IngestSettings(Struct, frozen=True):
 class LoaderSettings(Struct, frozen=True):
     """Limits of the process that parses documents."""
 
-    memory_mib: Annotated[int, Meta(ge=256, le=LARGEST)] = 1024
+    memory_mib: Annotated[int, Meta(ge=256, le=MAX_NUMBER)] = 1024
     """Memory of the process that parses documents."""
     cpu_seconds: Positive = 8
     """CPU time for parsing a document; large documents get more."""
@@ -281,7 +281,7 @@ class OllamaChatSettings(Struct, frozen=True):
 
     base_url: OptionalUrl = ""
     """URL of Ollama for chat; blank for ollama_base_url."""
-    context: Annotated[int, Meta(ge=512, le=LARGEST)] = 8192
+    context: Annotated[int, Meta(ge=512, le=MAX_NUMBER)] = 8192
     """Context window for Ollama, in tokens: question, passages and answer."""
 
 
@@ -388,7 +388,7 @@ class HttpSettings(Struct, frozen=True):
     """Maximum number of requests per minute and token; 0 for no limit."""
     share_limits: bool = False
     """Whether all servers on one store count the requests of a token together."""
-    body_max_kib: Annotated[int, Meta(ge=16, le=LARGEST)] = 1024
+    body_max_kib: Annotated[int, Meta(ge=16, le=MAX_NUMBER)] = 1024
     """Maximum size of a body, except of uploads, which have source_max_mib."""
     timeout_seconds: Positive = 120
     """Maximum time of a request."""
@@ -400,7 +400,7 @@ class Settings(Struct, frozen=True):
     disk_reserve_mib: Count = 256
     """Free disk space below which writes are refused."""
     store: StoreSettings = StoreSettings()
-    queue_most_waiting: Positive = 10_000
+    queue_max_waiting: Positive = 10_000
     """Maximum number of jobs that wait for workers; further jobs are refused."""
     worker: WorkerSettings = WorkerSettings()
     index: IndexSettings = IndexSettings()

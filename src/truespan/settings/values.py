@@ -11,7 +11,7 @@ import msgspec
 
 from truespan.core.strict_json import parse_number, parse_whole_number
 from truespan.errors import InvalidConfiguration
-from truespan.settings.catalogue import LARGEST, SECRETS, TYPES, base_type, choices, constraints
+from truespan.settings.catalogue import MAX_NUMBER, SECRETS, TYPES, base_type, choices, constraints
 
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 _URLS = "urls or blank"
@@ -86,12 +86,12 @@ def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:
         )
     else:
         expected = "a whole number" if kind is int else "a number"
-        if bounds.ge is not None and bounds.le == LARGEST:
+        if bounds.ge is not None and bounds.le == MAX_NUMBER:
             expected += f" of at least {bounds.ge}"
         elif bounds.ge is not None:
             expected += f" from {bounds.ge} to {bounds.le}"
-        if bounds.le == LARGEST and isinstance(value, int | str) and len(str(value)) > 9:
-            expected += f" and at most {LARGEST}"
+        if bounds.le == MAX_NUMBER and isinstance(value, int | str) and len(str(value)) > 9:
+            expected += f" and at most {MAX_NUMBER}"
     # The value of a text setting is not repeated: a key or a password may have been pasted into it.
     shown = "" if kind is str and not allowed else f", not {str(value)[:60]!r}"
     return InvalidConfiguration(f"The setting {name} (in {source}) must be {expected}{shown}.")

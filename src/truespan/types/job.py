@@ -176,7 +176,7 @@ class QueueStatus(Struct, frozen=True):
 
     waiting: int
     """Number of tasks that no worker has started."""
-    most_waiting: int
+    max_waiting: int
     """Maximum number of waiting tasks."""
     orphaned: int
     """Number of tasks started by a worker that is gone."""

@@ -67,7 +67,7 @@ def server_queue(folder: Path, settings: Settings) -> ProcrastinateQueue:
     from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 
     limits = QueueLimits(
-        waiting=settings.queue_most_waiting,
+        waiting=settings.queue_max_waiting,
         tries=settings.worker.tries,
         stalled_seconds=settings.worker.stalled_seconds,
         timeout_seconds=settings.store.timeout_seconds,
