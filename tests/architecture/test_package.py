@@ -113,8 +113,11 @@ def test_source_distribution_contains_every_file_of_the_project(tmp_path: Path) 
 
 def test_metadata_names_what_it_is_and_whom_it_runs_on(metadata: Message) -> None:
     assert metadata["Version"] == truespan.__version__ == VERSION
-    assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
+    assert metadata.get_all("License-File") == [
+        "LICENSE",
+        "src/truespan/providers/bge-small-en-v1.5/NOTICE",
+    ]
     assert metadata["Requires-Python"] == ">=3.11, <3.14"
     assert str(metadata.get_payload()).strip() == README.read_text("utf-8").strip()
 
