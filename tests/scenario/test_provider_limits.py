@@ -15,9 +15,9 @@ from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
 from tests.support.worlds import Place, WordCounter, place, similarity, vector_of
 from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
-from truespan.ingest.embed import RateLimiter
 from truespan.providers.keys import KeyRing
 from truespan.providers.openai import OpenAiEmbedder
+from truespan.providers.rate_limit import RateLimiter
 from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-77aa01"

@@ -19,7 +19,8 @@ from truespan.errors import (
     ProviderRefused,
     ProviderUnavailable,
 )
-from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, RateLimiter, call_with_retries
+from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, call_with_retries
+from truespan.providers.rate_limit import RateLimiter
 
 
 @proves("embedding.rate-limit")

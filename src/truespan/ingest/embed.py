@@ -8,13 +8,11 @@ the same name (`check_drift`).
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
-from threading import Lock
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,14 +20,13 @@ from msgspec import Struct, field
 
 from truespan.errors import (
     BatchTooLarge,
-    InvalidConfiguration,
     ModelDrifted,
     ProviderBadReply,
     ProviderUnavailable,
     TextTooLong,
 )
 from truespan.ingest.chunking import split_text
-from truespan.protocols import Clock, Embedder, EmbeddingLimits, RateLimitStore, TokenCounter
+from truespan.protocols import Clock, Embedder, EmbeddingLimits, TokenCounter
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import Vector, are_sound, cosine, is_sound, weighted_mean
@@ -78,42 +75,6 @@ ATTEMPTS = 5
 FIRST_PAUSE = 0.5
 MAX_PAUSE = 90.0
 """If a provider asks for a longer pause than this, the error is raised instead."""
-_MINUTE = 60.0
-
-
-class RateLimiter:
-    """Limits the requests that begin in any minute. All threads share one for each provider."""
-
-    def __init__(self, per_minute: int, clock: Clock) -> None:
-        if per_minute < 1:
-            raise InvalidConfiguration("The rate limit must be at least one request a minute.")
-        self._clock = clock
-        self._lock = Lock()
-        self._begun: deque[float] = deque(maxlen=per_minute)
-
-    def wait(self) -> None:
-        """Wait until the next request may begin."""
-        # Reserved before waiting, so that threads waiting together do not all start at once.
-        with self._lock:
-            now = self._clock.monotonic()
-            full = len(self._begun) == self._begun.maxlen
-            begin = max(now, self._begun[0] + _MINUTE) if full else now
-            self._begun.append(begin)
-        if begin > now:
-            self._clock.sleep(begin - now)
-
-
-class SharedRateLimiter(RateLimiter):
-    """Limits requests over all processes of a library: the start times are kept in its store."""
-
-    def __init__(self, per_minute: int, clock: Clock, provider: str, store: RateLimitStore) -> None:
-        super().__init__(per_minute, clock)
-        self._reserve = partial(store.reserve, provider, per_minute)
-
-    def wait(self) -> None:
-        """Wait until the next request may begin."""
-        if (seconds := self._reserve()) > 0:
-            self._clock.sleep(seconds)
 
 
 class TimedOut(ProviderUnavailable):

@@ -34,10 +34,11 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
-from truespan.ingest.embed import RateLimiter, TimedOut
+from truespan.ingest.embed import TimedOut
 from truespan.protocols import Clock
 from truespan.providers.concurrency import slots_for
 from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Connection, read_target
+from truespan.providers.rate_limit import RateLimiter
 
 Kind = TypeVar("Kind")
 
