@@ -71,7 +71,7 @@ THIRD_PARTY = {
     "yaml": "evaluation/golden_yaml.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
-    "fastembed": ("providers/fastembed.py", "providers/rerank.py"),
+    "fastembed": "providers/fastembed.py",
     "click": "cli/",
     "rich": "cli/",
     "mcp": ("mcp/", "http/"),

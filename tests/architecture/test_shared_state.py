@@ -47,7 +47,7 @@ from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
-from truespan.providers.rerank import FastembedReranker, OnnxReranker
+from truespan.providers.rerank import OnnxReranker
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.providers.web import WebPages
 from truespan.wiring import open_library
@@ -254,7 +254,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         WordPieceCounter(model),
         FolderEmbedder(folder / "model"),
         OnnxReranker(folder / "model", clock=clock, seconds=1),
-        FastembedReranker(cache_dir=folder, clock=clock, seconds=1),
         MetricsObserver(),
         ChildParser(),
         WebPages(["docs.example.org"], clock=clock, version="1", max_bytes=1),

@@ -1,20 +1,16 @@
 """Rerankers: what each protocol is asked, what is believed of a reply, and models on this machine.
 
 Servers are loopback servers that speak the protocols. The cross-encoder in ONNX format is a tiny
-network that onnxruntime really runs. The package fastembed is tried where it is installed, and
-otherwise at its seam.
+network that onnxruntime really runs.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -41,10 +37,7 @@ from truespan.errors import (
 )
 from truespan.protocols import Reranker
 from truespan.providers.concurrency import slots_for
-from truespan.providers.fastembed import INSTALL
 from truespan.providers.rerank import (
-    FASTEMBED_MODEL,
-    FastembedReranker,
     HttpReranker,
     OnnxReranker,
     find_server,
@@ -412,112 +405,3 @@ def test_a_cancelled_request_ends_the_runs_of_a_model(folder: Path) -> None:
 
     with use_cancel_token(token), pytest.raises(Interrupted):
         onnx_reranker(folder).scores(QUERY, PASSAGES)
-
-
-# fastembed
-
-
-def fastembed_reranker(cache: Path, **changes: Any) -> FastembedReranker:
-    given: dict[str, Any] = {"cache_dir": cache, "clock": PassingClock(), "seconds": SECONDS}
-    return FastembedReranker(**given | changes)
-
-
-class CrossEncoder:
-    """Stands in for the class of fastembed, which is not installed everywhere."""
-
-    opened: list[tuple[str, dict[str, Any]]] = []  # noqa: RUF012 -- read by the test
-
-    def __init__(self, model: str, **options: Any) -> None:
-        self.opened.append((model, options))
-        if options.get("specific_model_path") == "missing":
-            raise ValueError("not found")
-
-    @staticmethod
-    def list_supported_models() -> list[dict[str, Any]]:
-        return [{"model": FASTEMBED_MODEL}]
-
-    def rerank(self, query: str, texts: list[str], *, batch_size: int) -> Iterator[float]:
-        assert batch_size == 1
-        return (shared_words(query, text) for text in texts)
-
-
-@pytest.fixture
-def seam(monkeypatch: pytest.MonkeyPatch) -> type[CrossEncoder]:
-    CrossEncoder.opened.clear()
-    module = ModuleType("fastembed.rerank.cross_encoder")
-    module.TextCrossEncoder = CrossEncoder  # type: ignore[attr-defined]
-    for name in ("fastembed", "fastembed.rerank"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return CrossEncoder
-
-
-@proves("rerank.order")
-def test_fastembed_scores_one_text_at_a_time_and_downloads_nothing(
-    seam: type[CrossEncoder], tmp_path: Path
-) -> None:
-    reranker: Reranker = fastembed_reranker(tmp_path, threads=2)
-
-    for _ in range(2):
-        scores = reranker.scores(QUERY, PASSAGES)
-        assert scores == [shared_words(QUERY, text) for text in PASSAGES]
-
-    assert reranker.name == f"fastembed/{FASTEMBED_MODEL}"
-    options = {"cache_dir": str(tmp_path), "threads": 2, "local_files_only": True}
-    assert seam.opened == [(FASTEMBED_MODEL, options)]
-
-
-@proves("rerank.failure")
-def test_fastembed_is_given_up_at_the_deadline_and_when_cancelled(
-    seam: type[CrossEncoder], tmp_path: Path
-) -> None:
-    clock = TickingClock()
-    clock.ticking = True
-    slow = fastembed_reranker(tmp_path, clock=clock, seconds=1.5)
-    with pytest.raises(ProviderUnavailable, match="did not finish in time"):
-        slow.scores(QUERY, PASSAGES)
-    token = CancelToken()
-    token.cancel()
-    with use_cancel_token(token), pytest.raises(Interrupted):
-        fastembed_reranker(tmp_path).scores(QUERY, PASSAGES)
-
-
-def test_a_model_that_fastembed_does_not_have_is_named(
-    seam: type[CrossEncoder], tmp_path: Path
-) -> None:
-    with pytest.raises(ModelUnavailable, match="no reranker 'my/own'"):
-        fastembed_reranker(tmp_path, model="my/own").scores(QUERY, PASSAGES)
-    with pytest.raises(ModelUnavailable, match="not on this machine"):
-        fastembed_reranker(tmp_path, folder=Path("missing")).scores(QUERY, PASSAGES)
-
-
-def test_missing_package_error_has_the_install_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "fastembed", None)
-    monkeypatch.setitem(sys.modules, "fastembed.rerank.cross_encoder", None)
-    reranker = fastembed_reranker(tmp_path)
-    assert reranker.name == f"fastembed/{FASTEMBED_MODEL}"
-
-    with pytest.raises(ModelUnavailable) as caught:
-        reranker.scores(QUERY, PASSAGES)
-
-    assert INSTALL in caught.value.advice
-
-
-@pytest.mark.skipif(
-    find_spec("fastembed") is None, reason="fastembed is not installed; its reranker was not tried"
-)
-def test_the_real_package_scores_with_a_network_from_a_folder(folder: Path, tmp_path: Path) -> None:
-    made = tmp_path / "fastembed"
-    (made / "onnx").mkdir(parents=True)
-    (made / "onnx" / "model.onnx").write_bytes((folder / "model.onnx").read_bytes())
-    (made / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
-    (made / "config.json").write_text(json.dumps({"pad_token_id": 0}))
-    settings = {"model_max_length": 512, "pad_token": "[PAD]"}
-    (made / "tokenizer_config.json").write_text(json.dumps(settings))
-    (made / "special_tokens_map.json").write_text("{}")
-
-    scores = fastembed_reranker(tmp_path, folder=made).scores(QUERY, PASSAGES)
-
-    assert scores == onnx_reranker(folder).scores(QUERY, PASSAGES)

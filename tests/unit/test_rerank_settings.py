@@ -66,14 +66,11 @@ def test_reranker_folders_are_relative_to_the_library(tmp_path: Path) -> None:
     reranker_folder(tmp_path / "models" / "tiny")
 
     options = options_of(tmp_path, '[rerank]\nkind = "onnx"\nfolder = "models/tiny"\n')
-    fastembed = options_of(tmp_path, '[rerank]\nkind = "fastembed"\n')
 
     assert options is not None
     assert options.reranker.name == "onnx/tiny"
     one, two = options.reranker.scores("the tide", ["the tide comes in", "nothing"])
     assert one > two
-    assert fastembed is not None
-    assert fastembed.reranker.name == "fastembed/Xenova/ms-marco-MiniLM-L-6-v2"
 
 
 def test_reranker_of_the_caller_replaces_the_configured_one(tmp_path: Path) -> None:
@@ -90,7 +87,7 @@ def test_invalid_rerank_settings_are_refused(tmp_path: Path) -> None:
         ('[rerank]\nkind = "onnx"\n', "needs the setting rerank_folder"),
         ('[rerank]\nkind = "torch"\n', "must be one of"),
         ('[rerank]\nurl = "http://127.0.0.1/rerank"\n', "has no use with rerank_kind ''"),
-        ('[rerank]\nkind = "fastembed"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
+        ('[rerank]\nkind = "onnx"\nurl = "http://127.0.0.1/rerank"\n', "has no use"),
         ('[rerank]\nkind = "onnx"\nfolder = "x"\nmodel = "y"\n', "has no use"),
         ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/mine"\n', "rerank_shape"),
         ('[rerank]\nkind = "http"\nurl = "http://127.0.0.1/v1/rerank"\n', "rerank_model"),

@@ -1,7 +1,6 @@
 """Rerankers: HTTP servers of the common protocols, and cross-encoders on this machine.
 
-Owns: the requests and replies of rerank servers, and running cross-encoders of fastembed or of a
-folder.
+Owns: the requests and replies of rerank servers, and running cross-encoders of a folder.
 Does not own: the choice of texts, and the effect of a failure on the order of a result.
 Must hold: a score belongs to the text with its index, every call ends in time or when it is
 cancelled, a text is scored independently of the others, and a key goes into one header only.
@@ -10,14 +9,14 @@ cancelled, a text is scored independently of the others, and a key goes into one
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from truespan.core.cancel import check_cancelled, current_cancel_token
+from truespan.core.cancel import current_cancel_token
 from truespan.errors import (
     InvalidConfiguration,
     ModelUnavailable,
@@ -26,12 +25,10 @@ from truespan.errors import (
 )
 from truespan.protocols import Clock
 from truespan.providers.concurrency import sending_query
-from truespan.providers.fastembed import INSTALL
 from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.onnx import (
     FolderFiles,
-    disable_telemetry,
     open_session,
     require_known_inputs,
     run_tokens,
@@ -191,91 +188,13 @@ class HttpReranker:
         return payload
 
 
-FASTEMBED_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
-
-
-# Shared by threads: the model is loaded under a lock; network and tokenizer are then only read,
-# and each text is a run of its own.
-class FastembedReranker:
-    """A reranker with a cross-encoder of the package `fastembed` on this machine.
-
-    The model is in `cache_dir` or in `folder`; nothing is downloaded. Loading it with the first
-    texts does not count towards the time limit.
-    """
-
-    def __init__(
-        self,
-        model: str = FASTEMBED_MODEL,
-        *,
-        cache_dir: Path,
-        clock: Clock,
-        seconds: float,
-        folder: Path | None = None,
-        threads: int | None = None,
-    ) -> None:
-        self.name = f"fastembed/{model}"
-        self._model = model
-        self._cache_dir = cache_dir
-        self._folder = folder
-        self._threads = threads
-        self._clock = clock
-        self._seconds = seconds
-        self._loading = Lock()
-        self._network: Any = None
-
-    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return one score for each text; see `Reranker`."""
-        with self._loading:
-            if self._network is None:
-                self._network = self._open()
-        deadline = self._clock.monotonic() + self._seconds
-        # One text in a run: quantised models scale over a batch. The time is checked between runs.
-        found: Iterator[float] = iter(
-            self._network.rerank(sendable(query), [sendable(t) for t in texts], batch_size=1)
-        )
-        scores: list[float] = []
-        for _ in texts:
-            check_cancelled()
-            _require_time(self._clock, deadline)
-            scores += [float(score) for score in [next(found, None)] if score is not None]
-        return scores
-
-    def _open(self) -> Any:
-        disable_telemetry()  # The package runs its models with onnxruntime.
-        try:
-            from fastembed.rerank.cross_encoder import (  # pyright: ignore[reportMissingImports]
-                TextCrossEncoder,
-            )
-        except ImportError:
-            raise ModelUnavailable(
-                "The package fastembed is not installed.", advice=f"Install it: {INSTALL}"
-            ) from None
-        known = {str(entry["model"]).lower() for entry in TextCrossEncoder.list_supported_models()}
-        if self._model.lower() not in known:
-            raise ModelUnavailable(f"The package fastembed has no reranker {self._model!r}.")
-        options: dict[str, Any] = {"local_files_only": True}
-        if self._folder is not None:
-            options["specific_model_path"] = str(self._folder)
-        cache = str(self._cache_dir)
-        try:
-            return TextCrossEncoder(self._model, cache_dir=cache, threads=self._threads, **options)
-        except Exception as failure:  # The package raises nothing narrower.
-            call = f"TextCrossEncoder({self._model!r}, cache_dir={cache!r})"
-            raise ModelUnavailable(
-                f"The reranker {self._model!r} is not on this machine, or cannot be loaded.",
-                advice="Check the folder that the settings name for it."
-                if self._folder
-                else "Get it: python -c "
-                f'"from fastembed.rerank.cross_encoder import TextCrossEncoder; {call}"',
-            ) from failure
-
-
 _USUAL_TOKENS = 512
 _MAX_TOKENS = 8192
 _MAX_THREADS = 8
 
 
-# Shared by threads: as above.
+# Shared by threads: the model is loaded under a lock; network and tokenizer are then only read,
+# and each text is a run of its own.
 class OnnxReranker:
     """A reranker with a cross-encoder in ONNX format from a folder, on this machine.
 

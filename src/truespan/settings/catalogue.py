@@ -236,14 +236,14 @@ class FastembedSettings(Struct, frozen=True):
 class RerankSettings(Struct, frozen=True):
     """The reranker."""
 
-    kind: Literal["", "http", "fastembed", "onnx"] = ""
-    """Reranker of results: a server, fastembed or a model folder; blank for none."""
+    kind: Literal["", "http", "onnx"] = ""
+    """Reranker of results: a server or a model folder; blank for none."""
     url: OptionalUrl = ""
     """URL of the rerank server's endpoint."""
     shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
     """Protocol of the rerank server; blank if the path of its URL tells it."""
     model: str = ""
-    """Model of the rerank server or of fastembed."""
+    """Model of the rerank server."""
     folder: str = ""
     """Folder with model.onnx and tokenizer.json, relative to the library."""
     candidates: Annotated[int, Meta(ge=1, le=200)] = 30

@@ -247,7 +247,6 @@ def _model(choice: ChatChoice, settings: Settings, clock: Clock, cooldowns: Cool
 _RERANK_MEMBERS = {
     "": (),
     "http": ("url", "shape", "model"),
-    "fastembed": ("model", "folder"),
     "onnx": ("folder",),
 }
 """Settings that each kind of reranker uses, besides its limits."""
@@ -298,27 +297,22 @@ def _reranker(
         return None
     from truespan.providers import rerank
 
-    model, seconds = settings.rerank.model.strip(), float(settings.rerank.timeout_seconds)
-    path, threads = folder / settings.rerank.folder, settings.embedding.threads or None
-    if settings.rerank.kind == "onnx":
-        return rerank.OnnxReranker(path, threads=threads, clock=clock, seconds=seconds)
-    if settings.rerank.kind == "fastembed":
-        return rerank.FastembedReranker(
-            model or rerank.FASTEMBED_MODEL,
-            cache_dir=model_cache() / "fastembed",
-            folder=path if settings.rerank.folder else None,
-            threads=threads,
+    options, seconds = settings.rerank, float(settings.rerank.timeout_seconds)
+    if options.kind == "onnx":
+        return rerank.OnnxReranker(
+            folder / options.folder,
+            threads=settings.embedding.threads or None,
             clock=clock,
             seconds=seconds,
         )
     # A local server seldom needs a key, so it gets one only if one is configured for it.
     keyless = not any(key.provider == "rerank" for key in settings.keys)
     return rerank.HttpReranker(
-        rerank.find_server(settings.rerank.url, settings.rerank.shape or None, model),
+        rerank.find_server(options.url, options.shape or None, options.model.strip()),
         keys=key_ring("rerank", settings, clock, cooldowns, keyless=keyless),
         clock=clock,
         seconds=seconds,
-        in_flight=settings.rerank.concurrency,
+        in_flight=options.concurrency,
     )
 
 
