@@ -148,16 +148,23 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
 
 
 def migrate(source: str | Path, path: str | Path) -> MigrationReport:
-    """Copy the library of one folder into that of another: from a file to servers, or back.
+    """Copy a library into another folder: from files to servers, or back.
 
-    The store of the source is taken from the settings in its folder only; for the target the
-    environment counts too, as for every command. The source is only read. Every row and every
-    point is read back and compared. A call that was stopped continues when it is repeated.
+    Every row and every point is read back and compared. A call that was stopped continues when it
+    is repeated.
+
+    Args:
+        source: Folder of the library to copy, which is only read. Its store is taken from the
+            settings in this folder only.
+        path: Folder of the copy. Its store is taken from its settings or the environment.
+
+    Returns:
+        A report of what was copied.
 
     Raises:
-        LibraryNotFound: the source does not exist.
-        InvalidArgument: both are the same library.
-        MigrationRefused: the target is not empty, or the copy differs from the source.
+        LibraryNotFound: The source does not exist.
+        InvalidArgument: Both are the same library.
+        MigrationRefused: The target is not empty, or the copy differs from the source.
     """
     from pathlib import Path
 
@@ -169,14 +176,21 @@ def migrate(source: str | Path, path: str | Path) -> MigrationReport:
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:
     """Restore a backup into a folder that is new or empty, and fill its index.
 
-    If the settings of the folder or the environment have a store_url, it is restored there; that
-    store must be prepared and have no worlds. Either everything is restored or nothing. Stored
-    vectors are written to the index; `World.repair` embeds the rest.
+    Either everything is restored or nothing. Stored vectors are written to the index;
+    `World.repair` embeds the rest.
+
+    Args:
+        backup: The file.
+        path: The folder. If its settings or the environment have a `store_url`, the backup is
+            restored to that store, which must be prepared and have no worlds.
+
+    Returns:
+        A report of what was restored and what is left to embed.
 
     Raises:
-        BackupInvalid: the file is not a backup, or was changed; then nothing was done.
-        InvalidArgument: the folder or the store is not empty.
-        StoreOutdated: the store on the server is not prepared.
+        BackupInvalid: The file is not a backup, or was changed. Nothing was done.
+        InvalidArgument: The folder or the store is not empty.
+        StoreOutdated: The store on the server is not prepared.
     """
     from pathlib import Path
 
@@ -195,8 +209,11 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
 def verify_backup(backup: str | Path) -> Manifest:
     """Read a whole backup, check every digest, and return its manifest.
 
+    Args:
+        backup: The file.
+
     Raises:
-        BackupInvalid: the file is not a backup, or was changed.
+        BackupInvalid: The file is not a backup, or was changed.
     """
     from pathlib import Path
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import truespan
 from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.evaluation import WorldEvaluation
@@ -25,9 +26,9 @@ CLASSES = (
 )
 
 
-def undescribed(kind: type, name: str) -> list[str]:
-    """Return the arguments of a method that its docstring does not describe."""
-    member: Any = inspect.getattr_static(kind, name)
+def undescribed(owner: Any, name: str) -> list[str]:
+    """Return the arguments of a function that its docstring does not describe."""
+    member: Any = inspect.getattr_static(owner, name)
     if not callable(member):
         return []
     names = [each for each in inspect.signature(member).parameters if each != "self"]
@@ -44,6 +45,11 @@ def test_help_describes_every_argument(kind: type) -> None:
     assert found == {}
     methods = [name for name in public if callable(getattr(kind, name))]
     assert [name for name in methods if not inspect.getdoc(getattr(kind, name))] == []
+
+
+def test_help_describes_functions_of_the_package() -> None:
+    for name in ("open", "prepare_store", "migrate", "restore", "verify_backup"):
+        assert undescribed(truespan, name) == [], name
 
 
 def test_help_of_search_lists_filters_and_passage_options() -> None:
