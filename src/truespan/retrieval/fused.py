@@ -129,9 +129,8 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     blend: float | None = None
     """Blend of both scores; None past the candidates, where similarity ranks."""
 
-    @property
     def order(self) -> tuple[float, int, int]:
-        """Sort key of the ranking."""
+        """Return the sort key of the ranking."""
         score = round(self.score, SCORE_DECIMALS) if self.blend is None else self.blend
         return -score, self.document, self.index
 
@@ -280,7 +279,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
             if last is not None:
                 # An index that lacks points can name a chunk too late, which then comes before the
                 # last one. It is left out: nothing is tried twice, and the order stays.
-                following = [part for part in following if part.order > last.order]
+                following = [part for part in following if part.order() > last.order()]
             following = _take(following, size)
             found.extend(self.candidates.verify(following))
             with self.trace.stage(Stage.ENOUGH):
@@ -298,7 +297,7 @@ def pool_bound(scored: Sequence[Candidate[KeyT]]) -> float:
 
 def in_order(scored: Iterable[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
     """Return candidates by rank; ties by document and place."""
-    return sorted(scored, key=lambda part: part.order)
+    return sorted(scored, key=Candidate.order)
 
 
 def _take(ordered: Sequence[Candidate[KeyT]], count: int) -> Sequence[Candidate[KeyT]]:
