@@ -111,7 +111,7 @@ def books_found(books: Sequence[Book]) -> tuple[dict[str, Scores], list[str]]:
         assert not report.failures, report.failures
         say(f"{len(books)} books, {world.status().chunks} chunks, {report.embedded} embedded now")
         found = owner_found(world, books)
-        components = replace(world.access.components, most_tokens=MAX_TOKENS)
+        components = replace(world.access.components, max_tokens=MAX_TOKENS)
         generous = World(replace(world.access, components=components))
         with lifted_limits():
             by_readers, shown = readers_found(generous, books)

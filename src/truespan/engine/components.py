@@ -136,7 +136,7 @@ class Components(Struct, frozen=True):
     """Schedule for measuring models without a calibration again."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
-    most_tokens: int = MAX_REQUESTED_TOKENS
+    max_tokens: int = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     world_defaults: Defaults = Defaults.RECOMMENDED
     """The defaults of a new world."""
@@ -200,7 +200,7 @@ class Components(Struct, frozen=True):
             embed=self.embed,
             count_tokens=self._count_tokens,
             fused_weight=self.fused_weight,
-            most_tokens=self.most_tokens,
+            max_tokens=self.max_tokens,
             trace=trace,
             rerank=self.rerank,
             model_check=self.model_check,

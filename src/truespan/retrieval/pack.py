@@ -27,7 +27,7 @@ from truespan.retrieval.repeats import (
     count_rendered,
     render,
 )
-from truespan.retrieval.stages import MAX_SET_ASIDE, boilerplate_test
+from truespan.retrieval.stages import MAX_BOILERPLATE, boilerplate_test
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -96,7 +96,7 @@ class Packer:
         self._k = k
         self._budget = budget
         self._merge = merge
-        self._is_aside = boilerplate_test() if boilerplate_last else None
+        self._is_boilerplate = boilerplate_test() if boilerplate_last else None
         self._tables = tables
         self._ranked: Sequence[Visible] | None = None
 
@@ -106,14 +106,14 @@ class Packer:
             self._ranked, self._left = ranked, self._budget
             self._packed, self._covered = Packed(), CoveredText()
             self._texts = EqualTexts[Visible]()
-        packed, aside = self._packed, list[Visible]()
+        packed, boilerplate = self._packed, list[Visible]()
         if packed.last is not None:
             return self._end(ranked, packed.last)
         for part in ranked[packed.seen :]:
             packed.seen += 1
-            if self._is_aside and self._is_aside(part.text):
-                aside.append(part)
-                if len(aside) == MAX_SET_ASIDE:
+            if self._is_boilerplate and self._is_boilerplate(part.text):
+                boilerplate.append(part)
+                if len(boilerplate) == MAX_BOILERPLATE:
                     packed.last = part.score
                     break
             elif self._take(part):
@@ -121,7 +121,7 @@ class Packer:
                 return self._end(ranked, part.score)
         packed.missing = self._k - len(packed.chosen) if packed.last is None else 0
         # Boilerplate is taken last and does not count as found, so that the search goes on.
-        for part in aside:
+        for part in boilerplate:
             self._ranked = None
             if self._take(part):
                 break

@@ -402,11 +402,11 @@ def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: i
 
     Without a chapter or section, each chunk is one passage; with one, a chunk may have several.
     """
-    count = most_packed(options, top_k)
+    count = count_to_pack(options, top_k)
     return count if scope.names_place else min(count, in_scope)
 
 
-def most_packed(options: PassageOptions, top_k: int) -> int:
+def count_to_pack(options: PassageOptions, top_k: int) -> int:
     """Return the number of passages to pack: those wanted, or those to choose sentences from."""
     if options.granularity is Granularity.SENTENCE and top_k:
         return max(top_k, MIN_PASSAGES)

@@ -69,7 +69,7 @@ class Retrieval:
         self.pipeline = pipeline
         self._request = request
         self._wants_near_misses = near_misses
-        self._budget = request.passages.budget(pipeline.deps.most_tokens)
+        self._budget = request.passages.budget(pipeline.deps.max_tokens)
         self._world = pipeline.admit(
             "retrieve without a reader", request.query, request.selected_text
         )

@@ -85,7 +85,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     """
     began, query = pipeline.deps.clock.monotonic(), request.query.strip()
     # Checked before anything is read; without `max_tokens` a search has no budget.
-    limit, options = pipeline.deps.most_tokens, request.passages
+    limit, options = pipeline.deps.max_tokens, request.passages
     tokens = inf if options.max_tokens is None else options.budget(limit)
     wanted = query if request.top_k else None
     world = pipeline.admit("search without a reader", wanted, max_length=MAX_QUERY_LENGTH)
@@ -201,7 +201,7 @@ class AnswerAttempt(Attempt):
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
     """Return the best chunks for an answer at or above the floor, from one state of the world."""
     query = (request.query or "").strip()
-    request.passages.budget(pipeline.deps.most_tokens)
+    request.passages.budget(pipeline.deps.max_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(world, request.rerank, query)
     attempt = pipeline.in_stable_world(

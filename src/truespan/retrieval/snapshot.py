@@ -55,8 +55,8 @@ class RetrievalDeps(Struct, frozen=True):
     count_tokens: Callable[[str], int] = len
     """Counts the tokens of a part of a sentence, the only text that has no stored count."""
     fused_weight: float = FUSED_WEIGHT
-    most_tokens: int = MAX_REQUESTED_TOKENS
-    """The largest token budget that a request may ask for."""
+    max_tokens: int = MAX_REQUESTED_TOKENS
+    """Maximum token budget of a request."""
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None
     model_check: ModelCheck = field(default_factory=ModelCheck)

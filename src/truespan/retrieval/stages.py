@@ -24,7 +24,7 @@ from truespan.types.scope import Scope, Unlimited, admits
 from truespan.types.text import NamedPlace, PageStart, PlacedSentence, locate_sentences
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Verified, Visible
 
-MAX_SET_ASIDE = 64
+MAX_BOILERPLATE = 64
 """Maximum number of boilerplate candidates before the search for other text ends."""
 
 
@@ -241,16 +241,16 @@ def choose_best(
 ) -> Best:
     """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if others are too few.
 
-    The search for other text ends after `MAX_SET_ASIDE` chunks of boilerplate. With `text_of`,
+    The search for other text ends after `MAX_BOILERPLATE` chunks of boilerplate. With `text_of`,
     chunks whose visible text is equal count as one.
     """
-    is_aside = boilerplate_test() if boilerplate_last else None
+    is_boilerplate = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
-    aside: list[Verified] = []
+    boilerplate: list[Verified] = []
     texts, copies = EqualTexts[ChunkId](), dict[ChunkId, list[Verified]]()
     last: float | None = None
     for part in rank(found, len(found)):
-        is_full = len(others) == k or len(aside) == MAX_SET_ASIDE
+        is_full = len(others) == k or len(boilerplate) == MAX_BOILERPLATE
         score, own = round(part.score, SCORE_DECIMALS), part.chunk.chunk_id
         # Copies of the last one have its score.
         if is_full and (text_of is None or score != last):
@@ -261,25 +261,25 @@ def choose_best(
                 copies.setdefault(known, []).append(part)
                 continue
         if not is_full:
-            (aside if is_aside and is_aside(part.text) else others).append(part)
+            (boilerplate if is_boilerplate and is_boilerplate(part.text) else others).append(part)
             last = score
     if len(others) == k:
         return Best(others, 0, others[-1].score if others else None, copies)
-    is_over = len(aside) == MAX_SET_ASIDE
-    missing, end = (0, aside[-1].score) if is_over else (k - len(others), None)
-    return Best([*others, *aside][:k], missing, end, copies)
+    is_over = len(boilerplate) == MAX_BOILERPLATE
+    missing, end = (0, boilerplate[-1].score) if is_over else (k - len(others), None)
+    return Best([*others, *boilerplate][:k], missing, end, copies)
 
 
 def put_boilerplate_last(ranked: Sequence[Visible]) -> list[Visible]:
     """Return chunks in their order, boilerplate after the others."""
-    is_aside = boilerplate_test()
-    return sorted(ranked, key=lambda part: is_aside(part.text))
+    is_boilerplate = boilerplate_test()
+    return sorted(ranked, key=lambda part: is_boilerplate(part.text))
 
 
 def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
     """Return ranked chunks without boilerplate; all of them if there is nothing else."""
-    is_aside = boilerplate_test()
-    return [part for part in ranked if not is_aside(part.text)] or list(ranked)
+    is_boilerplate = boilerplate_test()
+    return [part for part in ranked if not is_boilerplate(part.text)] or list(ranked)
 
 
 def boilerplate_test() -> Callable[[str], bool]:

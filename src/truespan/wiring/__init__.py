@@ -147,7 +147,7 @@ def open_library(
             preparation=_preparation(folder, settings),
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
-            most_tokens=settings.retrieval_max_tokens,
+            max_tokens=settings.retrieval_max_tokens,
             count_words=settings.count_words,
             others=_other_embedders(settings, make_embedder, others),
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),

@@ -22,8 +22,8 @@ from truespan.retrieval.pack import (
 )
 from truespan.retrieval.passages import (
     PassageFitter,
+    count_to_pack,
     fit_packed,
-    most_packed,
     packer_for,
     packing_count,
 )
@@ -96,7 +96,7 @@ class ReaderRetrieval:
         self._tails = tails
         self._read_positions = read_positions
         self._request = request
-        self._budget = request.passages.budget(pipeline.deps.most_tokens)
+        self._budget = request.passages.budget(pipeline.deps.max_tokens)
         self._world = pipeline.admit("read as this reader", request.query, reader=reader)
         self._stage = pipeline.rerank_stage(self._world, request.rerank, request.query)
         self.attempt = self._start(self._world)
@@ -155,7 +155,7 @@ class ReaderRetrieval:
         if attempt.scope is None or position is None:
             return attempt
         top_k, candidates = self._request.top_k, self._stage.candidates if self._stage else 0
-        most = max(most_packed(options, top_k), candidates)
+        most = max(count_to_pack(options, top_k), candidates)
         search = self._search(attempt, attempt.scope, position, most, None)
         attempt.steps.append("vectorized")
         k = packing_count(options, top_k, attempt.scope, attempt.in_scope)
