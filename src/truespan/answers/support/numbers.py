@@ -354,7 +354,8 @@ def _number_word(text: str, tokens: Sequence[re.Match[str]], place: int) -> Numb
     if word in _PARTS:
         return Number(start, end, frozenset[float | str](_PARTS[word]), implied=True)
     if word in _ARTICLES and (unit := _unit_after(text, end)):
-        return Number(start, end, frozenset({1.0}), *unit, implied=True)
+        dimension, factor = unit
+        return Number(start, end, frozenset({1.0}), dimension, factor, implied=True)
     return _month(tokens, place)
 
 
