@@ -49,7 +49,7 @@ def test_warm_search_enters_few_functions_and_files(tmp_path: Path, defaults: st
 
     named = {code for code in entered if not code.co_name.startswith("<")}
     files = {code.co_filename for code in named}
-    assert len(found.passages) == 10
+    assert len(found.passages) == 9
     assert any(code.co_name == "search" for code in named)
     most_functions, most_files = MAX_ENTERED[defaults]
     assert len(named) <= most_functions
