@@ -132,13 +132,17 @@ def open(
 def prepare_store(path: str | Path) -> tuple[int, int]:
     """Create or update the tables of a library's PostgreSQL store, as the role that owns them.
 
-    The address is in the settings of the library's folder or the environment. Returns the schema
-    version before and after, which are equal if nothing was changed.
+    Args:
+        path: Folder of the library; its settings or the environment have the address.
+
+    Returns:
+        The schema version before and after, which are equal if nothing was changed.
 
     Raises:
-        InvalidConfiguration: there is no address, or the role lacks permissions.
-        LibraryTooNew, LibraryTooOld: the tables are of another version.
-        StoreUnsafe: that database would not separate worlds.
+        InvalidConfiguration: There is no address, or the role lacks permissions.
+        LibraryTooNew: The tables are of a newer version.
+        LibraryTooOld: The tables are of a version before 0.1.0.
+        StoreUnsafe: That database would not separate worlds.
     """
     from pathlib import Path
 
