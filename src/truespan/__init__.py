@@ -141,7 +141,7 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
     Raises:
         InvalidConfiguration: There is no address, or the role lacks permissions.
         LibraryTooNew: The tables are of a newer version.
-        LibraryTooOld: The tables are of a version before 0.1.0.
+        LibraryTooOld: The tables have an older layout.
         StoreUnsafe: That database would not separate worlds.
     """
     from pathlib import Path
