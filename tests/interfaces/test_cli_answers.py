@@ -15,6 +15,7 @@ from tests.interfaces.mcp_clients import UNREAD
 from tests.support.providers.chat import ChatServer, OllamaChatServer, OpenAiChatServer
 from truespan.cli import run
 
+pytestmark = pytest.mark.contract
 QUESTION = "What did the key to the tower hang from?"
 SAID = ["It hung from “a red cord” [1], ", "and “a blue one” [9]."]
 
@@ -62,7 +63,6 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield running
 
 
-@pytest.mark.contract
 def test_ask_prints_answer_sources_quotes_and_reason(
     terminal: Terminal, server: ChatServer
 ) -> None:
@@ -218,7 +218,6 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
-@pytest.mark.contract
 def test_explain_reads_a_decision_from_log_or_file(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +238,6 @@ def test_explain_reads_a_decision_from_log_or_file(
     assert terminal("explain", "--file", "-")[1] == out
 
 
-@pytest.mark.contract
 def test_explain_reports_a_differing_record(terminal: Terminal, tmp_path: Path) -> None:
     record = terminal.json("ask", QUESTION, "-w", "w")["record"]
     kept = terminal.json("explain", record, "-w", "w")["record"]

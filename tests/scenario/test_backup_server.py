@@ -332,7 +332,7 @@ def test_existing_file_is_not_replaced_by_a_backup(
     taken.mkdir() if kind == "folder" else taken.write_bytes(b"mine")
     before = left_in(many)
 
-    with pytest.raises(InvalidArgument, match="another file"):
+    with pytest.raises(InvalidArgument, match="Another file"):
         truespan.restore(backup, many)
 
     assert rows_in(database) == 0

@@ -67,7 +67,7 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "sanitize/numbers.py:_iban_pattern": lambda: [r"(?:[ \n-]?[0-9A-Za-z]){22}(?![0-9A-Za-z])"],
     "sanitize/profile.py:compile_pattern": lambda: ["[A-Z]{2}[0-9]{6}"],
     "sanitize/secrets.py:_compile": _keys,
-    "store/integrity/erasure.py:redact": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
+    "store/integrity/erasure.py:_names_pattern": lambda: [r"(?<![\w-])(?:a\.txt|b)(?![\w-])"],
     "types/catalog.py:from_source": lambda: map(translate, GLOBS),
 }
 """Patterns that are put together when they are needed. Those of an operator are checked when they
