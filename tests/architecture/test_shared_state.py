@@ -33,7 +33,7 @@ from tools.threads import read_markers
 import truespan
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock, ring
-from tests.support.worlds import WordCounter, place
+from tests.support.worlds import WordCounter, make_library
 from truespan.engine.components import Components
 from truespan.http.app import ServerOptions, make_app
 from truespan.http.streamable import StreamableApp
@@ -263,12 +263,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         for name in Components.__struct_fields__:
             getattr(getattr(library._components, name), "anything", None)
         library._components.mark_query("world", "query")
-        here = place(folder / "small")
-        here.world(a__txt="The tide comes in twice a day.").search("tide", mode="hybrid")
+        lib = make_library(folder / "small")
+        lib.world(a__txt="The tide comes in twice a day.").search("tide", mode="hybrid")
         app = make_app(library, ServerOptions(), asyncio.Event())
         mcp = StreamableApp(library, AnonymousAccess(None, None, False), sessions=True)
-        yield library, here.library, app, mcp, *providers
-        here.library.close()
+        yield library, lib.library, app, mcp, *providers
+        lib.library.close()
 
 
 @proves("threads.shared-state")

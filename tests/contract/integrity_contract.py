@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.contract.drafts import draft
 from tests.contract.store_contract import built, shown
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import StoreDamaged
 from truespan.types.chunk import ChunkState
 from truespan.types.ids import hash_bytes, hash_text
@@ -25,69 +25,69 @@ class IntegrityContract:
     kind = "sqlite"
 
     @pytest.fixture
-    def here(self, tmp_path: Path) -> Place:
-        return place(tmp_path, store=self.kind)
+    def lib(self, tmp_path: Path) -> LibraryFixture:
+        return make_library(tmp_path, store=self.kind)
 
     @pytest.mark.parametrize(
         "text", ["A NUL \0 in it.", "Cafe\u0301 🛶 ½ \u2028 end", "\\x00 \\ %s"]
     )
-    def test_text_comes_back_as_it_was_given(self, here: Place, text: str) -> None:
-        scope = built(here)
-        ref = shown(here, scope, text)
-        [chunk_id] = here.store.chunk_ids(scope, ref)
+    def test_text_comes_back_as_it_was_given(self, lib: LibraryFixture, text: str) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, text)
+        [chunk_id] = lib.store.chunk_ids(scope, ref)
 
-        assert here.store.canonical_text(scope, 1) == text
+        assert lib.store.canonical_text(scope, 1) == text
         if "\0" not in text:
             # Cleaning takes it out; SQLite ends a text there when it counts code points.
-            assert here.store.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
-            passage = here.store.passage(scope, ref, 1, 5)
+            assert lib.store.text_between(scope, ref, 2, len(text) - 1) == text[2:-1]
+            passage = lib.store.passage(scope, ref, 1, 5)
             assert passage is not None
             assert passage.text == text[1:5].encode()
-        stored = here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk
+        stored = lib.store.read_chunks(scope, [chunk_id])[chunk_id].chunk
         assert stored is not None
         assert stored.data == text.encode()
-        [counted] = here.store.countable(scope, ref)
+        [counted] = lib.store.countable(scope, ref)
         assert counted.data == text.encode()
-        here.sql("DELETE FROM chunks")
-        assert here.store.rebuild_chunk(scope, chunk_id)
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
+        lib.sql("DELETE FROM chunks")
+        assert lib.store.rebuild_chunk(scope, chunk_id)
+        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].chunk == stored
 
     @proves("bundle.content-unaltered")
-    def test_text_that_does_not_match_its_hash_is_not_read(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The first text.")
-        here.sql("UPDATE texts SET text = 'A forgery.'")
+    def test_text_that_does_not_match_its_hash_is_not_read(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The first text.")
+        lib.sql("UPDATE texts SET text = 'A forgery.'")
 
         with pytest.raises(StoreDamaged):
-            here.store.canonical_text(scope, ref.document)
+            lib.store.canonical_text(scope, ref.document)
         with pytest.raises(StoreDamaged):
-            here.store.stored_text(scope, ref)
+            lib.store.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
-            here.store.derivable(scope, ref)
+            lib.store.derivable(scope, ref)
 
-    def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, here: Place) -> None:
-        scope = built(here)
+    def test_pages_keep_their_unit_and_a_changed_unit_is_damage(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         text = "The first slide."
         pages = (PageStart(0, 7, "slide"),)
-        ref = shown(here, scope, text, canonical=CanonicalText(text, pages=pages))
+        ref = shown(lib, scope, text, canonical=CanonicalText(text, pages=pages))
 
-        recut, part = here.store.stored_text(scope, ref), here.store.passage(scope, ref, 0, 4)
+        recut, part = lib.store.stored_text(scope, ref), lib.store.passage(scope, ref, 0, 4)
         assert recut is not None
         assert part is not None
         assert recut.pages == part.pages == pages
-        assert len(here.store.sentences(scope, ref, 0, 0)) == 1
-        here.sql("UPDATE pages SET unit = 'page'")
+        assert len(lib.store.sentences(scope, ref, 0, 0)) == 1
+        lib.sql("UPDATE pages SET unit = 'page'")
         with pytest.raises(StoreDamaged):
-            here.store.stored_text(scope, ref)
+            lib.store.stored_text(scope, ref)
         with pytest.raises(StoreDamaged):
-            here.store.sentences(scope, ref, 0, 0)
+            lib.store.sentences(scope, ref, 0, 0)
 
-    def test_a_location_is_stored_checked_and_rebuilt(self, here: Place) -> None:
-        scope = built(here)
+    def test_a_location_is_stored_checked_and_rebuilt(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         text = "The first slides."
         pages = (PageStart(0, 7, "slide"), PageStart(4, 8, "slide"))
         [chunk] = draft(text).chunks
-        [plain, slides] = here.store.stage(
+        [plain, slides] = lib.store.stage(
             scope,
             [
                 draft(text),
@@ -100,86 +100,88 @@ class IntegrityContract:
             ],
         )
         ids = [
-            here.store.pending(scope, ref, after=-1, limit=9)[0].chunk_id for ref in (plain, slides)
+            lib.store.pending(scope, ref, after=-1, limit=9)[0].chunk_id for ref in (plain, slides)
         ]
 
         def stored() -> list[tuple[int | None, str | None, bool]]:
-            found = here.store.read_chunks(scope, ids)
+            found = lib.store.read_chunks(scope, ids)
             records = [found[chunk_id] for chunk_id in ids]
             return [(r.chunk.page, r.chunk.location, r.is_intact()) for r in records if r.chunk]
 
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("UPDATE chunks SET location = 'page 9'")
+        lib.sql("UPDATE chunks SET location = 'page 9'")
         assert stored() == [(1, "page 9", False), (None, "page 9", False)]
-        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        assert all(lib.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("DELETE FROM chunks")
-        assert all(here.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
+        lib.sql("DELETE FROM chunks")
+        assert all(lib.store.rebuild_chunk(scope, chunk_id) for chunk_id in ids)
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
-        here.sql("DELETE FROM chunks")
+        lib.sql("DELETE FROM chunks")
         for ref, made in (
             (plain, chunk),
             (slides, replace(chunk, page=None, location="slides 7-8")),
         ):
-            assert here.store.rewrite_chunks(scope, ref, [made])
+            assert lib.store.rewrite_chunks(scope, ref, [made])
         assert stored() == [(1, "page 1", True), (None, "slides 7-8", True)]
 
-    def test_cached_labels_are_compared_with_rows_of_each_read(self, here: Place) -> None:
-        scope = built(here)
-        [chunk_id] = here.store.chunk_ids(scope, shown(here, scope, "The first text."))
+    def test_cached_labels_are_compared_with_rows_of_each_read(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        [chunk_id] = lib.store.chunk_ids(scope, shown(lib, scope, "The first text."))
 
         def labels() -> tuple[str, bool]:
-            record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
+            record = lib.store.read_chunks(scope, [chunk_id])[chunk_id]
             return record.document.version, record.labels_intact
 
         version, intact = labels()
         assert intact
         assert labels() == (version, True)
-        here.sql("UPDATE revisions SET version = 'forged'")
+        lib.sql("UPDATE revisions SET version = 'forged'")
         assert not labels()[1]
-        here.sql(f"UPDATE revisions SET version = '{version}'")
+        lib.sql(f"UPDATE revisions SET version = '{version}'")
         assert labels() == (version, True)
-        here.sql("UPDATE revisions SET checksum = x'00'")
+        lib.sql("UPDATE revisions SET checksum = x'00'")
         assert not labels()[1]
 
     @pytest.mark.parametrize("kept", [True, False])
     def test_row_forged_with_its_hash_keeps_the_recorded_hash(
-        self, here: Place, kept: bool
+        self, lib: LibraryFixture, kept: bool
     ) -> None:
-        scope, true, forged = built(here), hash_text("The first text."), hash_text("A forgery.")
-        ref = shown(here, scope, "The first text.")
-        [chunk_id] = here.store.chunk_ids(scope, ref)
+        scope, true, forged = built(lib), hash_text("The first text."), hash_text("A forgery.")
+        ref = shown(lib, scope, "The first text.")
+        [chunk_id] = lib.store.chunk_ids(scope, ref)
         if not kept:
-            here.sql("DELETE FROM vectors")
-        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
+            lib.sql("DELETE FROM vectors")
+        lib.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
 
         # The hash in the state row stays unchanged, whatever a search reports.
         for kind in FailureKind:
-            here.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
-        record = here.store.read_chunks(scope, [chunk_id])[chunk_id]
+            lib.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
+        record = lib.store.read_chunks(scope, [chunk_id])[chunk_id]
         assert record.recorded_hash == true
         assert not record.is_intact()
-        [counted] = here.store.countable(scope, ref)
+        [counted] = lib.store.countable(scope, ref)
         assert counted.text_hash == true != hash_bytes(counted.data)
 
-        here.store.mark_pending(scope, [chunk_id])
-        [pending] = here.store.pending(scope, ref, after=-1, limit=10)
+        lib.store.mark_pending(scope, [chunk_id])
+        [pending] = lib.store.pending(scope, ref, after=-1, limit=10)
 
         assert (pending.text_hash, pending.text) == (true, "" if kept else "The first text.")
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].is_intact()
+        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].is_intact()
 
     @pytest.mark.parametrize("lost", ["DELETE FROM texts", "UPDATE texts SET text = 'A forgery.'"])
-    def test_a_forged_row_is_set_aside_where_the_text_is_lost(self, here: Place, lost: str) -> None:
-        scope, forged = built(here), hash_text("A forgery.")
-        ref = shown(here, scope, "The first text.")
-        [chunk_id] = here.store.chunk_ids(scope, ref)
-        here.sql("DELETE FROM vectors")
-        here.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
-        here.sql(f"UPDATE revisions SET text_hash = '{forged}'")
-        here.sql(lost)
-        here.store.mark_pending(scope, [chunk_id])
+    def test_a_forged_row_is_set_aside_where_the_text_is_lost(
+        self, lib: LibraryFixture, lost: str
+    ) -> None:
+        scope, forged = built(lib), hash_text("A forgery.")
+        ref = shown(lib, scope, "The first text.")
+        [chunk_id] = lib.store.chunk_ids(scope, ref)
+        lib.sql("DELETE FROM vectors")
+        lib.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
+        lib.sql(f"UPDATE revisions SET text_hash = '{forged}'")
+        lib.sql(lost)
+        lib.store.mark_pending(scope, [chunk_id])
 
-        assert here.store.pending(scope, ref, after=-1, limit=10) == []
+        assert lib.store.pending(scope, ref, after=-1, limit=10) == []
 
-        assert here.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
-        assert here.store.rebuild_chunk(scope, chunk_id) is False
+        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].state is ChunkState.QUARANTINED
+        assert lib.store.rebuild_chunk(scope, chunk_id) is False

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.store_contract import built, shown
-from tests.support.worlds import Place, other_profile, place, vector_of
+from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
 from truespan.errors import JobNotFound, NotAllowed, RecordNotFound, StoreBusy, WorldNotFound
 from truespan.types.answer import Usage
 from truespan.types.chunk import ChunkState, QueryEntry
@@ -53,12 +53,14 @@ class RecordsContract:
     kind = "sqlite"
 
     @pytest.fixture
-    def here(self, tmp_path: Path) -> Place:
-        return place(tmp_path, store=self.kind)
+    def lib(self, tmp_path: Path) -> LibraryFixture:
+        return make_library(tmp_path, store=self.kind)
 
-    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(self, here: Place) -> None:
-        scope, other = built(here), built(here, "other")
-        once = here.store.queue_job_once
+    def test_one_job_of_a_kind_waits_however_often_it_is_asked_for(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope, other = built(lib), built(lib, "other")
+        once = lib.store.queue_job_once
         first = once(scope, "repair", "{}", "p")
 
         assert once(scope, "repair", "{}", "q").id == first.id
@@ -66,112 +68,114 @@ class RecordsContract:
         assert once(scope, "doctor", "{}", "p").id != first.id
         assert once(other, "repair", "{}", "p").id != first.id
         # A running job may have passed the documents of the next request already.
-        assert here.store.start_job(scope, first.id, "p")
+        assert lib.store.start_job(scope, first.id, "p")
         second = once(scope, "repair", "{}", "p")
         assert second.id != first.id
         assert once(scope, "repair", '{"b": 1}', "p", since=second.created_at).id != first.id
-        assert len(here.store.jobs(scope)) == 4
+        assert len(lib.store.jobs(scope)) == 4
 
-    def test_a_job_of_late_is_as_good_as_one_that_waits(self, here: Place) -> None:
-        scope = built(here)
-        once = here.store.queue_job_once
+    def test_a_job_of_late_is_as_good_as_one_that_waits(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        once = lib.store.queue_job_once
         first = once(scope, "doctor", '{"a": 1}', "p")
-        here.store.cancel_job(scope, first.id)
+        lib.store.cancel_job(scope, first.id)
 
         late = once(scope, "doctor", "{}", "p", since=first.created_at)
         assert (late.id, late.state) == (first.id, JobState.CANCELLED)
         assert once(scope, "doctor", "{}", "p", since=first.created_at + 1).id != first.id
 
     def test_jobs_of_one_kind_do_not_push_out_those_of_another(
-        self, here: Place, monkeypatch: pytest.MonkeyPatch
+        self, lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 2)
-        scope = built(here)
-        kept = here.store.queue_job(scope, "ingest", "{}", "p").id
-        here.store.cancel_job(scope, kept)
+        scope = built(lib)
+        kept = lib.store.queue_job(scope, "ingest", "{}", "p").id
+        lib.store.cancel_job(scope, kept)
         for _ in range(5):
-            here.store.cancel_job(scope, here.store.queue_job(scope, "repair", "{}", "p").id)
+            lib.store.cancel_job(scope, lib.store.queue_job(scope, "repair", "{}", "p").id)
 
-        kinds = [job.kind for job in here.store.jobs(scope)]
+        kinds = [job.kind for job in lib.store.jobs(scope)]
         assert sorted(kinds) == ["ingest", "repair", "repair"]
 
-    def test_a_job_goes_through_its_states_and_only_through_them(self, here: Place) -> None:
-        scope = built(here)
-        job = here.store.queue_job(scope, "ingest", '{"a": 1}', "p1").id
+    def test_a_job_goes_through_its_states_and_only_through_them(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        job = lib.store.queue_job(scope, "ingest", '{"a": 1}', "p1").id
 
-        assert not here.store.continue_job(scope, job, "p2")
-        assert here.store.start_job(scope, job, "p2")
-        assert not here.store.start_job(scope, job, "p3")
-        assert not here.store.interrupt_job(scope, job, "p1")
-        assert here.store.interrupt_job(scope, job, "p2")
-        found = here.store.job(scope, job)
+        assert not lib.store.continue_job(scope, job, "p2")
+        assert lib.store.start_job(scope, job, "p2")
+        assert not lib.store.start_job(scope, job, "p3")
+        assert not lib.store.interrupt_job(scope, job, "p1")
+        assert lib.store.interrupt_job(scope, job, "p2")
+        found = lib.store.job(scope, job)
         assert found is not None
         assert (found.state, found.crashes, found.process) == (JobState.INTERRUPTED, 1, "p2")
         queued = JobState.QUEUED
-        assert not here.store.requeue_job(scope, job, "p4", seen=queued, crashes=1)
-        assert here.store.requeue_job(scope, job, "p4", seen=JobState.INTERRUPTED, crashes=1)
-        here.store.cancel_job(scope, job)
-        found = here.store.job(scope, job)
+        assert not lib.store.requeue_job(scope, job, "p4", seen=queued, crashes=1)
+        assert lib.store.requeue_job(scope, job, "p4", seen=JobState.INTERRUPTED, crashes=1)
+        lib.store.cancel_job(scope, job)
+        found = lib.store.job(scope, job)
         assert found is not None
         assert (found.state, found.request) == (JobState.CANCELLED, '{"a": 1}')
         with pytest.raises(JobNotFound):
-            here.store.cancel_job(scope, "none")
+            lib.store.cancel_job(scope, "none")
         with pytest.raises(JobNotFound):
-            here.store.start_job(built(here, "other"), job, "p")
+            lib.store.start_job(built(lib, "other"), job, "p")
 
-    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(self, here: Place) -> None:
-        scope = built(here)
-        job = here.store.queue_job(scope, "ingest", "{}", "keeper").id
+    def test_job_of_a_dead_process_is_queued_until_too_many_crashes(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope = built(lib)
+        job = lib.store.queue_job(scope, "ingest", "{}", "keeper").id
 
         def taken(process: str) -> tuple[bool, JobState, int, str]:
-            done = here.store.take_over_job(scope, job, process, owner="keeper", max_crashes=2)
-            found = here.store.job(scope, job)
+            done = lib.store.take_over_job(scope, job, process, owner="keeper", max_crashes=2)
+            found = lib.store.job(scope, job)
             assert found is not None
             return done, found.state, found.crashes, found.process
 
         assert taken("keeper") == (False, JobState.QUEUED, 0, "keeper")
-        assert here.store.start_job(scope, job, "p1")
+        assert lib.store.start_job(scope, job, "p1")
         assert taken("p2") == (False, JobState.RUNNING, 0, "p1")
         assert taken("p1") == (True, JobState.QUEUED, 1, "keeper")
-        assert here.store.start_job(scope, job, "p2")
+        assert lib.store.start_job(scope, job, "p2")
         assert taken("p2") == (True, JobState.INTERRUPTED, 2, "p2")
-        again, seen = here.store.requeue_job, JobState.INTERRUPTED
+        again, seen = lib.store.requeue_job, JobState.INTERRUPTED
         assert again(scope, job, "keeper", seen=seen, crashes=0)
-        assert here.store.start_job(scope, job, "p3")
-        here.store.cancel_job(scope, job)
+        assert lib.store.start_job(scope, job, "p3")
+        lib.store.cancel_job(scope, job)
         assert taken("p3") == (True, JobState.CANCELLED, 1, "p3")
-        found = here.store.job(scope, job)
+        found = lib.store.job(scope, job)
         assert found is not None
-        assert found.finished_at == here.clock.now()
+        assert found.finished_at == lib.clock.now()
 
-    def test_a_job_tells_what_became_of_its_sources(self, here: Place) -> None:
-        scope = built(here)
-        job = here.store.begin_job(scope, "ingest", "{}", "p").id
+    def test_a_job_tells_what_became_of_its_sources(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        job = lib.store.begin_job(scope, "ingest", "{}", "p").id
         first = JobDocument("a", "a.txt", DocumentState.READ, chunks=1)
         news = JobUpdate({"a": first}, [JobLine(1.0, "info", "one"), JobLine(2.0, "info", "two")])
         counts = JobCounts(documents=1, fraction=0.5)
 
         def told(state: JobState, news: JobUpdate) -> bool:
-            return here.store.record_job(
+            return lib.store.record_job(
                 scope, job, state=state, phase=Phase.EMBEDDING, counts=counts, news=news
             )
 
         assert not told(JobState.RUNNING, news)
-        here.store.cancel_job(scope, job)
+        lib.store.cancel_job(scope, job)
         last = replace(first, state=DocumentState.FAILED, code="x", reason="y")
         assert told(JobState.CANCELLED, JobUpdate({"a": last}, []))
-        assert here.store.job_documents(scope, job) == [last]
-        assert [line.line for line in here.store.job_lines(scope, job)] == ["one", "two"]
-        [listed] = here.store.jobs(scope)
-        assert (listed.counts, listed.finished_at) == (counts, here.clock.now())
+        assert lib.store.job_documents(scope, job) == [last]
+        assert [line.line for line in lib.store.job_lines(scope, job)] == ["one", "two"]
+        [listed] = lib.store.jobs(scope)
+        assert (listed.counts, listed.finished_at) == (counts, lib.clock.now())
 
-    def test_of_many_who_start_a_job_one_does(self, here: Place) -> None:
-        scope = built(here)
-        job = here.store.queue_job(scope, "ingest", "{}", "p").id
+    def test_of_many_who_start_a_job_one_does(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        job = lib.store.queue_job(scope, "ingest", "{}", "p").id
         began: list[bool] = []
         threads = [
             threading.Thread(
-                target=lambda n=number: began.append(here.store.start_job(scope, job, f"p{n}"))
+                target=lambda n=number: began.append(lib.store.start_job(scope, job, f"p{n}"))
             )
             for number in range(6)
         ]
@@ -182,54 +186,56 @@ class RecordsContract:
 
         assert sorted(began) == [False] * 5 + [True]
 
-    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(self, here: Place) -> None:
-        scope = built(here)
+    def test_tokens_belong_to_the_owner_and_end_with_their_worlds(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope = built(lib)
         verbs = frozenset({Verb.READ, Verb.WRITE})
         record = TokenRecord("id-1", "name", frozenset({scope.world}), verbs, UNLIMITED, 1.0, None)
         every = TokenRecord("id-2", "all", UNLIMITED, frozenset(Verb), UNLIMITED, 2.0, 9.0)
 
         for one in (record, every):
-            here.store.create_token(OWNER, one, bytes(32))
+            lib.store.create_token(OWNER, one, bytes(32))
         gone = frozenset({WorldId("00000000-0000-4000-8000-00000000dead")})
         with pytest.raises(WorldNotFound):
-            here.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
+            lib.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
         with pytest.raises(NotAllowed):
-            here.store.tokens(Authority(UNLIMITED, verbs))
-        assert here.store.tokens(OWNER) == [record, every]
-        assert here.store.find_token("id-1") == (record, bytes(32))
-        assert here.store.revoke_token(OWNER, "id-2", now=5.0)
-        assert here.store.revoke_token(OWNER, "id-2", now=7.0)
-        assert not here.store.revoke_token(OWNER, "none", now=5.0)
-        assert here.store.tokens(OWNER)[1].revoked_at == 5.0
-        here.store.delete_world(OWNER, scope.world, erase=False)
-        assert here.store.tokens(OWNER)[0].worlds == frozenset()
+            lib.store.tokens(Authority(UNLIMITED, verbs))
+        assert lib.store.tokens(OWNER) == [record, every]
+        assert lib.store.find_token("id-1") == (record, bytes(32))
+        assert lib.store.revoke_token(OWNER, "id-2", now=5.0)
+        assert lib.store.revoke_token(OWNER, "id-2", now=7.0)
+        assert not lib.store.revoke_token(OWNER, "none", now=5.0)
+        assert lib.store.tokens(OWNER)[1].revoked_at == 5.0
+        lib.store.delete_world(OWNER, scope.world, erase=False)
+        assert lib.store.tokens(OWNER)[0].worlds == frozenset()
 
-    def test_idempotency_key_is_claimed_once_and_expires(self, here: Place) -> None:
+    def test_idempotency_key_is_claimed_once_and_expires(self, lib: LibraryFixture) -> None:
         key, other = b"k" * 32, b"o" * 32
 
-        assert here.store.claim_key(key, b"f" * 32, "p1") is None
-        claim = here.store.claim_key(key, b"g" * 32, "p2")
+        assert lib.store.claim_key(key, b"f" * 32, "p1") is None
+        claim = lib.store.claim_key(key, b"g" * 32, "p2")
         assert claim is not None
         assert (claim.fingerprint, claim.process, claim.reply) == (b"f" * 32, "p1", None)
-        assert here.store.take_over_key(key, "p1", "p2")
-        assert not here.store.take_over_key(key, "p1", "p3")
-        here.store.keep_reply(key, "p2", b"\0reply")
-        here.store.release_key(key, "p2")
-        again = here.store.claim_key(key, b"f" * 32, "p4")
+        assert lib.store.take_over_key(key, "p1", "p2")
+        assert not lib.store.take_over_key(key, "p1", "p3")
+        lib.store.keep_reply(key, "p2", b"\0reply")
+        lib.store.release_key(key, "p2")
+        again = lib.store.claim_key(key, b"f" * 32, "p4")
         assert again is not None
         assert again.reply == b"\0reply"
-        assert here.store.claim_key(other, b"f" * 32, "p1") is None
-        here.store.release_key(other, "p1")
-        assert here.store.claim_key(other, b"f" * 32, "p2") is None
-        here.clock.time += KEPT_SECONDS + 1
-        assert here.store.claim_key(key, b"f" * 32, "p5") is None
+        assert lib.store.claim_key(other, b"f" * 32, "p1") is None
+        lib.store.release_key(other, "p1")
+        assert lib.store.claim_key(other, b"f" * 32, "p2") is None
+        lib.clock.time += KEPT_SECONDS + 1
+        assert lib.store.claim_key(key, b"f" * 32, "p5") is None
 
-    def test_of_many_who_claim_a_key_at_once_one_has_it(self, here: Place) -> None:
+    def test_of_many_who_claim_a_key_at_once_one_has_it(self, lib: LibraryFixture) -> None:
         claims: list[Any] = []
         threads = [
             threading.Thread(
                 target=lambda n=number: claims.append(
-                    here.store.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
+                    lib.store.claim_key(b"k" * 32, b"f" * 32, f"p{n}")
                 )
             )
             for number in range(6)
@@ -242,54 +248,54 @@ class RecordsContract:
         assert claims.count(None) == 1
         assert len({claim.process for claim in claims if claim is not None}) == 1
 
-    def test_cached_query_is_used_in_its_world_until_it_expires(self, here: Place) -> None:
-        scope, other = built(here), built(here, "other")
-        here.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
+    def test_cached_query_is_used_in_its_world_until_it_expires(self, lib: LibraryFixture) -> None:
+        scope, other = built(lib), built(lib, "other")
+        lib.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
 
         def cached(scope: Scope, now: float) -> Any:
-            return here.store.cached_query(scope, "key", now=now, ttl=10.0)
+            return lib.store.cached_query(scope, "key", now=now, ttl=10.0)
 
         assert cached(scope, 1009.9) == vector_of("a")
         assert cached(scope, 1010.0) is None
         assert cached(scope, 999.9) is None
         assert cached(other, 1000.0) is None
-        here.store.cache_queries(scope, [QueryEntry("key", vector_of("b"), 1001.0)], now=1001.0)
+        lib.store.cache_queries(scope, [QueryEntry("key", vector_of("b"), 1001.0)], now=1001.0)
         assert cached(scope, 1001.0) == vector_of("b")
 
     def test_cached_query_is_not_written_while_others_write(
-        self, here: Place, tmp_path: Path
+        self, lib: LibraryFixture, tmp_path: Path
     ) -> None:
-        scope, entry = built(here), QueryEntry("key", vector_of("a"), 1000.0)
-        here.store.cache_queries(scope, [entry], now=1000.0)
-        second = place(tmp_path, store=self.kind)
+        scope, entry = built(lib), QueryEntry("key", vector_of("a"), 1000.0)
+        lib.store.cache_queries(scope, [entry], now=1000.0)
+        second = make_library(tmp_path, store=self.kind)
         with second.store._db.write(scope) as session:
             session.execute("UPDATE query_cache SET created_at = 999 WHERE world_id = :world")
 
             with pytest.raises(StoreBusy):
-                here.store.cache_queries(scope, [entry], now=1000.0)
+                lib.store.cache_queries(scope, [entry], now=1000.0)
 
-        here.store.cache_queries(scope, [entry], now=1000.0)
-        assert here.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == vector_of("a")
+        lib.store.cache_queries(scope, [entry], now=1000.0)
+        assert lib.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == vector_of("a")
 
-    def test_keys_that_wait_do_so_for_everybody(self, here: Place, tmp_path: Path) -> None:
-        here.store.cool_down("openai", "first", 12.5)
-        here.store.cool_down("openai", "first", 7.25)
+    def test_keys_that_wait_do_so_for_everybody(self, lib: LibraryFixture, tmp_path: Path) -> None:
+        lib.store.cool_down("openai", "first", 12.5)
+        lib.store.cool_down("openai", "first", 7.25)
 
-        second = place(tmp_path, store=self.kind)
+        second = make_library(tmp_path, store=self.kind)
         assert second.store.cooling_until("openai", "first") == 7.25
         assert second.store.cooling_until("openai", "second") == 0.0
 
     def test_requests_of_a_caller_are_counted_by_all_processes(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, lib: LibraryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        second = place(tmp_path, store=self.kind)
+        second = make_library(tmp_path, store=self.kind)
         now = 1000.0
-        for store in (here.store, second.store):
+        for store in (lib.store, second.store):
             monkeypatch.setattr(store._clock, "now", lambda: now)
         admitted = [
-            store.count_request("one", 4) for store in (here.store, second.store) for _ in range(3)
+            store.count_request("one", 4) for store in (lib.store, second.store) for _ in range(3)
         ]
-        other = here.store.count_request("two", 4)
+        other = lib.store.count_request("two", 4)
         now += 15.0
         again = [second.store.count_request("one", 4) for _ in range(2)]
 
@@ -297,151 +303,153 @@ class RecordsContract:
         assert other == 0.0
         assert again == [0.0, 15.0]
 
-    def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, here: Place) -> None:
-        scope = built(here)
+    def test_the_usage_log_keeps_the_latest_and_forgets_the_rest(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         usage = Usage(AnswerMode.RAG, 3, "m", None, {"a": [1, "é"]}, {"mode": "rag"})
 
         def note() -> str:
-            here.clock.time += 1
-            return here.store.record_usage(OWNER, scope.world, usage, days=1, max_records=3)
+            lib.clock.time += 1
+            return lib.store.record_usage(OWNER, scope.world, usage, days=1, max_records=3)
 
         ids = [note() for _ in range(5)]
-        kept = here.store.usage(OWNER, scope.world, limit=10)
+        kept = lib.store.usage(OWNER, scope.world, limit=10)
         assert [one.id for one in kept] == ids[:1:-1]
-        assert here.store.usage_record(OWNER, scope.world, ids[4]).evidence == {"a": [1, "é"]}
+        assert lib.store.usage_record(OWNER, scope.world, ids[4]).evidence == {"a": [1, "é"]}
         for reference in (ids[0], "none"):
             with pytest.raises(RecordNotFound):
-                here.store.usage_record(OWNER, scope.world, reference)
-        here.clock.time += 2 * 86_400
-        assert [one.id for one in here.store.usage(OWNER, scope.world, limit=10)] == ids[:1:-1]
+                lib.store.usage_record(OWNER, scope.world, reference)
+        lib.clock.time += 2 * 86_400
+        assert [one.id for one in lib.store.usage(OWNER, scope.world, limit=10)] == ids[:1:-1]
         last = note()
-        assert [one.id for one in here.store.usage(OWNER, scope.world, limit=10)] == [last]
+        assert [one.id for one in lib.store.usage(OWNER, scope.world, limit=10)] == [last]
 
-    def test_a_calibration_is_kept_for_its_profile(self, here: Place) -> None:
-        scope = built(here)
+    def test_a_calibration_is_kept_for_its_profile(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "ten queries")
 
-        assert here.store.kept_calibration(scope) is None
-        here.store.keep_calibration(scope, measured)
-        assert here.store.kept_calibration(scope) == measured
-        other = here.store.add_generation(scope, other_profile(model="x"), None)
-        assert here.store.kept_calibration(Scope(OWNER, scope.world, other)) is None
-        assert here.store.forget_calibration(scope)
-        assert not here.store.forget_calibration(scope)
+        assert lib.store.kept_calibration(scope) is None
+        lib.store.keep_calibration(scope, measured)
+        assert lib.store.kept_calibration(scope) == measured
+        other = lib.store.add_generation(scope, other_profile(model="x"), None)
+        assert lib.store.kept_calibration(Scope(OWNER, scope.world, other)) is None
+        assert lib.store.forget_calibration(scope)
+        assert not lib.store.forget_calibration(scope)
 
-    def test_words_are_kept_for_a_revision_and_go_with_it(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The harbour light.")
+    def test_words_are_kept_for_a_revision_and_go_with_it(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The harbour light.")
         words = CountedWords(
             *("recipe", {0: hash_text("The harbour light.")}, {0: 3}),
             *(["harbour", "x" * 300], [1, 1], PAIR.pack(0, 1) + PAIR.pack(0, 0xFFFF)),
         )
         counted = CountedRevision(ref, words)
 
-        assert not here.store.counts_words(scope)
-        here.store.keep_words(scope, [counted, replace(counted, ref=replace(ref, document=9))])
-        assert here.store.counts_words(scope)
-        world = here.store.find_world(OWNER, scope.world)
+        assert not lib.store.counts_words(scope)
+        lib.store.keep_words(scope, [counted, replace(counted, ref=replace(ref, document=9))])
+        assert lib.store.counts_words(scope)
+        world = lib.store.find_world(OWNER, scope.world)
         assert world is not None
-        [entry] = here.store.word_catalog(scope, world).entries
+        [entry] = lib.store.word_catalog(scope, world).entries
         assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
-        postings = here.store.postings(scope, "harbour")
+        postings = lib.store.postings(scope, "harbour")
         assert (list(postings.keys), postings.packed) == (
             [entry.key],
             bytes([0, 0, 0, 0, 1, 0]),
         )
-        assert here.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
-        held = here.store.revision_words(scope, world, ref)
+        assert lib.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
+        held = lib.store.revision_words(scope, world, ref)
         assert (held.key, held.recipe, held.fresh) == (entry.key, "recipe", True)
         [chunk] = held.chunks.values()
         assert (chunk.index, chunk.seen_from, chunk.trusted, chunk.words) == (0, 0, True, 3)
-        assert list(held.chunks) == here.store.chunk_ids(scope, ref)
-        words = here.store.revision_postings(scope, ref, entry.key, ["harbour", "x" * 300, "none"])
+        assert list(held.chunks) == lib.store.chunk_ids(scope, ref)
+        words = lib.store.revision_postings(scope, ref, entry.key, ["harbour", "x" * 300, "none"])
         assert words == {"harbour": bytes([0, 0, 0, 0, 1, 0]), "x" * 300: b"\0\0\0\0\xff\xff"}
-        assert here.store.revision_postings(scope, ref, entry.key + 1, ["harbour"]) is None
-        here.store.tombstone(scope, 1)
-        here.store.purge(scope, ref)
-        assert not here.store.counts_words(scope)
+        assert lib.store.revision_postings(scope, ref, entry.key + 1, ["harbour"]) is None
+        lib.store.tombstone(scope, 1)
+        lib.store.purge(scope, ref)
+        assert not lib.store.counts_words(scope)
 
-    def test_flaws_are_recorded_once_and_repairs_finished(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The harbour light.")
-        [chunk] = here.store.chunk_ids(scope, ref)
+    def test_flaws_are_recorded_once_and_repairs_finished(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The harbour light.")
+        [chunk] = lib.store.chunk_ids(scope, ref)
         stale = VerificationFailure(
             FailureKind.STALE, chunk, TextHash("p" * 64), TextHash("f" * 64)
         )
         orphan = VerificationFailure(FailureKind.ORPHAN, ChunkId("none"), TextHash("q" * 64), None)
 
         for _ in range(2):
-            here.store.record_failures(scope, [stale, orphan])
-        repairs = here.store.repairs(scope)
+            lib.store.record_failures(scope, [stale, orphan])
+        repairs = lib.store.repairs(scope)
         assert [one.failure for one in repairs] == [stale, orphan]
-        assert here.store.read_chunks(scope, [chunk])[chunk].state is ChunkState.PENDING
-        assert here.store.unfinished(scope) == [ref]
-        here.store.finish_repairs(scope, [repairs[0].number])
-        assert [one.failure for one in here.store.repairs(scope)] == [orphan]
+        assert lib.store.read_chunks(scope, [chunk])[chunk].state is ChunkState.PENDING
+        assert lib.store.unfinished(scope) == [ref]
+        lib.store.finish_repairs(scope, [repairs[0].number])
+        assert [one.failure for one in lib.store.repairs(scope)] == [orphan]
 
-    def test_the_doctor_finds_and_mends_what_it_can(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The harbour light.")
-        [chunk] = here.store.chunk_ids(scope, ref)
+    def test_the_doctor_finds_and_mends_what_it_can(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The harbour light.")
+        [chunk] = lib.store.chunk_ids(scope, ref)
         vectors = {hash_text("The harbour light."): vector_of("The harbour light.")}
 
-        assert list(here.store.text_flaws(scope)) == []
-        assert list(here.store.revision_flaws(scope)) == []
-        assert here.store.tally_flaws(scope) == []
+        assert list(lib.store.text_flaws(scope)) == []
+        assert list(lib.store.revision_flaws(scope)) == []
+        assert lib.store.tally_flaws(scope) == []
         kept = [(*vectors.popitem(), True)]
         vectors = {kept[0][0]: kept[0][1]}
-        assert list(here.store.kept_vectors(scope)) == [kept]
-        [(sampled, text)] = here.store.sample(scope, 5)
+        assert list(lib.store.kept_vectors(scope)) == [kept]
+        [(sampled, text)] = lib.store.sample(scope, 5)
         assert (sampled.chunk_id, text) == (chunk, "The harbour light.")
-        here.sql("UPDATE texts SET text = 'gone'")
-        [flaw] = here.store.revision_flaws(scope)
+        lib.sql("UPDATE texts SET text = 'gone'")
+        [flaw] = lib.store.revision_flaws(scope)
         assert flaw.restorable
-        assert here.store.restore_revision(scope, ref, RevisionPart.TEXT)
-        assert here.store.canonical_text(scope, 1) == "The harbour light."
-        here.sql("UPDATE tallies SET embedded = 0")
-        [tally] = here.store.tally_flaws(scope)
-        here.store.count_again(scope, tally.revision, tally.generation)
-        assert here.store.tally_flaws(scope) == []
-        here.store.forget_vectors(scope, list(vectors))
-        assert here.store.unsettled(scope) == (1, 0)
-        here.store.skip_chunks(scope, [chunk])
-        assert here.store.unsettled(scope) == (0, 1)
+        assert lib.store.restore_revision(scope, ref, RevisionPart.TEXT)
+        assert lib.store.canonical_text(scope, 1) == "The harbour light."
+        lib.sql("UPDATE tallies SET embedded = 0")
+        [tally] = lib.store.tally_flaws(scope)
+        lib.store.count_again(scope, tally.revision, tally.generation)
+        assert lib.store.tally_flaws(scope) == []
+        lib.store.forget_vectors(scope, list(vectors))
+        assert lib.store.unsettled(scope) == (1, 0)
+        lib.store.skip_chunks(scope, [chunk])
+        assert lib.store.unsettled(scope) == (0, 1)
 
-    def test_lost_index_marks_chunks_of_all_worlds_pending(self, here: Place) -> None:
-        scopes = [built(here, name) for name in ("one", "two")]
+    def test_lost_index_marks_chunks_of_all_worlds_pending(self, lib: LibraryFixture) -> None:
+        scopes = [built(lib, name) for name in ("one", "two")]
         for scope in scopes:
-            shown(here, scope, "The harbour light.")
+            shown(lib, scope, "The harbour light.")
 
-        here.store.mark_all_pending(scopes[0])
+        lib.store.mark_all_pending(scopes[0])
 
-        assert [here.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
+        assert [lib.store.unsettled(scope) for scope in scopes] == [(1, 0), (1, 0)]
 
-    def test_points_of_another_process_in_a_new_index_stay_embedded(self, here: Place) -> None:
-        scopes = [built(here, name) for name in ("one", "two")]
+    def test_points_of_another_process_in_a_new_index_stay_embedded(
+        self, lib: LibraryFixture
+    ) -> None:
+        scopes = [built(lib, name) for name in ("one", "two")]
         for scope in scopes:
-            shown(here, scope, "The harbour light.")
+            shown(lib, scope, "The harbour light.")
 
-        here.store.mark_all_pending(scopes[0], lambda own: own.world == scopes[1].world)
+        lib.store.mark_all_pending(scopes[0], lambda own: own.world == scopes[1].world)
 
-        assert [here.store.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
+        assert [lib.store.unsettled(scope) for scope in scopes] == [(0, 0), (1, 0)]
 
     @pytest.mark.parametrize("text", HOSTILE)
-    def test_no_text_is_ever_read_as_a_statement(self, here: Place, text: str) -> None:
-        scope = built(here, f"world {text}")
+    def test_no_text_is_ever_read_as_a_statement(self, lib: LibraryFixture, text: str) -> None:
+        scope = built(lib, f"world {text}")
         labels = {"name": text, "path": text, "title": text, "language": text, "version": text}
         optional = {"declared_title": text, "tags": (text,), "source_url": text}
         optional |= {"metadata": json.dumps({text: text}), "shown_path": text}
-        ref = shown(here, scope, f"Text: {text}", text, **labels, **optional, origin=text)
-        here.store.set_position(scope, text, ref, 0, current=True)
-        here.store.cool_down(text, text, 1.0)
-        here.store.cache_queries(scope, [QueryEntry(text, vector_of(text), 1.0)], now=1.0)
-        here.store.keep_probes(scope, {text: vector_of(text)})
-        here.store.move_alias(scope, text)
-        job = here.store.begin_job(scope, text, text, text)
+        ref = shown(lib, scope, f"Text: {text}", text, **labels, **optional, origin=text)
+        lib.store.set_position(scope, text, ref, 0, current=True)
+        lib.store.cool_down(text, text, 1.0)
+        lib.store.cache_queries(scope, [QueryEntry(text, vector_of(text), 1.0)], now=1.0)
+        lib.store.keep_probes(scope, {text: vector_of(text)})
+        lib.store.move_alias(scope, text)
+        job = lib.store.begin_job(scope, text, text, text)
         failed = JobDocument(text, text, DocumentState.FAILED, text, text)
-        here.store.record_job(
+        lib.store.record_job(
             scope,
             job.id,
             state=JobState.RUNNING,
@@ -451,36 +459,36 @@ class RecordsContract:
             error=text,
         )
         token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), UNLIMITED, 1.0, None)
-        here.store.create_token(OWNER, token, bytes(32))
+        lib.store.create_token(OWNER, token, bytes(32))
         words = CountedWords(text, {0: hash_text(text)}, {0: 1}, [text], [1], PAIR.pack(0, 1))
-        here.store.keep_words(scope, [CountedRevision(ref, words)])
+        lib.store.keep_words(scope, [CountedRevision(ref, words)])
 
-        found = here.store.find_world(OWNER, f"world {text}", text)
+        found = lib.store.find_world(OWNER, f"world {text}", text)
         assert found is not None
         assert found.selector == text
-        [document] = here.store.documents(scope)
+        [document] = lib.store.documents(scope)
         assert (document.doc_id, document.title, document.tags) == (text, text, (text,))
-        assert here.store.canonical_text(scope, 1) == f"Text: {text}"
-        assert here.store.in_force(scope, text) is not None
-        assert [one.reader for one in here.store.positions(scope, text)] == [text]
-        assert here.store.cooling_until(text, text) == 1.0
-        assert here.store.cached_query(scope, text, now=1.0, ttl=9.0) == vector_of(text)
-        assert list(here.store.probes(scope)) == [text]
-        assert here.store.job_documents(scope, job.id) == [failed]
-        assert here.store.find_token(text) == (token, bytes(32))
-        assert here.store.postings(scope, text).packed
-        key = here.store.postings(scope, text).keys[0]
-        assert here.store.revision_postings(scope, ref, key, [text]) == {
+        assert lib.store.canonical_text(scope, 1) == f"Text: {text}"
+        assert lib.store.in_force(scope, text) is not None
+        assert [one.reader for one in lib.store.positions(scope, text)] == [text]
+        assert lib.store.cooling_until(text, text) == 1.0
+        assert lib.store.cached_query(scope, text, now=1.0, ttl=9.0) == vector_of(text)
+        assert list(lib.store.probes(scope)) == [text]
+        assert lib.store.job_documents(scope, job.id) == [failed]
+        assert lib.store.find_token(text) == (token, bytes(32))
+        assert lib.store.postings(scope, text).packed
+        key = lib.store.postings(scope, text).keys[0]
+        assert lib.store.revision_postings(scope, ref, key, [text]) == {
             text: bytes([0, 0, 0, 0, 1, 0])
         }
         for lookup in (
-            lambda: here.store.read_chunks(scope, [ChunkId(text)]),
-            lambda: here.store.vectors(scope, [TextHash(text)]),
-            lambda: here.store.find_world(OWNER, text),
-            lambda: here.store.find_domain(OWNER, f"{text}?"),
-            lambda: here.store.job(scope, text),
+            lambda: lib.store.read_chunks(scope, [ChunkId(text)]),
+            lambda: lib.store.vectors(scope, [TextHash(text)]),
+            lambda: lib.store.find_world(OWNER, text),
+            lambda: lib.store.find_domain(OWNER, f"{text}?"),
+            lambda: lib.store.job(scope, text),
         ):
             assert not lookup()
-        here.store.tombstone(scope, 1, erase=True)
-        assert [line.line for line in here.store.job_lines(scope, job.id)] == ["(deleted)"]
-        assert len(here.store.worlds(OWNER)) == 1
+        lib.store.tombstone(scope, 1, erase=True)
+        assert [line.line for line in lib.store.job_lines(scope, job.id)] == ["(deleted)"]
+        assert len(lib.store.worlds(OWNER)) == 1

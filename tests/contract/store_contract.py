@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.contract.drafts import draft
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import WORDS, Place, other_profile, place, vector_of
+from tests.support.worlds import WORDS, LibraryFixture, make_library, other_profile, vector_of
 from truespan.errors import (
     DocumentNotFound,
     DomainNotFound,
@@ -37,28 +37,30 @@ from truespan.types.text import Place as Section
 NOBODY = WorldId("00000000-0000-4000-8000-00000000dead")
 
 
-def only(here: Place, scope: Scope) -> RevisionRef:
+def only(lib: LibraryFixture, scope: Scope) -> RevisionRef:
     """Return the active revision of the only document."""
-    document = here.store.documents(scope)[0]
+    document = lib.store.documents(scope)[0]
     assert document.active is not None
     return RevisionRef(document.number, document.active)
 
 
-def built(here: Place, name: str = "world") -> Scope:
+def built(lib: LibraryFixture, name: str = "world") -> Scope:
     """Create a world with an empty generation."""
-    world = here.store.create_world(OWNER, name)
-    begun = here.store.begin_generation(OWNER, world.id, WORDS)
+    world = lib.store.create_world(OWNER, name)
+    begun = lib.store.begin_generation(OWNER, world.id, WORDS)
     assert begun.generation is not None
     return Scope(OWNER, world.id, begun.generation)
 
 
-def shown(here: Place, scope: Scope, text: str, doc_id: str = "doc-1", **labels) -> RevisionRef:
+def shown(
+    lib: LibraryFixture, scope: Scope, text: str, doc_id: str = "doc-1", **labels
+) -> RevisionRef:
     """Stage, embed and activate one revision, as an ingestion does."""
-    [ref] = here.store.stage(scope, [draft(text, doc_id, **labels)])
-    here.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
-    chunks = here.store.pending(scope, ref, after=-1, limit=10)
-    here.store.mark_embedded(scope, chunks)
-    assert here.store.activate(scope, [ref]) == [ref]
+    [ref] = lib.store.stage(scope, [draft(text, doc_id, **labels)])
+    lib.store.keep_vectors(scope, {hash_text(text): vector_of(text)})
+    chunks = lib.store.pending(scope, ref, after=-1, limit=10)
+    lib.store.mark_embedded(scope, chunks)
+    assert lib.store.activate(scope, [ref]) == [ref]
     return ref
 
 
@@ -68,31 +70,31 @@ class StoreContract:
     kind = "sqlite"
 
     @pytest.fixture
-    def here(self, tmp_path: Path) -> Place:
-        return place(tmp_path, store=self.kind)
+    def lib(self, tmp_path: Path) -> LibraryFixture:
+        return make_library(tmp_path, store=self.kind)
 
-    def test_names_are_unique_and_worlds_are_found_by_name_or_id(self, here: Place) -> None:
-        made = here.library.create_world("one")
+    def test_names_are_unique_and_worlds_are_found_by_name_or_id(self, lib: LibraryFixture) -> None:
+        made = lib.library.create_world("one")
 
         with pytest.raises(WorldExists):
-            here.library.create_world("one")
+            lib.library.create_world("one")
 
-        assert here.library.world(made.id).name == "one"
-        assert here.library.world("one").id == made.id
-        assert here.store.find_world(OWNER, "two") is None
-        assert here.store.find_world(OWNER, made.id.upper()) is None
+        assert lib.library.world(made.id).name == "one"
+        assert lib.library.world("one").id == made.id
+        assert lib.store.find_world(OWNER, "two") is None
+        assert lib.store.find_world(OWNER, made.id.upper()) is None
 
-    def test_world_name_is_found_in_both_unicode_forms(self, here: Place) -> None:
+    def test_world_name_is_found_in_both_unicode_forms(self, lib: LibraryFixture) -> None:
         composed, decomposed = "caf\u00e9", "cafe\u0301"
-        world = here.library.create_world(decomposed)
+        world = lib.library.create_world(decomposed)
 
         assert world.name == composed
-        assert here.library.world(decomposed).id == here.library.world(composed).id == world.id
+        assert lib.library.world(decomposed).id == lib.library.world(composed).id == world.id
         with pytest.raises(WorldExists):
-            here.library.create_world(composed)
+            lib.library.create_world(composed)
 
-    def test_cached_world_name_leads_to_its_present_world(self, here: Place) -> None:
-        store = here.store
+    def test_cached_world_name_leads_to_its_present_world(self, lib: LibraryFixture) -> None:
+        store = lib.store
         first, other = (store.create_world(OWNER, name).id for name in ("one", "two"))
         allowed = Authority(frozenset({first}), frozenset({Verb.READ}))
 
@@ -110,48 +112,48 @@ class StoreContract:
         again = store.create_world(OWNER, "one").id
         assert ids("one") == [again, None]
 
-    def test_worlds_are_listed_by_name_within_the_authority(self, here: Place) -> None:
-        made = {name: here.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
+    def test_worlds_are_listed_by_name_within_the_authority(self, lib: LibraryFixture) -> None:
+        made = {name: lib.store.create_world(OWNER, name).id for name in ("b", "Ä", "a", "B")}
         reader = Authority(frozenset({made["a"]}), frozenset({Verb.READ}))
 
-        assert [world.name for world in here.store.worlds(OWNER)] == ["B", "a", "b", "Ä"]
-        assert [world.name for world in here.store.worlds(reader)] == ["a"]
-        assert here.store.find_world(reader, "b") is None
+        assert [world.name for world in lib.store.worlds(OWNER)] == ["B", "a", "b", "Ä"]
+        assert [world.name for world in lib.store.worlds(reader)] == ["a"]
+        assert lib.store.find_world(reader, "b") is None
         with pytest.raises(WorldNotFound):
-            here.store.create_world(reader, "c")
+            lib.store.create_world(reader, "c")
 
     @proves("authority.only-narrows")
-    def test_every_read_is_bound_to_the_world_of_its_scope(self, here: Place) -> None:
-        one = here.world("one", a__txt="The harbour light.")
-        two = here.world("two", a__txt="The garden wall.")
-        mine, theirs = here.scope(one), here.scope(two)
-        ids = here.store.chunk_ids(theirs, only(here, theirs))
+    def test_every_read_is_bound_to_the_world_of_its_scope(self, lib: LibraryFixture) -> None:
+        one = lib.world("one", a__txt="The harbour light.")
+        two = lib.world("two", a__txt="The garden wall.")
+        mine, theirs = lib.scope(one), lib.scope(two)
+        ids = lib.store.chunk_ids(theirs, only(lib, theirs))
 
-        assert here.store.read_chunks(mine, ids) == {}
-        assert here.store.canonical_text(mine, 1) == "The harbour light."
-        here.store.mark_pending(mine, ids)
-        here.store.rebuild_chunk(mine, ids[0])
-        assert here.sql("SELECT count(*) FROM states WHERE state = 'embedded'") == [(2,)]
+        assert lib.store.read_chunks(mine, ids) == {}
+        assert lib.store.canonical_text(mine, 1) == "The harbour light."
+        lib.store.mark_pending(mine, ids)
+        lib.store.rebuild_chunk(mine, ids[0])
+        assert lib.sql("SELECT count(*) FROM states WHERE state = 'embedded'") == [(2,)]
         gone = Scope(OWNER, NOBODY, mine.generation)
         for call in (
-            lambda: here.store.documents(gone),
-            lambda: here.store.stage(gone, []),
-            lambda: here.store.tombstone(gone, 1),
-            lambda: here.store.status(gone),
-            lambda: here.store.keep_probes(gone, {}),
-            lambda: here.store.begin_job(gone, "ingest", "{}", "p"),
+            lambda: lib.store.documents(gone),
+            lambda: lib.store.stage(gone, []),
+            lambda: lib.store.tombstone(gone, 1),
+            lambda: lib.store.status(gone),
+            lambda: lib.store.keep_probes(gone, {}),
+            lambda: lib.store.begin_job(gone, "ingest", "{}", "p"),
         ):
             with pytest.raises(WorldNotFound):
                 call()
 
-    def test_documents_are_listed_by_scope_and_ids(self, here: Place) -> None:
-        scope = built(here)
+    def test_documents_are_listed_by_scope_and_ids(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         for name in ("doc-1", "doc-2", "doc-3"):
-            shown(here, scope, f"The text of {name}.", name)
-        shown(here, built(here, "other"), "The text of another doc-2.", "doc-2")
+            shown(lib, scope, f"The text of {name}.", name)
+        shown(lib, built(lib, "other"), "The text of another doc-2.", "doc-2")
 
         def listed(asked: Scope, named: list[str] | None = None) -> list[str]:
-            return [found.doc_id for found in here.store.documents(asked, named=named)]
+            return [found.doc_id for found in lib.store.documents(asked, named=named)]
 
         assert listed(scope) == ["doc-1", "doc-2", "doc-3"]
         assert listed(scope, ["doc-3", "doc-2", "doc-9"]) == ["doc-2", "doc-3"]
@@ -160,52 +162,54 @@ class StoreContract:
         assert listed(scope.narrow(documents=[])) == []
         assert listed(scope.narrow(documents=[1, 2]), ["doc-2", "doc-3"]) == ["doc-2"]
 
-    def test_content_owners_are_documents_of_the_world(self, here: Place) -> None:
-        scope, other = built(here), built(here, "other")
-        shown(here, scope, "The harbour light.", "doc-1")
-        shown(here, scope, "The harbour light.", "doc-2")
-        shown(here, other, "The harbour light.", "doc-3")
+    def test_content_owners_are_documents_of_the_world(self, lib: LibraryFixture) -> None:
+        scope, other = built(lib), built(lib, "other")
+        shown(lib, scope, "The harbour light.", "doc-1")
+        shown(lib, scope, "The harbour light.", "doc-2")
+        shown(lib, other, "The harbour light.", "doc-3")
         source_hash = hash_text("source of The harbour light.")
 
-        assert here.store.content_owners(scope, source_hash) == ["doc-1", "doc-2"]
-        assert here.store.content_owners(other, source_hash) == ["doc-3"]
-        assert here.store.content_owners(scope, hash_text("")) == []
-        here.store.tombstone(scope, 1)
-        assert here.store.content_owners(scope, source_hash) == ["doc-2"]
+        assert lib.store.content_owners(scope, source_hash) == ["doc-1", "doc-2"]
+        assert lib.store.content_owners(other, source_hash) == ["doc-3"]
+        assert lib.store.content_owners(scope, hash_text("")) == []
+        lib.store.tombstone(scope, 1)
+        assert lib.store.content_owners(scope, source_hash) == ["doc-2"]
 
-    def test_chosen_sentences_have_checked_places(self, here: Place) -> None:
-        scope, other = built(here), built(here, "other")
-        ref = shown(here, scope, "The harbour light.")
-        [chunk] = here.store.chunk_ids(scope, ref)
+    def test_chosen_sentences_have_checked_places(self, lib: LibraryFixture) -> None:
+        scope, other = built(lib), built(lib, "other")
+        ref = shown(lib, scope, "The harbour light.")
+        [chunk] = lib.store.chunk_ids(scope, ref)
 
-        [(key, found)] = here.store.sentences_of_chunks(scope, {(chunk, 0), (chunk, 1)}).items()
+        [(key, found)] = lib.store.sentences_of_chunks(scope, {(chunk, 0), (chunk, 1)}).items()
 
         assert key == (chunk, 0)
         assert (found.place, found.page) == (Section("One", "Two"), 1)
-        assert here.store.sentences_of_chunks(other, {(chunk, 0)}) == {}
-        here.sql("UPDATE pages SET page = 2")
+        assert lib.store.sentences_of_chunks(other, {(chunk, 0)}) == {}
+        lib.sql("UPDATE pages SET page = 2")
         with pytest.raises(StoreDamaged):
-            here.store.sentences_of_chunks(scope, {(chunk, 0)})
+            lib.store.sentences_of_chunks(scope, {(chunk, 0)})
 
-    def test_what_is_uncut_is_told_of_the_documents_in_scope(self, here: Place) -> None:
-        scope = built(here)
-        first = shown(here, scope, "The harbour light.")
-        second = shown(here, scope, "The garden wall.", "doc-2")
-        newer = replace(scope, generation=here.store.add_generation(scope, WORDS, None))
+    def test_what_is_uncut_is_told_of_the_documents_in_scope(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        first = shown(lib, scope, "The harbour light.")
+        second = shown(lib, scope, "The garden wall.", "doc-2")
+        newer = replace(scope, generation=lib.store.add_generation(scope, WORDS, None))
 
-        assert here.store.missing_chunks(newer) == [first, second]
-        assert here.store.missing_chunks(newer.narrow(documents=[second.document])) == [second]
-        assert here.store.missing_chunks(newer.narrow(documents=[])) == []
+        assert lib.store.missing_chunks(newer) == [first, second]
+        assert lib.store.missing_chunks(newer.narrow(documents=[second.document])) == [second]
+        assert lib.store.missing_chunks(newer.narrow(documents=[])) == []
 
     @proves("authority.only-narrows")
-    def test_a_reader_may_not_write_or_make_worlds(self, here: Place, tmp_path: Path) -> None:
-        world = here.world(a__txt="The harbour light.")
+    def test_a_reader_may_not_write_or_make_worlds(
+        self, lib: LibraryFixture, tmp_path: Path
+    ) -> None:
+        world = lib.world(a__txt="The harbour light.")
         reader = Authority(frozenset({WorldId(world.id)}), frozenset({Verb.READ}))
-        guest = place(tmp_path, index=here.index, authority=reader, store=self.kind)
+        guest = make_library(tmp_path, index=lib.index, authority=reader, store=self.kind)
 
         assert guest.library.world("world").search("harbour", floor=0.0).passages
         with pytest.raises(WorldNotFound):
-            guest.library.world("world").ingest(here.write("b.txt", "More."))
+            guest.library.world("world").ingest(lib.write("b.txt", "More."))
         with pytest.raises(WorldNotFound):
             guest.library.world("world").documents.delete("1")
         with pytest.raises(WorldNotFound):
@@ -213,15 +217,13 @@ class StoreContract:
         assert len(world.documents.list()) == 1
 
     @proves("search.embedded-count")
-    def test_tallies_equal_a_fresh_count_after_each_change(self, here: Place) -> None:
-        world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
-        scope = here.scope(world)
+    def test_tallies_equal_a_fresh_count_after_each_change(self, lib: LibraryFixture) -> None:
+        world = lib.world(a__txt=story(90), b__txt=story(40, "garden"))
+        scope = lib.scope(world)
 
         def check() -> None:
-            kept = here.sql(
-                "SELECT revision, chunks, embedded, quarantined FROM tallies ORDER BY 1"
-            )
-            counted = here.sql(
+            kept = lib.sql("SELECT revision, chunks, embedded, quarantined FROM tallies ORDER BY 1")
+            counted = lib.sql(
                 """SELECT revision, count(*), count(*) FILTER (WHERE state = 'embedded'),
                      count(*) FILTER (WHERE state = 'quarantined')
                    FROM states GROUP BY 1 ORDER BY 1"""
@@ -229,26 +231,26 @@ class StoreContract:
             assert kept == counted
 
         check()
-        chunk = here.store.chunk_ids(scope, only(here, scope))[0]
-        here.store.mark_pending(scope, [chunk])
+        chunk = lib.store.chunk_ids(scope, only(lib, scope))[0]
+        lib.store.mark_pending(scope, [chunk])
         check()
-        here.sql("UPDATE texts SET text = 'gone'")
-        here.store.rebuild_chunk(scope, chunk)
+        lib.sql("UPDATE texts SET text = 'gone'")
+        lib.store.rebuild_chunk(scope, chunk)
         check()
-        world.ingest(here.write("world/a.txt", story(10)))
+        world.ingest(lib.write("world/a.txt", story(10)))
         check()
         world.documents.delete("b.txt")
         check()
 
     @proves("store.second-process")
-    def test_concurrent_threads_lose_nothing(self, here: Place) -> None:
+    def test_concurrent_threads_lose_nothing(self, lib: LibraryFixture) -> None:
         errors: list[BaseException] = []
 
         def work(number: int) -> None:
             try:
                 for turn in range(5):
-                    here.library.create_world(f"{number}-{turn}")
-                    here.library.worlds()
+                    lib.library.create_world(f"{number}-{turn}")
+                    lib.library.worlds()
             except BaseException as error:
                 errors.append(error)
 
@@ -259,15 +261,15 @@ class StoreContract:
             thread.join()
 
         assert errors == []
-        assert len(here.library.worlds()) == 30
+        assert len(lib.library.worlds()) == 30
 
-    def test_concurrent_documents_get_distinct_numbers(self, here: Place) -> None:
-        scope = built(here)
+    def test_concurrent_documents_get_distinct_numbers(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         refs: list[RevisionRef] = []
 
         def work(number: int) -> None:
             for turn in range(4):
-                refs.extend(here.store.stage(scope, [draft("Text.", f"doc-{number}-{turn}")]))
+                refs.extend(lib.store.stage(scope, [draft("Text.", f"doc-{number}-{turn}")]))
 
         threads = [threading.Thread(target=work, args=[number]) for number in range(5)]
         for thread in threads:
@@ -277,8 +279,8 @@ class StoreContract:
 
         assert sorted(ref.document for ref in refs) == list(range(1, 21))
 
-    def test_staged_chunks_are_returned_as_they_are_read(self, here: Place) -> None:
-        scope = built(here)
+    def test_staged_chunks_are_returned_as_they_are_read(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         text = "One two. Three four. Five six."
         places = Section("First", None), Section("Second", "Part"), Section(None, None)
         sentences = tuple(
@@ -306,10 +308,10 @@ class StoreContract:
             draft(text, "plain", canonical=CanonicalText(text), sentences=sentences, chunks=chunks),
         ]  # fmt: skip
 
-        staged = here.store.stage(scope, drafts)
+        staged = lib.store.stage(scope, drafts)
 
         for ref, found in staged.items():
-            assert found == here.store.pending(scope, ref, after=-1, limit=10)
+            assert found == lib.store.pending(scope, ref, after=-1, limit=10)
         placed, plain = staged.values()
         assert [chunk.chapters for chunk in placed] == [
             ("First",),
@@ -320,54 +322,56 @@ class StoreContract:
         ]
         assert {chunk.sections for chunk in plain} == {("A Title",)}
 
-    def test_vectors_are_kept_for_texts_that_are_still_there(self, here: Place) -> None:
-        scope = built(here)
+    def test_vectors_are_kept_for_texts_that_are_still_there(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         texts = {hash_text(text): vector_of(text) for text in ("One text.", "Another text.")}
         refs = [
             ref
             for text in ("One text.", "Another text.")
-            for ref in here.store.stage(scope, [draft(text, text)])
+            for ref in lib.store.stage(scope, [draft(text, text)])
         ]
-        here.store.discard_staged(scope, refs[:1])
-        here.store.purge(scope, refs[0])
+        lib.store.discard_staged(scope, refs[:1])
+        lib.store.purge(scope, refs[0])
 
-        here.store.keep_vectors(scope, texts, revisions=refs)
+        lib.store.keep_vectors(scope, texts, revisions=refs)
 
-        kept = here.store.vectors(scope, [*texts])
+        kept = lib.store.vectors(scope, [*texts])
         assert kept == {hash_text("Another text."): vector_of("Another text.")}
-        here.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert here.store.vectors(scope, [*texts]) == kept
+        lib.store.keep_vectors(scope, kept, revisions=refs[1:])
+        assert lib.store.vectors(scope, [*texts]) == kept
         # A vector that does not match its checksum is not used again.
-        here.sql("UPDATE vectors SET checksum = x'00'")
-        assert here.store.vectors(scope, [*texts]) == {}
-        here.store.keep_vectors(scope, kept, revisions=refs[1:])
-        assert here.store.vectors(scope, [*texts]) == kept
+        lib.sql("UPDATE vectors SET checksum = x'00'")
+        assert lib.store.vectors(scope, [*texts]) == {}
+        lib.store.keep_vectors(scope, kept, revisions=refs[1:])
+        assert lib.store.vectors(scope, [*texts]) == kept
 
-    def test_a_revision_is_marked_as_far_as_its_points_are_written(self, here: Place) -> None:
-        scope = built(here)
+    def test_a_revision_is_marked_as_far_as_its_points_are_written(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(4))
-        [first, second] = here.store.stage(
+        [first, second] = lib.store.stage(
             scope, [draft("Text.", "one", chunks=chunks), draft("Text.", "two", chunks=chunks)]
         ).values()
         changed = replace(second[3], text_hash=hash_text("Another text."))
 
-        here.store.mark_embedded(scope, [*first, *second[1:3], changed])
+        lib.store.mark_embedded(scope, [*first, *second[1:3], changed])
 
-        assert [document.embedded for document in here.store.documents(scope)] == [4, 2]
-        left = here.store.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
+        assert [document.embedded for document in lib.store.documents(scope)] == [4, 2]
+        left = lib.store.pending(scope, RevisionRef(2, 1), after=-1, limit=9)
         assert [chunk.index for chunk in left] == [0, 3]
 
-    def test_chunks_that_are_embedded_at_once_are_all_counted(self, here: Place) -> None:
-        scope = built(here)
+    def test_chunks_that_are_embedded_at_once_are_all_counted(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         [one] = draft("Text.").chunks
         chunks = tuple(replace(one, index=index) for index in range(24))
-        [ref] = here.store.stage(scope, [draft("Text.", chunks=chunks)])
-        pending = here.store.pending(scope, ref, after=-1, limit=50)
+        [ref] = lib.store.stage(scope, [draft("Text.", chunks=chunks)])
+        pending = lib.store.pending(scope, ref, after=-1, limit=50)
 
         def work(number: int) -> None:
             for chunk in pending[number::6]:
-                here.store.mark_embedded(scope, [chunk])
+                lib.store.mark_embedded(scope, [chunk])
 
         threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
         for thread in threads:
@@ -375,143 +379,145 @@ class StoreContract:
         for thread in threads:
             thread.join()
 
-        assert here.store.tally_flaws(scope) == []
-        assert here.store.activate(scope, [ref]) == [ref]
+        assert lib.store.tally_flaws(scope) == []
+        assert lib.store.activate(scope, [ref]) == [ref]
 
-    def test_a_generation_keeps_the_profile_it_was_begun_with(self, here: Place) -> None:
-        world = here.store.create_world(OWNER, "world")
-        first = here.store.begin_generation(OWNER, world.id, WORDS)
-        again = here.store.begin_generation(OWNER, world.id, other_profile(model="x"))
+    def test_a_generation_keeps_the_profile_it_was_begun_with(self, lib: LibraryFixture) -> None:
+        world = lib.store.create_world(OWNER, "world")
+        first = lib.store.begin_generation(OWNER, world.id, WORDS)
+        again = lib.store.begin_generation(OWNER, world.id, other_profile(model="x"))
 
         assert first.generation == again.generation == Generation(1, WORDS)
 
-    def test_aliases_move_to_complete_generations_alone_and_back(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The harbour light.")
-        second = here.store.add_generation(scope, other_profile(model="x"), None)
+    def test_aliases_move_to_complete_generations_alone_and_back(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The harbour light.")
+        second = lib.store.add_generation(scope, other_profile(model="x"), None)
         newer = Scope(OWNER, scope.world, second)
 
-        assert not here.store.move_alias(newer, None)
-        assert here.store.missing_chunks(newer) == [ref]
-        recut = here.store.stored_text(newer, ref)
+        assert not lib.store.move_alias(newer, None)
+        assert lib.store.missing_chunks(newer) == [ref]
+        recut = lib.store.stored_text(newer, ref)
         assert recut is not None
         assert recut.text == "The harbour light."
-        assert here.store.write_chunks(newer, ref, draft(recut.text).chunks)
-        here.store.keep_vectors(newer, {hash_text(recut.text): vector_of(recut.text)})
-        here.store.mark_embedded(newer, here.store.pending(newer, ref, after=-1, limit=9))
-        assert here.store.move_alias(newer, None)
-        assert here.store.move_alias(newer, "key")
-        assert here.store.previous_generation(newer, None) == 1
-        found = here.store.find_domain(OWNER, "key")
+        assert lib.store.write_chunks(newer, ref, draft(recut.text).chunks)
+        lib.store.keep_vectors(newer, {hash_text(recut.text): vector_of(recut.text)})
+        lib.store.mark_embedded(newer, lib.store.pending(newer, ref, after=-1, limit=9))
+        assert lib.store.move_alias(newer, None)
+        assert lib.store.move_alias(newer, "key")
+        assert lib.store.previous_generation(newer, None) == 1
+        found = lib.store.find_domain(OWNER, "key")
         assert found is not None
         assert found.generation == second
-        other = built(here, "other")
+        other = built(lib, "other")
         with pytest.raises(DomainNotFound):
-            here.store.move_alias(other, "key")
+            lib.store.move_alias(other, "key")
         with pytest.raises(GenerationInUse):
-            here.store.retire_generation(newer)
-        assert [one.domains for one in here.store.generations(scope)] == [(), ("key",)]
+            lib.store.retire_generation(newer)
+        assert [one.domains for one in lib.store.generations(scope)] == [(), ("key",)]
 
-        here.store.remove_domain(newer, "key")
-        here.store.retire_generation(scope)
-        assert [one.number for one in here.store.retired_generations(scope)] == [1]
-        here.store.remove_generation(scope)
-        assert [one.generation.number for one in here.store.kept_generations(newer)] == [2]
-        assert here.store.status(newer).chunks == 1
+        lib.store.remove_domain(newer, "key")
+        lib.store.retire_generation(scope)
+        assert [one.number for one in lib.store.retired_generations(scope)] == [1]
+        lib.store.remove_generation(scope)
+        assert [one.generation.number for one in lib.store.kept_generations(newer)] == [2]
+        assert lib.store.status(newer).chunks == 1
         with pytest.raises(GenerationNotFound):
-            here.store.stage(scope, [draft("More.")])
+            lib.store.stage(scope, [draft("More.")])
 
-    def test_revision_is_visible_once_complete_the_old_one_before(self, here: Place) -> None:
-        scope = built(here)
-        first = shown(here, scope, "The first text.", tags=("red",))
-        [second] = here.store.stage(scope, [draft("The second text.")])
+    def test_revision_is_visible_once_complete_the_old_one_before(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope = built(lib)
+        first = shown(lib, scope, "The first text.", tags=("red",))
+        [second] = lib.store.stage(scope, [draft("The second text.")])
 
-        assert here.store.canonical_text(scope, 1) == "The first text."
-        assert here.store.activate(scope, [second]) == []
-        again = shown(here, scope, "The second text.")
+        assert lib.store.canonical_text(scope, 1) == "The first text."
+        assert lib.store.activate(scope, [second]) == []
+        again = shown(lib, scope, "The second text.")
         assert again.revision == 3
-        assert here.store.canonical_text(scope, 1) == "The second text."
-        assert here.store.retired(scope) == [first, second]
+        assert lib.store.canonical_text(scope, 1) == "The second text."
+        assert lib.store.retired(scope) == [first, second]
         for ref in (first, second):
-            here.store.purge(scope, ref)
-        assert here.store.retired(scope) == []
-        assert list(here.store.vectors(scope, [hash_text("The first text.")])) == []
-        assert list(here.store.vectors(scope, [hash_text("The second text.")]))
-        here.store.tombstone(scope, 1)
+            lib.store.purge(scope, ref)
+        assert lib.store.retired(scope) == []
+        assert list(lib.store.vectors(scope, [hash_text("The first text.")])) == []
+        assert list(lib.store.vectors(scope, [hash_text("The second text.")]))
+        lib.store.tombstone(scope, 1)
         with pytest.raises(DocumentNotFound):
-            here.store.tombstone(scope, 1)
-        assert here.store.documents(scope) == []
-        assert here.store.deleted(scope) == ["doc-1"]
+            lib.store.tombstone(scope, 1)
+        assert lib.store.documents(scope) == []
+        assert lib.store.deleted(scope) == ["doc-1"]
 
-    def test_positions_move_with_a_revision_until_deletion(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The first text.")
-        here.store.set_position(scope, "ann", ref, 0, current=True)
-        [position] = here.store.positions(scope, "ann")
+    def test_positions_move_with_a_revision_until_deletion(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The first text.")
+        lib.store.set_position(scope, "ann", ref, 0, current=True)
+        [position] = lib.store.positions(scope, "ann")
         assert (position.sid, position.current, position.revision) == (0, True, 1)
 
-        shown(here, scope, "The first text.", recipe="other")
-        assert [one.sid for one in here.store.positions(scope, "ann")] == [0]
-        shown(here, scope, "Another text.")
-        assert [one.sid for one in here.store.positions(scope, "ann")] == [-1]
+        shown(lib, scope, "The first text.", recipe="other")
+        assert [one.sid for one in lib.store.positions(scope, "ann")] == [0]
+        shown(lib, scope, "Another text.")
+        assert [one.sid for one in lib.store.positions(scope, "ann")] == [-1]
         with pytest.raises(DocumentNotFound):
-            here.store.set_position(scope, "ann", ref, 0, current=False)
-        here.store.tombstone(scope, 1)
-        assert here.store.positions(scope, "ann") == []
-        for old in here.store.retired(scope):
-            here.store.purge(scope, old)
-        again = shown(here, scope, "A new document.")
-        here.store.set_position(scope, "ann", again, 0, current=False)
-        assert [one.current for one in here.store.positions(scope, "ann")] == [False]
+            lib.store.set_position(scope, "ann", ref, 0, current=False)
+        lib.store.tombstone(scope, 1)
+        assert lib.store.positions(scope, "ann") == []
+        for old in lib.store.retired(scope):
+            lib.store.purge(scope, old)
+        again = shown(lib, scope, "A new document.")
+        lib.store.set_position(scope, "ann", again, 0, current=False)
+        assert [one.current for one in lib.store.positions(scope, "ann")] == [False]
 
-    def test_activation_does_not_hide_damage(self, here: Place) -> None:
-        scope = built(here)
+    def test_activation_does_not_hide_damage(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
         texts = [f"Text {number}." for number in range(3)]
         drafts = [draft(text, f"doc-{number}") for number, text in enumerate(texts)]
-        refs = [*here.store.stage(scope, drafts)]
-        here.store.keep_vectors(scope, {hash_text(text): vector_of(text) for text in texts})
+        refs = [*lib.store.stage(scope, drafts)]
+        lib.store.keep_vectors(scope, {hash_text(text): vector_of(text) for text in texts})
         of_second = "document = (SELECT key FROM documents WHERE number = 2)"
-        here.sql(f"UPDATE revisions SET title = 'Other' WHERE {of_second}")
+        lib.sql(f"UPDATE revisions SET title = 'Other' WHERE {of_second}")
         for ref in refs[:2]:
-            chunks = here.store.pending(scope, ref, after=-1, limit=10)
-            here.store.mark_embedded(scope, chunks)
+            chunks = lib.store.pending(scope, ref, after=-1, limit=10)
+            lib.store.mark_embedded(scope, chunks)
 
-        assert here.store.activate(scope, refs) == refs[:2]
-        assert here.store.activate(scope, refs) == []
-        here.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None) for ref in refs])
-        found = [(one.active, one.staged, one.damaged) for one in here.store.documents(scope)]
+        assert lib.store.activate(scope, refs) == refs[:2]
+        assert lib.store.activate(scope, refs) == []
+        lib.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None) for ref in refs])
+        found = [(one.active, one.staged, one.damaged) for one in lib.store.documents(scope)]
         assert found == [(1, None, False), (1, None, True), (None, 1, False)]
-        assert here.store.derived(scope, 1) == '{"a": 1}'
+        assert lib.store.derived(scope, 1) == '{"a": 1}'
         with pytest.raises(StoreDamaged):
-            here.store.derived(scope, 2)
+            lib.store.derived(scope, 2)
 
-    def test_tail_is_stored_for_its_position_with_known_vectors(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The first text.")
+    def test_tail_is_stored_for_its_position_with_known_vectors(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The first text.")
         text = TextHash(hash_text("The first"))
         chunk = TailChunk(0, 0, 0, 9, 0, 0, "The first", text, 2, "One", None)
 
-        assert here.store.tail(scope, ref, 0) is None
-        here.store.keep_tail(scope, ref, 0, [])
-        assert here.store.tail(scope, ref, 0) == []
-        here.store.keep_tail(scope, ref, 0, [chunk])
-        here.store.keep_tail(scope, ref, 0, [chunk])
-        assert here.store.tail(scope, ref, 0) == [chunk]
-        here.store.keep_vectors(scope, {text: vector_of("The first")})
-        [kept] = here.store.tail(scope, ref, 0) or []
+        assert lib.store.tail(scope, ref, 0) is None
+        lib.store.keep_tail(scope, ref, 0, [])
+        assert lib.store.tail(scope, ref, 0) == []
+        lib.store.keep_tail(scope, ref, 0, [chunk])
+        lib.store.keep_tail(scope, ref, 0, [chunk])
+        assert lib.store.tail(scope, ref, 0) == [chunk]
+        lib.store.keep_vectors(scope, {text: vector_of("The first")})
+        [kept] = lib.store.tail(scope, ref, 0) or []
         assert kept.vector == vector_of("The first")
-        assert here.store.tail(scope, ref, 1) is None
+        assert lib.store.tail(scope, ref, 1) is None
 
-    def test_what_was_derived_is_kept_until_labels_change(self, here: Place) -> None:
-        scope = built(here)
-        ref = shown(here, scope, "The first text.")
+    def test_what_was_derived_is_kept_until_labels_change(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, "The first text.")
 
-        assert here.store.missing_metadata(scope) == [ref]
-        assert here.store.derivable(scope, ref) is not None
-        here.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
-        assert here.store.derived(scope, 1) == '{"a": 1}'
-        assert [(one.label, one.count) for one in here.store.audit(scope, 1)] == [("EMAIL", 2)]
-        here.store.relabel(
+        assert lib.store.missing_metadata(scope) == [ref]
+        assert lib.store.derivable(scope, ref) is not None
+        lib.store.keep_derived(scope, [Derived(ref, '{"a": 1}', None)])
+        assert lib.store.derived(scope, 1) == '{"a": 1}'
+        assert [(one.label, one.count) for one in lib.store.audit(scope, 1)] == [("EMAIL", 2)]
+        lib.store.relabel(
             scope,
             1,
             language="de",
@@ -522,62 +528,64 @@ class StoreContract:
             origin="",
             shown_path="docs/b.txt",
         )
-        assert here.store.derived(scope, 1) is None
-        [document] = here.store.documents(scope)
+        assert lib.store.derived(scope, 1) is None
+        [document] = lib.store.documents(scope)
         assert (document.language, document.language_declared) == ("de", True)
         assert (document.version, document.tags, document.source_url) == ("2", ("x",), "u")
         assert document.shown_path == "docs/b.txt"
         for others in (1, 20):
             paths = ["docs/b.txt", *(f"other{number}" for number in range(others))]
-            assert here.store.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
+            assert lib.store.path_owners(scope, paths) == {"docs/b.txt": document.doc_id}
 
-    def test_moved_document_keeps_its_number_and_a_unique_id(self, here: Place) -> None:
-        scope = built(here)
-        shown(here, scope, "The first text.")
-        [document] = here.store.documents(scope)
+    def test_moved_document_keeps_its_number_and_a_unique_id(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        shown(lib, scope, "The first text.")
+        [document] = lib.store.documents(scope)
         paths = {"path": "/docs/new.txt", "name": "new.txt", "shown_path": "docs/new.txt"}
 
-        taken = here.store.move_document(scope, 1, doc_id=document.doc_id, **paths, reread=False)
+        taken = lib.store.move_document(scope, 1, doc_id=document.doc_id, **paths, reread=False)
         assert not taken
-        assert not here.store.move_document(scope, 9, doc_id="new-1", **paths, reread=False)
-        assert here.store.move_document(scope, 1, doc_id="new-1", **paths, reread=False)
-        [moved] = here.store.documents(scope)
+        assert not lib.store.move_document(scope, 9, doc_id="new-1", **paths, reread=False)
+        assert lib.store.move_document(scope, 1, doc_id="new-1", **paths, reread=False)
+        [moved] = lib.store.documents(scope)
         assert (moved.number, moved.doc_id, moved.path) == (1, "new-1", "/docs/new.txt")
         assert (moved.name, moved.shown_path) == ("new.txt", "docs/new.txt")
         assert (moved.source_hash, moved.damaged) == (document.source_hash, False)
-        assert here.store.move_document(scope, 1, doc_id="new-2", **paths, reread=True)
-        assert here.store.documents(scope)[0].source_hash == ""
+        assert lib.store.move_document(scope, 1, doc_id="new-2", **paths, reread=True)
+        assert lib.store.documents(scope)[0].source_hash == ""
 
-    def test_world_is_deleted_with_its_rows_and_erasures_are_queued(self, here: Place) -> None:
-        scope, other = built(here, "one"), built(here, "two")
-        shown(here, scope, "The harbour light.")
-        shown(here, other, "The garden wall.")
+    def test_world_is_deleted_with_its_rows_and_erasures_are_queued(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope, other = built(lib, "one"), built(lib, "two")
+        shown(lib, scope, "The harbour light.")
+        shown(lib, other, "The garden wall.")
 
-        removed = here.store.delete_world(OWNER, scope.world, erase=True)
+        removed = lib.store.delete_world(OWNER, scope.world, erase=True)
 
         assert removed["chunks"] == removed["texts"] == removed["worlds"] == 1
-        assert here.sql("SELECT count(*) FROM states") == [(1,)]
-        assert [world.name for world in here.store.worlds(OWNER)] == ["two"]
-        waiting = here.store.erasures(urgent=True)
+        assert lib.sql("SELECT count(*) FROM states") == [(1,)]
+        assert [world.name for world in lib.store.worlds(OWNER)] == ["two"]
+        waiting = lib.store.erasures(urgent=True)
         assert [one.kind for one in waiting] == list(ErasureKind)
-        here.store.queue_erasure(other, urgent=False)
-        later = here.store.erasures()
+        lib.store.queue_erasure(other, urgent=False)
+        later = lib.store.erasures()
         # Work that began before a later request does not complete it.
         for one in waiting:
-            here.store.finish_erasure(one)
-        assert {one.kind for one in here.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}
+            lib.store.finish_erasure(one)
+        assert {one.kind for one in lib.store.erasures()} == {ErasureKind.INDEX, ErasureKind.STORE}
         assert all(one.urgent for one in later)
         with pytest.raises(WorldNotFound):
-            here.store.delete_world(OWNER, scope.world, erase=True)
+            lib.store.delete_world(OWNER, scope.world, erase=True)
 
-    def test_ids_that_are_none_are_unknown_and_no_error(self, here: Place) -> None:
-        scope = built(here)
-        shown(here, scope, "The harbour light.")
+    def test_ids_that_are_none_are_unknown_and_no_error(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        shown(lib, scope, "The harbour light.")
 
-        assert here.store.read_chunks(scope, [ChunkId("no uuid at all")]) == {}
-        assert here.store.read_chunks(scope, []) == {}
-        assert here.store.find_world(OWNER, "no uuid", 5) is None
-        assert here.store.find_world(OWNER, "world", "no domain") is None
-        assert here.store.in_force(scope, 99) is None
-        assert here.store.job(scope, "none") is None
-        assert here.store.find_token("none") is None
+        assert lib.store.read_chunks(scope, [ChunkId("no uuid at all")]) == {}
+        assert lib.store.read_chunks(scope, []) == {}
+        assert lib.store.find_world(OWNER, "no uuid", 5) is None
+        assert lib.store.find_world(OWNER, "world", "no domain") is None
+        assert lib.store.in_force(scope, 99) is None
+        assert lib.store.job(scope, "none") is None
+        assert lib.store.find_token("none") is None

@@ -18,7 +18,7 @@ from tests.promises import proves
 from tests.support.hostile_texts import HOSTILE_TEXTS
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.sample_texts import story
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.errors import (
     LoaderCrashed,
     LoaderNotStarted,
@@ -186,7 +186,7 @@ def test_ingestion_never_runs_the_segmenter_in_its_own_process(
         raise AssertionError("The segmenter ran in the process that serves requests.")
 
     monkeypatch.setattr("sentencex.segment", refuse)
-    library = place(tmp_path, parser=parser)
+    library = make_library(tmp_path, parser=parser)
 
     world = library.world(a__txt="“He said. " * 1000)
 

@@ -19,7 +19,7 @@ from tests.contract.index_contract import EAST, point, vector
 from tests.promises import proves
 from tests.support.exhaustion import full_disk, no_descriptors
 from tests.support.index_process import SCOPE, end_process
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.core.clock import SystemProcesses
 from truespan.core.disk import require_descriptor
 from truespan.errors import (
@@ -55,8 +55,8 @@ QUERY = "Who put the lamp out?"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> LibraryFixture:
+    made = make_library(tmp_path / "library")
     made.world("w", lamp__txt=BOOK)
     return made
 
@@ -79,27 +79,27 @@ def receive(folder: Path, upload: Upload) -> None:
 
 
 @proves("store.disk-reserve")
-def test_a_database_without_room_is_full_and_not_damaged(here: Place) -> None:
-    world = here.library.world("w")
-    path = here.write("more.txt", "The second book tells of a bell. " * 200)
+def test_a_database_without_room_is_full_and_not_damaged(lib: LibraryFixture) -> None:
+    world = lib.library.world("w")
+    path = lib.write("more.txt", "The second book tells of a bell. " * 200)
 
     with full_disk():
         failure = raised(lambda: world.ingest([path]))
         hits = world.search(QUERY).passages
-        refused = raised(lambda: here.library.create_world("another"))
+        refused = raised(lambda: lib.library.create_world("another"))
 
     assert isinstance(failure, StorageFull), failure
     assert isinstance(refused, StorageFull), refused
     assert "backup" not in str(failure)
     assert hits
     assert world.ingest([path]).ingested == ["more.txt"]
-    assert all(check.verdict == "ok" for check in here.store.soundness())
+    assert all(check.verdict == "ok" for check in lib.store.soundness())
 
 
-def test_a_database_that_reached_its_number_of_pages_is_full(here: Place) -> None:
-    world = here.library.world("w")
-    path = here.write("more.txt", "The second book tells of a bell. " * 2000)
-    database = here.store._db
+def test_a_database_that_reached_its_number_of_pages_is_full(lib: LibraryFixture) -> None:
+    world = lib.library.world("w")
+    path = lib.write("more.txt", "The second book tells of a bell. " * 2000)
+    database = lib.store._db
     assert isinstance(database, SqliteDatabase)
     connection = database.connection
     pages = connection.pragma("page_count")
@@ -112,8 +112,8 @@ def test_a_database_that_reached_its_number_of_pages_is_full(here: Place) -> Non
     assert world.ingest([path]).ingested == ["more.txt"]
 
 
-def test_database_without_free_descriptors_says_so(here: Place) -> None:
-    world = here.library.world("w")
+def test_database_without_free_descriptors_says_so(lib: LibraryFixture) -> None:
+    world = lib.library.world("w")
     failures: list[TruespanError | None] = []
 
     def search() -> None:
@@ -298,8 +298,8 @@ def test_without_descriptors_nothing_is_taken_for_absent(tmp_path: Path) -> None
     assert processes.is_alive(own)
 
 
-def test_ingestion_without_descriptors_blames_no_file(here: Place) -> None:
-    world, path = here.library.world("w"), here.write("more.txt", "A bell rang.")
+def test_ingestion_without_descriptors_blames_no_file(lib: LibraryFixture) -> None:
+    world, path = lib.library.world("w"), lib.write("more.txt", "A bell rang.")
 
     with no_descriptors():
         failure = raised(lambda: world.ingest([path]))
@@ -331,7 +331,7 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_and_logs_that_cannot_be_written_are_no_bugs(
-    here: Place, monkeypatch: pytest.MonkeyPatch
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -347,7 +347,7 @@ def test_output_and_logs_that_cannot_be_written_are_no_bugs(
     with io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=True) as full:
         monkeypatch.setattr(sys, "stderr", full)
         log("an event of the index process")
-        assert report_bug(here.library, "request", ValueError()).code == "internal_error"
+        assert report_bug(lib.library, "request", ValueError()).code == "internal_error"
         monkeypatch.undo()
 
 

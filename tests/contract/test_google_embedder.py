@@ -15,7 +15,7 @@ from tests.promises import proves
 from tests.support.providers import Answer, Google, PassingClock
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.google import complaint, delay, text_of
-from tests.support.worlds import place, similarity, vector_of
+from tests.support.worlds import make_library, similarity, vector_of
 from truespan.errors import (
     BatchTooLarge,
     CredentialsMissing,
@@ -179,8 +179,8 @@ def test_model_name_with_a_path_is_refused(server: Google, name: str) -> None:
 def test_query_one_token_over_the_limit_is_never_sent(tmp_path: Path) -> None:
     with Google(limit=40) as server:
         embedder: Any = embedder_of(server)
-        here = place(tmp_path, embedder=embedder)
-        world = here.world(tide__txt="The tide comes in twice a day.")
+        lib = make_library(tmp_path, embedder=embedder)
+        world = lib.world(tide__txt="The tide comes in twice a day.")
         server.asked.clear()
 
         world.search(words(40))
@@ -188,13 +188,13 @@ def test_query_one_token_over_the_limit_is_never_sent(tmp_path: Path) -> None:
         # The query, and the text that confirms the model.
         assert (len(server.counts), len(server.embeds)) == (3, 2)
         server.asked.clear()
-        searched = here.index.calls.count("search")
+        searched = lib.index.calls.count("search")
         error = failure_of(lambda: world.search(words(41)), QueryTooLong)
 
         assert isinstance(error, QueryTooLong)
         assert (error.count, error.limit) == (41, 40)
         assert (server.counts, server.embeds) == ([words(41)], [])
-        assert here.index.calls.count("search") == searched
+        assert lib.index.calls.count("search") == searched
 
 
 @proves("embedding.no-silent-truncation", "embedding.google-exact-tokens")
@@ -224,10 +224,10 @@ def test_short_text_is_not_counted(server: Google) -> None:
 @proves("embedding.batch-items")
 def test_request_has_at_most_a_hundred_texts(tmp_path: Path, server: Google) -> None:
     embedder: Any = embedder_of(server)
-    here = place(tmp_path, embedder=embedder)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, embedder=embedder)
+    world = lib.library.create_world("world")
 
-    report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(150)])
+    report = world.ingest([lib.write(f"{n}.txt", f"This is story {n}.") for n in range(150)])
 
     assert len(report.ingested) == 150
     assert max(len(batch) for batch in server.embeds) == 100

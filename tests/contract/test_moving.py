@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.postgres import Database, fresh_database
-from tests.support.worlds import ManualClock, Place, place
+from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.errors import MigrationRefused
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
@@ -66,9 +66,9 @@ def server(database: Database) -> Iterator[Store]:
 
 
 @pytest.fixture
-def lived(tmp_path: Path) -> Iterator[Place]:
+def lived(tmp_path: Path) -> Iterator[LibraryFixture]:
     """A library with rows in almost every table."""
-    made = place(tmp_path / "one", store="sqlite")
+    made = make_library(tmp_path / "one", store="sqlite")
     world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
     made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
     folder = str(made.folder / "files" / "mysteries")
@@ -91,7 +91,7 @@ def lived(tmp_path: Path) -> Iterator[Place]:
     made.store.close()
 
 
-def on_file(place: Place) -> StoreRows:
+def on_file(place: LibraryFixture) -> StoreRows:
     return place.store.as_rows()
 
 
@@ -109,8 +109,8 @@ def everything(rows: StoreRows) -> dict[tuple[str, str | None], list[NeutralRow]
     return found
 
 
-def empty_place(folder: Path) -> Place:
-    return place(folder, store="sqlite")
+def empty_place(folder: Path) -> LibraryFixture:
+    return make_library(folder, store="sqlite")
 
 
 def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> None:
@@ -141,7 +141,7 @@ def test_every_column_is_copied_or_listed_as_not_copied(database: Database) -> N
 
 
 def test_a_library_moves_to_a_server_and_back_with_every_row(
-    lived: Place, server: Store, tmp_path: Path
+    lived: LibraryFixture, server: Store, tmp_path: Path
 ) -> None:
     before = everything(on_file(lived))
     assert {name for (name, _), rows in before.items() if rows} == {one.name for one in TABLES}
@@ -185,7 +185,7 @@ def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
 
 @pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
 def test_interrupted_copy_continues_without_repetition(
-    lived: Place, server: Store, after: int
+    lived: LibraryFixture, server: Store, after: int
 ) -> None:
     sent: list[int] = []
 
@@ -203,7 +203,7 @@ def test_interrupted_copy_continues_without_repetition(
 
 
 def test_target_with_another_library_is_refused_unchanged(
-    lived: Place, server: Store, tmp_path: Path
+    lived: LibraryFixture, server: Store, tmp_path: Path
 ) -> None:
     other = empty_place(tmp_path / "other")
     other.world("theirs", a__txt="Somebody else's.")
@@ -227,7 +227,7 @@ def test_target_with_another_library_is_refused_unchanged(
     ],
 )
 def test_a_single_row_that_differs_is_noticed(
-    lived: Place, server: Store, database: Database, damage: str
+    lived: LibraryFixture, server: Store, database: Database, damage: str
 ) -> None:
     copy_rows(on_file(lived), on_server(server))
     with database.admin() as admin:
@@ -249,13 +249,13 @@ class Forgetful(Dying):
         self._rows.write(table, world, kept[:-1] if table.name == "vectors" else kept)
 
 
-def test_what_did_not_arrive_is_noticed_at_the_end(lived: Place, server: Store) -> None:
+def test_what_did_not_arrive_is_noticed_at_the_end(lived: LibraryFixture, server: Store) -> None:
     with pytest.raises(MigrationRefused, match="table vectors"):
         copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
 
 
 def test_running_jobs_are_interrupted_only_in_the_copy(
-    lived: Place, server: Store, database: Database
+    lived: LibraryFixture, server: Store, database: Database
 ) -> None:
     lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
 
@@ -270,7 +270,7 @@ def test_running_jobs_are_interrupted_only_in_the_copy(
 
 @pytest.mark.parametrize("kind", ["file", "server"])
 def test_table_filled_by_another_process_is_refused_whole(
-    lived: Place, server: Store, tmp_path: Path, kind: str
+    lived: LibraryFixture, server: Store, tmp_path: Path, kind: str
 ) -> None:
     other = empty_place(tmp_path / "two")
     target = on_file(other) if kind == "file" else on_server(server)
@@ -285,5 +285,5 @@ def test_table_filled_by_another_process_is_refused_whole(
     other.store.close()
 
 
-def first_of(lived: Place) -> str:
+def first_of(lived: LibraryFixture) -> str:
     return on_file(lived).world_ids()[0]

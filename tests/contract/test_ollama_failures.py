@@ -21,7 +21,7 @@ from tests.contract.ollama_parts import (
 )
 from tests.promises import proves
 from tests.support.providers import Answer, Asked, Model, Ollama, Raw, Reaction, drops
-from tests.support.worlds import ManualClock, Place, place, similarity, vector_of
+from tests.support.worlds import LibraryFixture, ManualClock, make_library, similarity, vector_of
 from truespan.engine.world import World
 from truespan.errors import (
     ModelUnavailable,
@@ -130,15 +130,15 @@ def each_fault() -> pytest.MarkDecorator:
     return pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 
 
-def opened(folder: Path, server: Ollama, model: str = CONFIGURED, **changes: Any) -> Place:
+def opened(folder: Path, server: Ollama, model: str = CONFIGURED, **changes: Any) -> LibraryFixture:
     """Make or open a library that embeds with a server, its index in memory."""
     clock = ManualClock()
     embedder: Any = embedder_of(server, model, **{"clock": clock} | changes)
-    return place(folder, embedder=embedder, clock=clock)
+    return make_library(folder, embedder=embedder, clock=clock)
 
 
-def told(here: Place, **files: str) -> World:
-    return here.world(**(files or {"tide__txt": "The tide comes in twice a day."}))
+def told(lib: LibraryFixture, **files: str) -> World:
+    return lib.world(**(files or {"tide__txt": "The tide comes in twice a day."}))
 
 
 @proves("embedding.down-is-an-error")
@@ -146,13 +146,13 @@ def told(here: Place, **files: str) -> World:
 def test_search_without_vector_is_an_error_never_empty(
     tmp_path: Path, server: Ollama, fault: Fault
 ) -> None:
-    here = opened(tmp_path, server)
-    world = told(here)
+    lib = opened(tmp_path, server)
+    world = told(lib)
     server.fault = on_embed(fault.react)
 
     failure_of(lambda: world.search(f"what of the tide, {SECRET}?"), fault.error)
 
-    assert "search" not in here.index.calls
+    assert "search" not in lib.index.calls
     server.fault = None
     assert world.search(f"what of the tide, {SECRET}?", floor=0.0).passages
 
@@ -168,9 +168,9 @@ SINGLE |= {"null for one", "null in one", "too long", "too long for an older one
 def test_a_failure_while_ingesting_leaves_nothing_half_visible(
     tmp_path: Path, server: Ollama, fault: Fault
 ) -> None:
-    here = opened(tmp_path, server)
-    world = told(here)
-    path = here.write("late.txt", f"The {SECRET} comes late.")
+    lib = opened(tmp_path, server)
+    world = told(lib)
+    path = lib.write("late.txt", f"The {SECRET} comes late.")
     server.fault = on_embed(
         lambda asked: None if asked.content["input"] in KNOWN else fault.react(asked)
     )
@@ -185,10 +185,10 @@ def test_a_failure_while_ingesting_leaves_nothing_half_visible(
         failure_of(lambda: world.ingest(path), fault.error)
 
     assert [document.name for document in world.documents.list() if document.active] == ["tide.txt"]
-    assert len(here.points(world)) == 1
+    assert len(lib.points(world)) == 1
     server.fault = None
     assert world.ingest(path).failures == []
-    assert len(here.points(world)) == 2
+    assert len(lib.points(world)) == 2
 
 
 @proves("embedding.vectors-checked")
@@ -202,14 +202,14 @@ def test_a_failure_while_ingesting_leaves_nothing_half_visible(
 def test_a_text_without_finite_numbers_does_not_take_its_batch_with_it(
     tmp_path: Path, server: Ollama, answer: Callable[[Asked], Reaction]
 ) -> None:
-    here = opened(tmp_path, server)
+    lib = opened(tmp_path, server)
     server.fault = on_embed(
         lambda asked: answer(asked) if SECRET in str(asked.content["input"]) else None
     )
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     texts = {f"{number}.txt": f"This is story {number}." for number in range(6)}
-    paths = [here.write(name, text) for name, text in texts.items()]
-    paths.insert(3, here.write("bad.txt", f"The {SECRET}."))
+    paths = [lib.write(name, text) for name, text in texts.items()]
+    paths.insert(3, lib.write("bad.txt", f"The {SECRET}."))
 
     report = world.ingest(paths)
 
@@ -227,28 +227,28 @@ def test_a_batch_that_comes_back_shuffled_is_caught(
         assert isinstance(true, Answer)
         return Answer(content={"embeddings": shuffle(true.content["embeddings"])})
 
-    here = opened(tmp_path, server)
-    world = here.library.create_world("world")
-    paths = [here.write(f"{number}.txt", f"word{number}") for number in range(5)]
+    lib = opened(tmp_path, server)
+    world = lib.library.create_world("world")
+    paths = [lib.write(f"{number}.txt", f"word{number}") for number in range(5)]
     server.fault = on_embed(shuffled)
 
     failure_of(lambda: world.ingest(paths), ProviderBadReply)
 
-    assert here.points(world) == {}
-    assert here.sql("SELECT count(*) FROM vectors") == [(0,)]
+    assert lib.points(world) == {}
+    assert lib.sql("SELECT count(*) FROM vectors") == [(0,)]
 
 
 @proves("embedding.vector-per-input", "embedding.concurrency")
 def test_batches_under_way_together_give_each_text_its_own_vector(
     tmp_path: Path, server: Ollama
 ) -> None:
-    here = opened(tmp_path, server, in_flight=2)
-    world = here.library.create_world("world")
+    lib = opened(tmp_path, server, in_flight=2)
+    world = lib.library.create_world("world")
     texts = {f"{number}.txt": f"This is story {number}." for number in range(100)}
 
-    world.ingest([here.write(name, text) for name, text in texts.items()])
+    world.ingest([lib.write(name, text) for name, text in texts.items()])
 
-    points = here.points(world)
+    points = lib.points(world)
     # Two texts of each batch are canaries; before them went known texts, each alone.
     sent = [asked["input"] for asked in server.embeds if len(asked["input"]) > 1]
     batches = [texts for texts in sent if isinstance(texts, list)]
@@ -290,8 +290,8 @@ def test_all_embedders_of_a_process_together_keep_the_limit(server: Ollama) -> N
 
 @proves("embedding.retries-transient-only", "embedding.batch-items")
 def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, server: Ollama) -> None:
-    here = opened(tmp_path, server)
-    world = here.library.create_world("world")
+    lib = opened(tmp_path, server)
+    world = lib.library.create_world("world")
     pauses = ["7", "Thu, 01 Jan 1970 00:00:00 GMT"]
 
     def busy(asked: Asked) -> Reaction | None:
@@ -300,11 +300,11 @@ def test_an_ingest_waits_as_long_as_ollama_asks_and_goes_on(tmp_path: Path, serv
         return None
 
     server.fault = on_embed(busy)
-    report = world.ingest([here.write(f"{n}.txt", f"word{n}") for n in range(40)])
+    report = world.ingest([lib.write(f"{n}.txt", f"word{n}") for n in range(40)])
 
     assert len(report.ingested) == 40
-    assert here.clock.slept[0] == 7.0
-    assert len(here.clock.slept) == 2
+    assert lib.clock.slept[0] == 7.0
+    assert len(lib.clock.slept) == 2
     assert max(len(asked["input"]) for asked in server.embeds[1:]) == 32
 
 
@@ -325,9 +325,9 @@ def test_a_reply_that_comes_drop_by_drop_ends(server: Ollama) -> None:
 def test_a_service_that_is_down_fails_every_request_and_says_what_to_do(
     tmp_path: Path, server: Ollama
 ) -> None:
-    here = opened(tmp_path, server)
-    world = told(here)
-    path = here.write("late.txt", "It comes late.")
+    lib = opened(tmp_path, server)
+    world = told(lib)
+    path = lib.write("late.txt", "It comes late.")
     server.stop()
 
     for call in (lambda: world.search(f"the tide, {SECRET}"), lambda: world.ingest(path)):
@@ -341,12 +341,12 @@ def test_a_service_that_is_down_fails_every_request_and_says_what_to_do(
 def test_a_service_that_was_never_up_fails_the_first_request(tmp_path: Path) -> None:
     with Ollama() as server:
         told(opened(tmp_path, server))
-    here = opened(tmp_path, server)
+    lib = opened(tmp_path, server)
 
-    error = failure_of(lambda: here.library.world("world").search("tide"), ProviderUnavailable)
+    error = failure_of(lambda: lib.library.world("world").search("tide"), ProviderUnavailable)
 
     assert "ollama serve" in str(error)
-    assert "search" not in here.index.calls
+    assert "search" not in lib.index.calls
 
 
 @proves("embedding.down-is-an-error")
@@ -362,9 +362,9 @@ def test_a_model_that_is_missing_is_said_with_the_command_that_gets_it(
     tmp_path: Path, server: Ollama, model: str, pulled: str
 ) -> None:
     server.models = [Model("llama3:latest")]
-    here = opened(tmp_path, server, model)
-    path = here.write("a.txt", "The tide.")
-    world = here.library.create_world("world")
+    lib = opened(tmp_path, server, model)
+    path = lib.write("a.txt", "The tide.")
+    world = lib.library.create_world("world")
 
     error = failure_of(lambda: world.ingest(path), ModelUnavailable)
 
@@ -400,10 +400,10 @@ def test_world_refuses_search_and_ingest_with_another_model(
     told(opened(tmp_path, server))
     before = server.models[0]
     name, server.models[0], changes = CHANGES[change](before)
-    here = opened(tmp_path, server, name, **changes)
-    world = here.library.world("world")
+    lib = opened(tmp_path, server, name, **changes)
+    world = lib.library.world("world")
     asked = len(server.embeds)
-    path = here.write("late.txt", "It comes late.")
+    path = lib.write("late.txt", "It comes late.")
 
     for call in (lambda: world.search("tide"), lambda: world.ingest(path)):
         error = failure_of(call, ProfileMismatch)
@@ -411,39 +411,39 @@ def test_world_refuses_search_and_ingest_with_another_model(
 
     # Only the probe that learns the dimensions was embedded: neither query nor document was.
     assert [sent["input"] for sent in server.embeds[asked:]] == [PROBE]
-    assert not {"search", "upsert"} & set(here.index.calls)
+    assert not {"search", "upsert"} & set(lib.index.calls)
 
 
 @proves("generation.model-change-reindexes")
 def test_a_world_can_be_searched_again_with_the_model_it_was_built_with(
     tmp_path: Path, server: Ollama
 ) -> None:
-    here = opened(tmp_path, server)
-    told(here)
+    lib = opened(tmp_path, server)
+    told(lib)
     server.models.append(Model("other:latest"))
     other = opened(tmp_path, server, "other")
     with pytest.raises(ProfileMismatch):
         other.library.world("world").search("tide")
 
-    assert here.library.world("world").search("tide", floor=0.0).passages
+    assert lib.library.world("world").search("tide", floor=0.0).passages
 
 
 @proves("generation.model-change-reindexes", "embedding.mismatch-before-search")
 def test_a_model_that_is_pulled_anew_under_a_running_process_is_noticed(
     tmp_path: Path, server: Ollama
 ) -> None:
-    here = opened(tmp_path, server)
-    world = told(here)
-    searched = here.index.calls.count("search")
+    lib = opened(tmp_path, server)
+    world = told(lib)
+    searched = lib.index.calls.count("search")
     server.models[0].build += 1
-    here.clock.time += RECHECK_SECONDS
+    lib.clock.time += RECHECK_SECONDS
 
     for _ in range(2):
         failure_of(lambda: world.search("tide"), ProfileMismatch)
-        failure_of(lambda: here.embedder.embed_documents(["tide"]), ProfileMismatch)
-        failure_of(lambda: here.embedder.embed_query("tide"), ProfileMismatch)
+        failure_of(lambda: lib.embedder.embed_documents(["tide"]), ProfileMismatch)
+        failure_of(lambda: lib.embedder.embed_query("tide"), ProfileMismatch)
 
-    assert here.index.calls.count("search") == searched
+    assert lib.index.calls.count("search") == searched
     server.models[0].build -= 1
     assert world.search("tide", floor=0.0).passages
 

@@ -58,9 +58,9 @@ def make(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that makes another folder at each call."""
 
     def new(content: bytes | None = None, **files: Any) -> Path:
-        here = tmp_path / f"model-{len(list(tmp_path.iterdir()))}"
+        made = tmp_path / f"model-{len(list(tmp_path.iterdir()))}"
         return model_folder(
-            here, attention_network(table()) if content is None else content, **files
+            made, attention_network(table()) if content is None else content, **files
         )
 
     return new
@@ -100,8 +100,8 @@ def test_vector_depends_on_its_text_alone_in_any_batch(folder: Path) -> None:
 
 def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
     weights = table(2)
-    here = make(lookup_network(weights))
-    tokens = FolderFiles(here).tokenizer().encode("the tide comes").ids
+    made = make(lookup_network(weights))
+    tokens = FolderFiles(made).tokenizer().encode("the tide comes").ids
     states = weights[tokens].astype(numpy.float64)
     expected = {
         "cls": states[0],
@@ -112,7 +112,7 @@ def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
     assert len(tokens) == 5  # With the two tokens of its own; neither cut nor padded.
     for pooling, vector in expected.items():
         for batch in (1, 3):
-            [found] = embed(here, pooling=pooling, batch=batch).embed_documents(["the tide comes"])
+            [found] = embed(made, pooling=pooling, batch=batch).embed_documents(["the tide comes"])
             unit = (vector / numpy.linalg.norm(vector)).tolist()
             assert list(array("f", found)) == pytest.approx(unit, abs=1e-6), pooling
 
@@ -144,22 +144,22 @@ def test_weights_beside_the_network_are_used_from_any_folder(
     make: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = table()
-    here = make(attention_network(weights, file="model.onnx_data"))
-    (here / "model.onnx_data").write_bytes(weights.tobytes())
+    made = make(attention_network(weights, file="model.onnx_data"))
+    (made / "model.onnx_data").write_bytes(weights.tobytes())
     away = tmp_path / "away"
     away.mkdir()
     (away / "model.onnx_data").write_bytes(table(9).tobytes())
     monkeypatch.chdir(away)
 
-    assert embed(here).embed_documents(TEXTS) == embed(make()).embed_documents(TEXTS)
-    nested = here.parent / "nested"
-    shutil.copytree(here, nested)
+    assert embed(made).embed_documents(TEXTS) == embed(make()).embed_documents(TEXTS)
+    nested = made.parent / "nested"
+    shutil.copytree(made, nested)
     (nested / "onnx").mkdir()
     for name in ("model.onnx", "model.onnx_data"):
         (nested / name).rename(nested / "onnx" / name)
-    found = embed(nested, model=here.name)
-    assert found.embed_documents(TEXTS) == embed(here).embed_documents(TEXTS)
-    assert found.profile == embed(here).profile
+    found = embed(nested, model=made.name)
+    assert found.embed_documents(TEXTS) == embed(made).embed_documents(TEXTS)
+    assert found.profile == embed(made).profile
 
 
 # Configuration
@@ -167,22 +167,22 @@ def test_weights_beside_the_network_are_used_from_any_folder(
 
 def test_options_win_over_the_folder_s_configuration(make: Callable[..., Path]) -> None:
     prompts = {"prompts": {"query": "query : ", "passage": "passage : "}}
-    here = make(
+    made = make(
         config={"_name_or_path": "org/tide", "hidden_size": WIDTH, "max_position_embeddings": 64},
         config_sentence_transformers=prompts,
     )
-    profile = embed(here).profile
+    profile = embed(made).profile
 
     assert (profile.provider, profile.model, profile.dimensions) == ("onnx", "org/tide", WIDTH)
     assert profile.query_mode == "instruction: query : "
     assert profile.document_mode == "instruction: passage : "
     assert profile.input_limit == 32 - 2 - 2
-    assert embed(here).count_query("the tide") == 4
+    assert embed(made).count_query("the tide") == 4
     plain = embed(make(), query_prefix="query : ", document_prefix="passage : ")
-    assert plain.embed_documents(TEXTS) == embed(here).embed_documents(TEXTS)
-    assert plain.embed_query("sea") == embed(here).embed_query("sea")
+    assert plain.embed_documents(TEXTS) == embed(made).embed_documents(TEXTS)
+    assert plain.embed_query("sea") == embed(made).embed_query("sea")
     declared = embed(
-        here, model="mine", query_prefix="", document_prefix="", max_length=40, dimensions=WIDTH
+        made, model="mine", query_prefix="", document_prefix="", max_length=40, dimensions=WIDTH
     )
     assert declared.embed_documents(TEXTS) == embed(make()).embed_documents(TEXTS)
     assert (declared.profile.model, declared.profile.input_limit) == ("mine", 38)
@@ -234,9 +234,9 @@ def test_revision_changes_with_everything_that_affects_vectors(make: Callable[..
     external = attention_network(weights, file="model.onnx_data")
 
     def beside(seed: int) -> Path:
-        here = make(external)
-        (here / "model.onnx_data").write_bytes(table(seed).tobytes())
-        return here
+        made = make(external)
+        (made / "model.onnx_data").write_bytes(table(seed).tobytes())
+        return made
 
     tokenizer = make()
     text = (tokenizer / "tokenizer.json").read_text()
@@ -264,11 +264,11 @@ def test_file_changed_after_its_profile_was_read_is_refused(
         "model.onnx": attention_network(weights, file="model.onnx_data", types=True),
         "model.onnx_data": table(6).tobytes(),
     }.items():
-        here = make(attention_network(weights, file="model.onnx_data"))
-        (here / "model.onnx_data").write_bytes(weights.tobytes())
-        own = embed(here)
+        made = make(attention_network(weights, file="model.onnx_data"))
+        (made / "model.onnx_data").write_bytes(weights.tobytes())
+        own = embed(made)
         assert own.profile.revision
-        (here / name).write_bytes(content)
+        (made / name).write_bytes(content)
         with pytest.raises(ModelUnavailable, match="The SHA-256 of") as refusal:
             own.embed_query("sea")
         assert "Start again" in refusal.value.advice
@@ -284,19 +284,19 @@ def test_invalid_model_folder_is_an_error_with_advice(
     outside.write_bytes(attention_network(table()))
 
     def without(name: str, **files: Any) -> Path:
-        here = make(**files)
-        (here / name).unlink()
-        return here
+        made = make(**files)
+        (made / name).unlink()
+        return made
 
     def linked(name: str) -> Path:
-        here = without(name)
-        (here / name).symlink_to(outside)
-        return here
+        made = without(name)
+        (made / name).symlink_to(outside)
+        return made
 
     def holding(name: str, content: bytes) -> Path:
-        here = make()
-        (here / name).write_bytes(content)
-        return here
+        made = make()
+        (made / name).write_bytes(content)
+        return made
 
     numbers = table()
     numbers[:] = numpy.nan
@@ -346,9 +346,9 @@ def test_invalid_model_folder_is_an_error_with_advice(
         (make(), {"device": "abacus"}, InvalidConfiguration, "cannot run models on 'abacus'"),
     ]
     wrong = []
-    for here, options, kind, words in rows:
+    for made, options, kind, words in rows:
         try:
-            embed(here, **options).embed_query("sea")
+            embed(made, **options).embed_query("sea")
         except TruespanError as error:
             if type(error) is kind and words in error.message and error.advice:
                 continue

@@ -23,7 +23,7 @@ from tests.support.postgres import (
     server,
 )
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import (
     InvalidConfiguration,
@@ -56,17 +56,17 @@ def database() -> Database:
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Place:
+def filled(tmp_path: Path) -> LibraryFixture:
     """Two worlds with rows in almost every table."""
-    here = place(tmp_path, store="postgres")
+    lib = make_library(tmp_path, store="postgres")
     for name in ("one", "two"):
-        world = here.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
+        world = lib.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
         world.reader("ann").set_position("a.txt", sentence=7)
         world.reader("ann").retrieve("the night")
         world.reader("ann").conversation().ask("Who saw the night?")
         world.search("the night", floor=0.0, mode="hybrid")
-        here.store.cool_down("provider", name, 1.0)
-    return here
+        lib.store.cool_down("provider", name, 1.0)
+    return lib
 
 
 def tables_of(database: Database) -> dict[tuple[str, str], tuple[bool, bool]]:
@@ -111,7 +111,7 @@ def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> Non
 
 
 @proves("store.postgres-row-security")
-def test_without_a_world_not_one_row_is_seen(filled: Place) -> None:
+def test_without_a_world_not_one_row_is_seen(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     with database.admin() as admin:
@@ -130,7 +130,7 @@ def test_without_a_world_not_one_row_is_seen(filled: Place) -> None:
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
-def test_world_sees_only_its_own_rows_of_each_table(filled: Place) -> None:
+def test_world_sees_only_its_own_rows_of_each_table(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     tables = sorted(name for schema, name in tables_of(database) if schema == "truespan")
     one, two = (filled.library.world(name).id for name in ("one", "two"))
@@ -175,7 +175,7 @@ def _count(connection: psycopg.Connection, table: str, world: str | None = None)
 
 
 @proves("store.postgres-row-security")
-def test_world_ends_with_its_transaction_in_any_case(filled: Place) -> None:
+def test_world_ends_with_its_transaction_in_any_case(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url, pool_size=1))
@@ -210,7 +210,7 @@ def _wait_too_long(session: psycopg.Connection) -> None:
     session.execute("SELECT pg_sleep(5)")
 
 
-def test_role_of_worlds_sees_no_shared_table(filled: Place) -> None:
+def test_role_of_worlds_sees_no_shared_table(filled: LibraryFixture) -> None:
     database = database_of(filled.folder)
     one = filled.library.world("one").id
     store = PostgresDatabase(Address(database.url))
@@ -247,7 +247,7 @@ def without_row_security(database: Database) -> Iterator[list[str]]:
 
 
 @proves("store.space-isolation")
-def test_statements_keep_to_their_world_without_row_security(filled: Place) -> None:
+def test_statements_keep_to_their_world_without_row_security(filled: LibraryFixture) -> None:
     """Row security is the second lock: every statement names its world."""
     database = database_of(filled.folder)
     one, two = (filled.library.world(name) for name in ("one", "two"))
@@ -282,10 +282,10 @@ def test_statements_keep_to_their_world_without_row_security(filled: Place) -> N
         )
 
 
-def _first(here: Place, world: World) -> tuple[Scope, RevisionRef]:
+def _first(lib: LibraryFixture, world: World) -> tuple[Scope, RevisionRef]:
     document = world.documents.list()[0]
     assert document.active is not None
-    return here.scope(world), RevisionRef(document.number, document.active)
+    return lib.scope(world), RevisionRef(document.number, document.active)
 
 
 def _look_at(world: World) -> list[object]:

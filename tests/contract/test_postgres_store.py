@@ -19,7 +19,7 @@ from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
 from tests.promises import proves
 from tests.support.postgres import database_of, fresh_database
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import (
     DomainNotFound,
     InvalidArgument,
@@ -60,8 +60,8 @@ class TestIntegrity(IntegrityContract):
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path, store="postgres")
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path, store="postgres")
 
 
 @proves("store.postgres-row-security", "store.space-isolation")
@@ -75,43 +75,43 @@ def test_transactions_of_many_worlds_see_only_their_own_rows() -> None:
     assert weather.ended.total() >= 3000
 
 
-def test_writers_wait_only_for_writers_of_the_same_world(here: Place) -> None:
-    one, two = built(here, "one"), built(here, "two")
-    with here.store._db.write(one.world):
+def test_writers_wait_only_for_writers_of_the_same_world(lib: LibraryFixture) -> None:
+    one, two = built(lib, "one"), built(lib, "two")
+    with lib.store._db.write(one.world):
         done = []
         waiting = threading.Thread(
-            target=lambda: done.append(here.store.stage(one, [draft("Text.")]))
+            target=lambda: done.append(lib.store.stage(one, [draft("Text.")]))
         )
         waiting.start()
-        with database_of(here.folder).admin() as admin:
+        with database_of(lib.folder).admin() as admin:
             _await_lock(admin)
-        shown(here, two, "The garden wall.")
-        assert here.store.documents(one) == []
+        shown(lib, two, "The garden wall.")
+        assert lib.store.documents(one) == []
         assert done == []
     waiting.join(30)
 
     assert len(done) == 1
 
 
-def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(here: Place) -> None:
-    one, two = built(here, "one"), built(here, "two")
+def test_of_two_worlds_that_take_a_domain_at_once_one_has_it(lib: LibraryFixture) -> None:
+    one, two = built(lib, "one"), built(lib, "two")
     refused: list[BaseException] = []
 
     def take() -> None:
         try:
-            here.store.move_alias(one, "key")
+            lib.store.move_alias(one, "key")
         except TruespanError as error:
             refused.append(error)
 
     taking = threading.Thread(target=take)
-    with database_of(here.folder).admin() as admin, admin.transaction():
+    with database_of(lib.folder).admin() as admin, admin.transaction():
         admin.execute("INSERT INTO truespan_shared.aliases VALUES ('key', %s, 1, 0)", (two.world,))
         taking.start()
         _await_lock(admin)
     taking.join(30)
 
     assert [type(error) for error in refused] == [DomainNotFound]
-    found = here.store.find_domain(OWNER, "key")
+    found = lib.store.find_domain(OWNER, "key")
     assert found is not None
     assert found.id == two.world
 
@@ -125,49 +125,49 @@ def _await_lock(admin: psycopg.Connection) -> None:
     raise AssertionError("nobody came to wait")
 
 
-def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(here: Place) -> None:
-    scope = built(here)
-    with database_of(here.folder).admin() as admin, admin.transaction():
+def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(lib: LibraryFixture) -> None:
+    scope = built(lib)
+    with database_of(lib.folder).admin() as admin, admin.transaction():
         admin.execute("SELECT 1 FROM truespan.worlds FOR UPDATE")
-        with here.store._db.write(scope.world, lock=False) as session:
+        with lib.store._db.write(scope.world, lock=False) as session:
             session.execute("SET lock_timeout = '5ms'")
         with pytest.raises(StoreBusy) as refusal:
-            here.store.stage(scope, [draft("Text.")])
+            lib.store.stage(scope, [draft("Text.")])
 
     assert refusal.value.retryable
 
 
-def test_a_server_that_closed_every_connection_is_asked_anew(here: Place) -> None:
-    scope = built(here)
-    shown(here, scope, "The harbour light.")
+def test_a_server_that_closed_every_connection_is_asked_anew(lib: LibraryFixture) -> None:
+    scope = built(lib)
+    shown(lib, scope, "The harbour light.")
     with ExitStack() as several:
         for _ in range(3):
-            several.enter_context(here.store._db.read(scope.world))
-    with database_of(here.folder).admin() as admin:
+            several.enter_context(lib.store._db.read(scope.world))
+    with database_of(lib.folder).admin() as admin:
         admin.execute(
             """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
         )
 
-    assert here.store.canonical_text(scope, 1) == "The harbour light."
+    assert lib.store.canonical_text(scope, 1) == "The harbour light."
 
 
-def test_lost_connection_in_a_write_is_retryable_and_clean(here: Place) -> None:
-    scope = built(here)
+def test_lost_connection_in_a_write_is_retryable_and_clean(lib: LibraryFixture) -> None:
+    scope = built(lib)
 
-    with pytest.raises(StoreBusy) as refusal, here.store._db.write(scope.world) as one:
-        _cut_while_writing(here, one.connection)  # type: ignore[attr-defined]
+    with pytest.raises(StoreBusy) as refusal, lib.store._db.write(scope.world) as one:
+        _cut_while_writing(lib, one.connection)  # type: ignore[attr-defined]
 
     assert refusal.value.retryable
     assert "lost" in refusal.value.message
-    assert here.sql("SELECT count(*) FROM probes") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM probes") == [(0,)]
 
 
-def _cut_while_writing(here: Place, session: psycopg.Connection) -> None:
+def _cut_while_writing(lib: LibraryFixture, session: psycopg.Connection) -> None:
     session.execute(
         "INSERT INTO probes (generation, probe, vector, checksum) VALUES (1, 'p', '', '')"
     )
-    with database_of(here.folder).admin() as admin:
+    with database_of(lib.folder).admin() as admin:
         admin.execute("SELECT pg_terminate_backend(%s)", (session.info.backend_pid,))
     session.execute("SELECT 1")
 
@@ -204,39 +204,39 @@ def test_engine_errors_are_mapped_without_their_text(
     "reference",
     ["a \0 in it", "\ud800"],
 )
-def test_what_is_no_text_here_is_the_callers_mistake(here: Place, reference: str) -> None:
-    scope = built(here)
+def test_what_is_no_text_here_is_the_callers_mistake(lib: LibraryFixture, reference: str) -> None:
+    scope = built(lib)
     for call in (
-        lambda: here.store.find_world(OWNER, reference),
-        lambda: here.store.in_force(scope, reference),
-        lambda: here.store.create_world(OWNER, reference),
-        lambda: here.store.positions(scope, reference),
+        lambda: lib.store.find_world(OWNER, reference),
+        lambda: lib.store.in_force(scope, reference),
+        lambda: lib.store.create_world(OWNER, reference),
+        lambda: lib.store.positions(scope, reference),
     ):
         with pytest.raises(InvalidArgument):
             call()
 
 
-def test_parts_of_a_text_are_correct_for_any_bytes(here: Place) -> None:
-    scope = built(here)
+def test_parts_of_a_text_are_correct_for_any_bytes(lib: LibraryFixture) -> None:
+    scope = built(lib)
     text = "é \0 and 🛶 more"
-    ref = shown(here, scope, text)
+    ref = shown(lib, scope, text)
 
     for start, end in ((0, 1), (2, 3), (3, 99), (8, 10), (5, 2)):
-        assert here.store.text_between(scope, ref, start, end) == text[start:end]
-    here.sql("UPDATE texts SET text = x'ff4142'")
-    assert here.store.text_between(scope, ref, 1, 3) == "AB"
+        assert lib.store.text_between(scope, ref, start, end) == text[start:end]
+    lib.sql("UPDATE texts SET text = x'ff4142'")
+    assert lib.store.text_between(scope, ref, 1, 3) == "AB"
 
 
-def test_numbers_past_all_that_is_kept_are_unknown_or_refused(here: Place) -> None:
-    scope = built(here)
-    shown(here, scope, "The harbour light.")
+def test_numbers_past_all_that_is_kept_are_unknown_or_refused(lib: LibraryFixture) -> None:
+    scope = built(lib)
+    shown(lib, scope, "The harbour light.")
     huge = 1 << 80
 
-    assert here.store.in_force(scope, huge) is None
-    assert here.store.sentences_across(scope, huge, 0, 5) == (-1, -1)
-    assert here.store.find_world(OWNER, scope.world, huge) is None
+    assert lib.store.in_force(scope, huge) is None
+    assert lib.store.sentences_across(scope, huge, 0, 5) == (-1, -1)
+    assert lib.store.find_world(OWNER, scope.world, huge) is None
     with pytest.raises(InvalidArgument):
-        here.store.usage(OWNER, scope.world, limit=huge)
+        lib.store.usage(OWNER, scope.world, limit=huge)
 
 
 def test_chunks_are_looked_up_by_id_without_statistics() -> None:
@@ -266,17 +266,17 @@ def test_chunks_are_looked_up_by_id_without_statistics() -> None:
     assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
 
 
-def test_tables_are_analysed_after_they_have_grown(here: Place) -> None:
-    scope = built(here)
+def test_tables_are_analysed_after_they_have_grown(lib: LibraryFixture) -> None:
+    scope = built(lib)
     drafts = [draft(f"The text of number {number}.", f"doc-{number}") for number in range(450)]
     known = "SELECT relpages FROM pg_class WHERE oid = 'truespan.states'::regclass"
 
-    with database_of(here.folder).admin() as admin:
+    with database_of(lib.folder).admin() as admin:
         admin.execute("VACUUM (FULL, ANALYZE) truespan.states, truespan.vectors")
-        here.store.stage(scope, drafts[:2])
+        lib.store.stage(scope, drafts[:2])
         assert admin.execute(known).fetchall() == [(0,)]
 
-        here.store.stage(scope, drafts[2:])
+        lib.store.stage(scope, drafts[2:])
 
         assert admin.execute(known).fetchall() > [(10,)]
 

@@ -17,7 +17,7 @@ from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import ManualClock, place, sqlite_store
+from tests.support.worlds import ManualClock, make_library, sqlite_store
 from truespan.errors import (
     InvalidConfiguration,
     LibraryTooNew,
@@ -37,16 +37,16 @@ from truespan.types.vectors import Vector
 
 
 def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt=story(30))
+    lib = make_library(tmp_path)
+    lib.world(a__txt=story(30))
 
-    tables = here.sql("SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
+    tables = lib.sql("SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
 
     assert len([name for name, _ in tables if not name.startswith("sqlite_")]) >= 11
     assert all("STRICT" in sql for name, sql in tables if not name.startswith("sqlite_"))
-    assert here.sql("PRAGMA foreign_key_check") == []
-    assert here.sql("PRAGMA journal_mode") == [("wal",)]
-    assert here.sql("PRAGMA integrity_check") == [("ok",)]
+    assert lib.sql("PRAGMA foreign_key_check") == []
+    assert lib.sql("PRAGMA journal_mode") == [("wal",)]
+    assert lib.sql("PRAGMA integrity_check") == [("ok",)]
 
 
 @proves("store.schema-versions")
@@ -57,9 +57,9 @@ def test_every_table_is_strict_and_foreign_keys_are_kept(tmp_path: Path) -> None
 def test_library_of_an_unknown_schema_is_refused_unchanged(
     tmp_path: Path, version: int, error: type[TruespanError], advice: str
 ) -> None:
-    here = place(tmp_path)
-    here.sql(f"PRAGMA user_version = {version}")
-    here.library.close()
+    lib = make_library(tmp_path)
+    lib.sql(f"PRAGMA user_version = {version}")
+    lib.library.close()
     before = (tmp_path / "store.db").read_bytes()
 
     with pytest.raises(error) as refusal:
@@ -73,22 +73,22 @@ def test_library_of_an_unknown_schema_is_refused_unchanged(
 def test_migration_is_applied_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     text = story(30)
-    here.world(a__txt=text)
-    here.library.close()
+    lib.world(a__txt=text)
+    lib.library.close()
     path = tmp_path / "9999_next.sql"
     scripts = [*migrations._list_scripts("sqlite"), path]
     monkeypatch.setattr(migrations, "_list_scripts", lambda _engine: scripts)
 
     path.write_text("CREATE TABLE extra (x INTEGER) STRICT; SELECT missing FROM extra;")
     with pytest.raises(apsw.SQLError):
-        place(tmp_path)
+        make_library(tmp_path)
     with closing(sqlite3.connect(tmp_path / "store.db")) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (OLDEST_VERSION,)
         assert not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'extra'").fetchall()
     path.write_text("ALTER TABLE documents ADD COLUMN extra TEXT;")
-    migrated = place(tmp_path)
+    migrated = make_library(tmp_path)
 
     assert migrated.sql("PRAGMA user_version") == [(9999,)]
     assert migrated.sql("SELECT extra FROM documents") == [(None,)]
@@ -123,7 +123,7 @@ def test_migrating_twice_and_at_once_is_harmless(tmp_path: Path) -> None:
     ]
 
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0, 0]
-    assert place(tmp_path).sql("PRAGMA user_version") == [(newest_version("sqlite"),)]
+    assert make_library(tmp_path).sql("PRAGMA user_version") == [(newest_version("sqlite"),)]
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
 
 @proves("store.disk-reserve")
 def test_low_disk_space_refuses_writes_but_not_reads(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
-    here.library.close()
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
+    lib.library.close()
     huge = 1 << 60
-    store = sqlite_store(tmp_path / "store.db", here.clock, reserve=huge)
-    scope = here.scope(world)
+    store = sqlite_store(tmp_path / "store.db", lib.clock, reserve=huge)
+    scope = lib.scope(world)
 
     with pytest.raises(StorageFull) as refusal:
         store.create_world(OWNER, "another")
@@ -169,42 +169,42 @@ def test_a_writer_that_waits_too_long_gets_a_retryable_error(
     from truespan.store.engines import sqlite
 
     monkeypatch.setattr(sqlite, "BUSY_MILLISECONDS", 1)
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     blocker = apsw.Connection(str(tmp_path / "store.db"))
     blocker.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(StoreBusy) as refusal:
-        here.library.create_world("late")
+        lib.library.create_world("late")
 
     assert refusal.value.retryable
     blocker.execute("ROLLBACK")
-    assert here.library.create_world("late")
+    assert lib.library.create_world("late")
 
 
 def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    worlds = (here.world(name, a__txt=story(5)) for name in ("idle", "used"))
-    idle, used = (here.scope(world) for world in worlds)
+    lib = make_library(tmp_path)
+    worlds = (lib.world(name, a__txt=story(5)) for name in ("idle", "used"))
+    idle, used = (lib.scope(world) for world in worlds)
     usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
-    here.store.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
-    here.store.cache_queries(
-        idle, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
+    lib.store.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
+    lib.store.cache_queries(
+        idle, [QueryEntry("k", Vector(b"1234"), lib.clock.now())], now=lib.clock.now()
     )
-    here.clock.time += 3 * 24 * 3600
+    lib.clock.time += 3 * 24 * 3600
 
-    here.store.record_usage(OWNER, used.world, usage, days=1, max_records=9)
-    here.store.cache_queries(
-        used, [QueryEntry("k", Vector(b"1234"), here.clock.now())], now=here.clock.now()
+    lib.store.record_usage(OWNER, used.world, usage, days=1, max_records=9)
+    lib.store.cache_queries(
+        used, [QueryEntry("k", Vector(b"1234"), lib.clock.now())], now=lib.clock.now()
     )
 
-    assert here.store.usage(OWNER, idle.world, limit=9) == []
-    assert here.sql("SELECT count(*) FROM query_cache") == [(1,)]
+    assert lib.store.usage(OWNER, idle.world, limit=9) == []
+    assert lib.sql("SELECT count(*) FROM query_cache") == [(1,)]
 
 
 def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
-    here = place(tmp_path, store="sqlite")
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.txt", story(40)), kind="book")
+    lib = make_library(tmp_path, store="sqlite")
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.txt", story(40)), kind="book")
     reader = world.reader("ann")
     reader.set_position("book.txt", sentence=20)
     compiled: list[str | None] = []
@@ -214,7 +214,7 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
         return apsw.SQLITE_OK
 
     # SQLite calls the authorizer while it compiles a statement.
-    here.store._db.connection.authorizer = note  # type: ignore[attr-defined]
+    lib.store._db.connection.authorizer = note  # type: ignore[attr-defined]
     for ask in (world, reader):
         ask.retrieve("who lit the lamp?", mode="hybrid")
         assert compiled
@@ -225,28 +225,28 @@ def test_asking_again_compiles_no_statement_again(tmp_path: Path) -> None:
 
 
 def test_many_rows_leave_the_other_statements_compiled(tmp_path: Path) -> None:
-    here = place(tmp_path, store="sqlite")
-    world = here.library.create_world("world")
-    files = [here.write(f"note{number}.txt", f"Note {number}.") for number in range(150)]
+    lib = make_library(tmp_path, store="sqlite")
+    world = lib.library.create_world("world")
+    files = [lib.write(f"note{number}.txt", f"Note {number}.") for number in range(150)]
     for _ in range(3):
         world.ingest(files)
-    connection = here.store._db.connection  # type: ignore[attr-defined]
+    connection = lib.store._db.connection  # type: ignore[attr-defined]
 
     before = connection.cache_stats()["misses"]
     report = world.ingest(files)
 
     assert report.unchanged == len(files)
     assert connection.cache_stats()["misses"] == before
-    assert len(here.sql("SELECT * FROM job_documents")) == 4 * len(files)
+    assert len(lib.sql("SELECT * FROM job_documents")) == 4 * len(files)
 
 
 def test_rows_with_a_wrong_number_of_cells_are_refused(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     # Eight rows are one statement, with the expected number of cells.
     rows = [("a",), ("b", "c", "d"), *(("e", "f") for _ in range(6))]
     with (
         pytest.raises(ValueError, match="2 cells"),
-        here.store._db.write_shared() as session,
+        lib.store._db.write_shared() as session,
     ):
         session.insert_many("identity", ("name", "id"), rows)
 

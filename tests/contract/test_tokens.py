@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tests.support.leftover_search import contents
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import (
     InvalidArgument,
@@ -33,21 +33,21 @@ from truespan.types.token import TokenSecret, TokenState
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> LibraryFixture:
+    made = make_library(tmp_path / "library")
     made.world("one", a__txt=story(10))
     made.world("two", b__txt=story(10))
     return made
 
 
-def opened_by(here: Place, text: str) -> Library:
+def opened_by(lib: LibraryFixture, text: str) -> Library:
     """Return the library with the rights of a token."""
-    return Library(here.library._components, here.library.authenticate(text))
+    return Library(lib.library._components, lib.library.authenticate(text))
 
 
-def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
-    one = here.library.world("one").id
-    tokens = here.library.tokens
+def test_a_token_is_kept_as_it_was_made(lib: LibraryFixture) -> None:
+    one = lib.library.world("one").id
+    tokens = lib.library.tokens
 
     made = [
         tokens.create("reading", worlds=["one"])[0],
@@ -58,19 +58,19 @@ def test_a_token_is_kept_as_it_was_made(here: Place) -> None:
     assert tokens.list() == made
     assert (made[0].worlds, made[0].verbs) == (frozenset({one}), {Verb.READ})
     assert (made[0].readers, made[0].expires_at) == (UNLIMITED, None)
-    assert (made[1].worlds, made[1].expires_at) == (UNLIMITED, here.clock.time + 60)
+    assert (made[1].worlds, made[1].expires_at) == (UNLIMITED, lib.clock.time + 60)
     assert (made[2].readers, made[2].verbs) == (frozenset({"ada", "bob"}), {Verb.FOLLOW})
 
 
-def test_token_allows_exactly_its_rights(here: Place) -> None:
-    _, secret = here.library.tokens.create("reading", worlds=["one"])
-    held = opened_by(here, secret.reveal())
+def test_token_allows_exactly_its_rights(lib: LibraryFixture) -> None:
+    _, secret = lib.library.tokens.create("reading", worlds=["one"])
+    held = opened_by(lib, secret.reveal())
 
     assert held.world("one").search("the", floor=0.0).passages
     assert [world.name for world in held.worlds()] == ["one"]
     for attempt in (
         lambda: held.world("two"),
-        lambda: held.world(here.library.world("two").id),
+        lambda: held.world(lib.library.world("two").id),
         lambda: held.world("one").documents.delete("1"),
         lambda: held.delete_world("one"),
         lambda: held.create_world("three"),
@@ -79,12 +79,12 @@ def test_token_allows_exactly_its_rights(here: Place) -> None:
             attempt()
 
 
-def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
-    world = here.library.world("one")
+def test_a_token_of_readers_follows_them_and_nobody_else(lib: LibraryFixture) -> None:
+    world = lib.library.world("one")
     for name in ("ada", "bob"):
         world.reader(name).set_position("a.txt", sentence=3)
-    _, secret = here.library.tokens.create("ada's", worlds=["one"], readers=["ada"])
-    held = opened_by(here, secret.reveal()).world("one")
+    _, secret = lib.library.tokens.create("ada's", worlds=["one"], readers=["ada"])
+    held = opened_by(lib, secret.reveal()).world("one")
 
     assert held.reader("ada").retrieve("the").status == "success"
     for attempt in (lambda: held.search("the"), lambda: held.reader("bob").retrieve("the")):
@@ -102,39 +102,39 @@ def test_a_token_of_readers_follows_them_and_nobody_else(here: Place) -> None:
         OWNER.narrow(worlds=[WorldId("one")], verbs=Verb),
     ],
 )
-def test_tokens_are_for_the_owner_alone(here: Place, authority: Authority) -> None:
-    record, _ = here.library.tokens.create("first", worlds=["one"])
-    held = Library(here.library._components, authority).tokens
+def test_tokens_are_for_the_owner_alone(lib: LibraryFixture, authority: Authority) -> None:
+    record, _ = lib.library.tokens.create("first", worlds=["one"])
+    held = Library(lib.library._components, authority).tokens
 
     for attempt in (
         lambda: held.create("second", worlds=UNLIMITED),
         held.list,
         lambda: held.revoke(record.id),
-        lambda: here.store.create_token(authority, replace(record, id="x"), bytes(32)),
+        lambda: lib.store.create_token(authority, replace(record, id="x"), bytes(32)),
     ):
         with pytest.raises(NotAllowed):
             attempt()
-    assert here.library.tokens.list() == [record]
+    assert lib.library.tokens.list() == [record]
 
 
-def test_a_library_that_is_narrower_than_its_token_stays_so(here: Place) -> None:
-    _, secret = here.library.tokens.create("all", worlds=UNLIMITED, verbs=list(Verb))
-    one = WorldId(here.library.world("one").id)
+def test_a_library_that_is_narrower_than_its_token_stays_so(lib: LibraryFixture) -> None:
+    _, secret = lib.library.tokens.create("all", worlds=UNLIMITED, verbs=list(Verb))
+    one = WorldId(lib.library.world("one").id)
     narrow = OWNER.narrow(worlds=[one], verbs=[Verb.READ])
 
-    assert here.library.authenticate(secret.reveal()) == OWNER
-    assert Library(here.library._components, narrow).authenticate(secret.reveal()) == narrow
+    assert lib.library.authenticate(secret.reveal()) == OWNER
+    assert Library(lib.library._components, narrow).authenticate(secret.reveal()) == narrow
 
 
-def wrong(here: Place) -> dict[str, Any]:
+def wrong(lib: LibraryFixture) -> dict[str, Any]:
     """Return invalid tokens, by their fault."""
-    tokens = here.library.tokens
+    tokens = lib.library.tokens
     _, good = tokens.create("good", worlds=["one"])
     _, other = tokens.create("other", worlds=["one"])
     revoked, revoked_secret = tokens.create("revoked", worlds=["one"])
     tokens.revoke(revoked.id)
     _, expired = tokens.create("expired", worlds=["one"], expires_in=5)
-    here.clock.time += 5
+    lib.clock.time += 5
     text = good.reveal()
     return {
         "unknown": TokenSecret.of(bytes(8), bytes(32)).reveal(),
@@ -156,11 +156,11 @@ def wrong(here: Place) -> dict[str, Any]:
     }
 
 
-def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(here: Place) -> None:
+def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(lib: LibraryFixture) -> None:
     answers = {}
-    for kind, text in wrong(here).items():
+    for kind, text in wrong(lib).items():
         with pytest.raises(Unauthorized) as refused:
-            here.library.authenticate(text)
+            lib.library.authenticate(text)
         error = refused.value
         answers[kind] = (type(error), str(error), error.args, error.__cause__, error.__context__)
 
@@ -168,86 +168,86 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(here: Place) -> N
     assert set(answers.values()) == {answers["unknown"]}
 
 
-def test_token_is_valid_until_the_moment_it_expires(here: Place) -> None:
-    _, secret = here.library.tokens.create("short", worlds=["one"], expires_in=10)
-    here.clock.time += 9.99
-    here.library.authenticate(secret.reveal())
-    here.clock.time += 0.01
+def test_token_is_valid_until_the_moment_it_expires(lib: LibraryFixture) -> None:
+    _, secret = lib.library.tokens.create("short", worlds=["one"], expires_in=10)
+    lib.clock.time += 9.99
+    lib.library.authenticate(secret.reveal())
+    lib.clock.time += 0.01
 
     with pytest.raises(Unauthorized):
-        here.library.authenticate(secret.reveal())
-    assert here.library.tokens.state(here.library.tokens.list()[0]) is TokenState.EXPIRED
+        lib.library.authenticate(secret.reveal())
+    assert lib.library.tokens.state(lib.library.tokens.list()[0]) is TokenState.EXPIRED
 
 
-def test_a_digest_moved_to_another_row_opens_nothing(here: Place) -> None:
-    tokens = here.library.tokens
+def test_a_digest_moved_to_another_row_opens_nothing(lib: LibraryFixture) -> None:
+    tokens = lib.library.tokens
     small, secret = tokens.create("small", worlds=["one"])
     great, _ = tokens.create("great", worlds=UNLIMITED, verbs=list(Verb))
-    here.sql("UPDATE tokens SET digest = ? WHERE id = ?", secret.digest(), great.id)
+    lib.sql("UPDATE tokens SET digest = ? WHERE id = ?", secret.digest(), great.id)
 
     with pytest.raises(Unauthorized):
-        here.library.authenticate(secret.reveal().replace(small.id, great.id))
+        lib.library.authenticate(secret.reveal().replace(small.id, great.id))
 
 
 REVOKE = """
 import sys
 from pathlib import Path
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 here = place(Path(sys.argv[1]))
 here.library.tokens.revoke(sys.argv[2])
 here.library.close()
 """
 
 
-def test_a_revocation_is_seen_at_once_by_another_process(here: Place) -> None:
-    record, secret = here.library.tokens.create("app", worlds=["one"])
-    here.library.authenticate(secret.reveal())
+def test_a_revocation_is_seen_at_once_by_another_process(lib: LibraryFixture) -> None:
+    record, secret = lib.library.tokens.create("app", worlds=["one"])
+    lib.library.authenticate(secret.reveal())
 
     subprocess.run(
-        [sys.executable, "-c", REVOKE, str(here.folder), record.id], check=True, timeout=60
+        [sys.executable, "-c", REVOKE, str(lib.folder), record.id], check=True, timeout=60
     )
 
     with pytest.raises(Unauthorized):
-        here.library.authenticate(secret.reveal())
-    assert here.library.tokens.state(here.library.tokens.list()[0]) is TokenState.REVOKED
+        lib.library.authenticate(secret.reveal())
+    assert lib.library.tokens.state(lib.library.tokens.list()[0]) is TokenState.REVOKED
 
 
-def test_revoking_again_keeps_time_and_hides_unknown_id(here: Place) -> None:
-    record, secret = here.library.tokens.create("app", worlds=["one"])
-    first = here.library.tokens.revoke(record.id)
-    here.clock.time += 60
+def test_revoking_again_keeps_time_and_hides_unknown_id(lib: LibraryFixture) -> None:
+    record, secret = lib.library.tokens.create("app", worlds=["one"])
+    first = lib.library.tokens.revoke(record.id)
+    lib.clock.time += 60
 
-    assert here.library.tokens.revoke(record.id) == first
+    assert lib.library.tokens.revoke(record.id) == first
     for reference in ("0" * 16, secret.reveal(), "", "\ud800", "a\x00", "' --", None):
         with pytest.raises(TokenNotFound) as unknown:
-            here.library.tokens.revoke(reference)  # type: ignore[arg-type]
+            lib.library.tokens.revoke(reference)  # type: ignore[arg-type]
         assert not reference or reference not in str(unknown.value)
 
 
-def test_deleting_a_world_cuts_every_right_to_it(here: Place) -> None:
-    tokens = here.library.tokens
+def test_deleting_a_world_cuts_every_right_to_it(lib: LibraryFixture) -> None:
+    tokens = lib.library.tokens
     _, only = tokens.create("only", worlds=["one"])
     _, both = tokens.create("both", worlds=["one", "two"])
-    two = here.library.world("two").id
+    two = lib.library.world("two").id
 
-    here.library.delete_world("one")
-    here.world("one", a__txt=story(10))
+    lib.library.delete_world("one")
+    lib.world("one", a__txt=story(10))
 
     assert [record.worlds for record in tokens.list()] == [frozenset(), frozenset({two})]
-    assert opened_by(here, only.reveal()).worlds() == []
-    assert [world.name for world in opened_by(here, both.reveal()).worlds()] == ["two"]
+    assert opened_by(lib, only.reveal()).worlds() == []
+    assert [world.name for world in opened_by(lib, both.reveal()).worlds()] == ["two"]
     with pytest.raises(WorldNotFound):
-        opened_by(here, only.reveal()).world("one")
+        opened_by(lib, only.reveal()).world("one")
 
 
-def test_a_token_for_a_world_that_is_gone_is_not_kept(here: Place) -> None:
-    record, _ = here.library.tokens.create("app", worlds=["one"])
-    gone = replace(record, id="f" * 16, worlds=frozenset({here.library.world("two").id}))
-    here.library.delete_world("two")
+def test_a_token_for_a_world_that_is_gone_is_not_kept(lib: LibraryFixture) -> None:
+    record, _ = lib.library.tokens.create("app", worlds=["one"])
+    gone = replace(record, id="f" * 16, worlds=frozenset({lib.library.world("two").id}))
+    lib.library.delete_world("two")
 
     with pytest.raises(WorldNotFound):
-        here.store.create_token(OWNER, gone, bytes(32))
-    assert here.library.tokens.list() == [record]
+        lib.store.create_token(OWNER, gone, bytes(32))
+    assert lib.library.tokens.list() == [record]
 
 
 @pytest.mark.parametrize(
@@ -278,40 +278,40 @@ def test_a_token_for_a_world_that_is_gone_is_not_kept(here: Place) -> None:
     ids=repr,
 )
 def test_a_token_that_cannot_be_is_refused_and_not_kept(
-    here: Place, change: dict[str, Any]
+    lib: LibraryFixture, change: dict[str, Any]
 ) -> None:
     arguments = {"name": "app", "worlds": ["one"], **change}
 
     with pytest.raises(InvalidArgument):
-        here.library.tokens.create(arguments.pop("name"), **arguments)
-    assert here.library.tokens.list() == []
+        lib.library.tokens.create(arguments.pop("name"), **arguments)
+    assert lib.library.tokens.list() == []
 
 
-def test_a_world_that_is_not_there_makes_no_token(here: Place) -> None:
+def test_a_world_that_is_not_there_makes_no_token(lib: LibraryFixture) -> None:
     with pytest.raises(WorldNotFound):
-        here.library.tokens.create("app", worlds=["one", "three"])
-    assert here.library.tokens.list() == []
+        lib.library.tokens.create("app", worlds=["one", "three"])
+    assert lib.library.tokens.list() == []
 
 
 def test_secret_is_in_no_file_record_log_or_error(
-    here: Place, caplog: pytest.LogCaptureFixture
+    lib: LibraryFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    record, secret = here.library.tokens.create("app", worlds=["one"])
-    here.library.authenticate(secret.reveal())
+    record, secret = lib.library.tokens.create("app", worlds=["one"])
+    lib.library.authenticate(secret.reveal())
     hidden = secret.reveal()[20:]
-    shown = [repr(record), repr(secret), repr(here.library.tokens.list())]
+    shown = [repr(record), repr(secret), repr(lib.library.tokens.list())]
     attempts: list[Callable[[], Any]] = [
-        lambda: here.library.tokens.revoke(secret.reveal()),
-        lambda: here.library.authenticate(secret.reveal() + " "),
-        lambda: here.library.authenticate(secret.reveal()[:-2]),
+        lambda: lib.library.tokens.revoke(secret.reveal()),
+        lambda: lib.library.authenticate(secret.reveal() + " "),
+        lambda: lib.library.authenticate(secret.reveal()[:-2]),
     ]
     for attempt in attempts:
         with pytest.raises((TokenNotFound, Unauthorized)) as refused:
             attempt()
         shown.append("".join(traceback.format_exception(refused.value)))
 
-    files = contents(here.folder)
+    files = contents(lib.folder)
     assert sum(record.id.encode() in content for content in files.values()) > 0
     assert sum(secret.digest() in content for content in files.values()) > 0
     for path, content in files.items():
@@ -320,39 +320,41 @@ def test_secret_is_in_no_file_record_log_or_error(
         assert hidden not in text
 
 
-def test_what_is_kept_of_a_secret_is_its_sha_256(here: Place) -> None:
-    _, secret = here.library.tokens.create("app", worlds=["one"])
+def test_what_is_kept_of_a_secret_is_its_sha_256(lib: LibraryFixture) -> None:
+    _, secret = lib.library.tokens.create("app", worlds=["one"])
 
-    assert here.sql("SELECT digest FROM tokens") == [(sha256(secret.reveal().encode()).digest(),)]
+    assert lib.sql("SELECT digest FROM tokens") == [(sha256(secret.reveal().encode()).digest(),)]
 
 
 @pytest.mark.parametrize("column", ["verbs", "readers"])
 @pytest.mark.parametrize("value", ["", "[1]", '"read"', "[", "{}"])
-def test_a_damaged_token_gives_nobody_any_right(here: Place, column: str, value: str) -> None:
-    _, secret = here.library.tokens.create("app", worlds=["one"], readers=["ada"])
-    here.sql(f"UPDATE tokens SET {column} = ?", value)
+def test_a_damaged_token_gives_nobody_any_right(
+    lib: LibraryFixture, column: str, value: str
+) -> None:
+    _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
+    lib.sql(f"UPDATE tokens SET {column} = ?", value)
 
     with pytest.raises(StoreDamaged):
-        here.library.authenticate(secret.reveal())
+        lib.library.authenticate(secret.reveal())
 
 
 def test_widened_token_row_still_follows_its_readers_only(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    _, secret = here.library.tokens.create("app", worlds=["one"], readers=["ada"])
-    here.sql("""UPDATE tokens SET verbs = '["administer","follow","read","write"]'""")
+    _, secret = lib.library.tokens.create("app", worlds=["one"], readers=["ada"])
+    lib.sql("""UPDATE tokens SET verbs = '["administer","follow","read","write"]'""")
 
-    assert here.library.authenticate(secret.reveal()).verbs == {Verb.FOLLOW}
+    assert lib.library.authenticate(secret.reveal()).verbs == {Verb.FOLLOW}
 
 
-def test_a_restored_library_has_no_tokens(here: Place, tmp_path: Path) -> None:
-    here.library.tokens.create("app", worlds=["one"])
+def test_a_restored_library_has_no_tokens(lib: LibraryFixture, tmp_path: Path) -> None:
+    lib.library.tokens.create("app", worlds=["one"])
     copy = tmp_path / "store.db"
-    FileSnapshots(here.folder / "store.db").take(copy, vectors=True)
+    FileSnapshots(lib.folder / "store.db").take(copy, vectors=True)
 
     prepare_snapshot(copy)
 
-    restored = place(tmp_path)
+    restored = make_library(tmp_path)
     assert restored.library.tokens.list() == []
     assert restored.sql("SELECT count(*) FROM token_worlds") == [(0,)]
-    assert len(here.library.tokens.list()) == 1
+    assert len(lib.library.tokens.list()) == 1

@@ -120,9 +120,9 @@ def test_answer_is_one_trace_across_threads(
     tracer: Tracer,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    here = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
-    here.scores(0.9)
-    library = Library(replace(here.library._components, observer=TracingObserver(tracer)))
+    lib = study(tmp_path, primary=Scripted(["The ", "keeper ", "[1]."]))
+    lib.scores(0.9)
+    library = Library(replace(lib.library._components, observer=TracingObserver(tracer)))
     events = library.world("world").answer_stream("Who held the spare key to the hut?")
 
     # As a server does it: each step in a thread of a pool, under a context of its own.
@@ -143,12 +143,12 @@ def test_answer_is_one_trace_across_threads(
 def test_a_failure_is_told_by_its_code_and_in_no_other_words(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    here = watched(tmp_path, TracingObserver(tracer))
-    world = here.world(a__md=TEXT)
+    lib = watched(tmp_path, TracingObserver(tracer))
+    world = lib.world(a__md=TEXT)
     exporter.clear()
     told = []
     for failure in (ProviderUnavailable("harbour"), ZeroDivisionError("harbour")):
-        here.embedder.before = _raising(failure)
+        lib.embedder.before = _raising(failure)
         with pytest.raises(type(failure)):
             world.search("harbour")
         told.append(request_span(exporter.get_finished_spans(), "search"))
@@ -177,9 +177,9 @@ def _raising(error: Exception):
 def test_a_failure_that_a_bundle_tells_of_is_the_span_s_too(
     tmp_path: Path, exporter: InMemorySpanExporter, tracer: Tracer
 ) -> None:
-    here = watched(tmp_path, TracingObserver(tracer))
-    world = here.world(a__md=TEXT)
-    here.embedder.before = _raising(ProviderUnavailable("It does not answer."))
+    lib = watched(tmp_path, TracingObserver(tracer))
+    world = lib.world(a__md=TEXT)
+    lib.embedder.before = _raising(ProviderUnavailable("It does not answer."))
 
     world.retrieve("harbour")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import ProviderUnavailable
 
@@ -74,7 +74,7 @@ class Door:
 class Shelf:
     """A world of six chapters, of which the reader ada has read two."""
 
-    place: Place
+    place: LibraryFixture
     world: World
 
     def break_provider(self) -> None:
@@ -89,10 +89,10 @@ class Shelf:
 @contextmanager
 def shelf_in(folder: Path) -> Iterator[Shelf]:
     """Make the world, and let go of it in the end."""
-    here = place(folder)
-    world = here.library.create_world("world")
-    book = here.write("book.md", "\n".join(_CHAPTER.format(number) for number in range(1, 7)))
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    book = lib.write("book.md", "\n".join(_CHAPTER.format(number) for number in range(1, 7)))
     world.ingest([book], kind="book", title="The Keys")
     world.reader("ada").set_position("book.md", through_chapter="Chapter 2")
-    with here.library:
-        yield Shelf(here, world)
+    with lib.library:
+        yield Shelf(lib, world)

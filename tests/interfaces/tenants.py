@@ -14,7 +14,7 @@ import msgspec
 
 from tests.interfaces.http_client import Client, Response
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.http.operation import Operation
 from truespan.http.routes import OPERATIONS
@@ -56,7 +56,7 @@ NAMES = tuple(Names.__dataclass_fields__)
 class Estate:
     """A library with a world that the tokens may use, and a foreign world."""
 
-    here: Place
+    lib: LibraryFixture
     own: World
     foreign: World
     names: Names
@@ -74,21 +74,21 @@ class Estate:
 
 def estate(folder: Path) -> Estate:
     """Create the library, its worlds and its tokens."""
-    here = place(folder, preparation=Preparation(figures=ALL))
-    own, foreign = (filled(here, canary) for canary in (OWN, FOREIGN))
+    lib = make_library(folder, preparation=Preparation(figures=ALL))
+    own, foreign = (filled(lib, canary) for canary in (OWN, FOREIGN))
     foreign.generations.reindex()
-    made = Estate(here, own, foreign, names_of(own, OWN, "1"), names_of(foreign, FOREIGN, "2"))
-    made.keys.update(live_keys(here))
-    made.dead.update(dead_keys(here, folder.parent / "elsewhere"))
+    made = Estate(lib, own, foreign, names_of(own, OWN, "1"), names_of(foreign, FOREIGN, "2"))
+    made.keys.update(live_keys(lib))
+    made.dead.update(dead_keys(lib, folder.parent / "elsewhere"))
     return made
 
 
-def filled(here: Place, canary: str) -> World:
+def filled(lib: LibraryFixture, canary: str) -> World:
     """Create a world with a book, a report with a picture, a reader, a domain and an answer."""
-    world = here.library.create_world(f"{canary}-world")
+    world = lib.library.create_world(f"{canary}-world")
     sentences = [f"The {canary} keeper {n} wound the great clock of the tower." for n in range(40)]
     text = f"# {canary} book\n\n## One\n\n{' '.join(sentences)}\n"
-    path = Path(here.write(f"{canary}/{canary}-report.docx", ""))
+    path = Path(lib.write(f"{canary}/{canary}-report.docx", ""))
     path.write_bytes(
         docx(
             paragraph(f"The {canary} report shows the tower."),
@@ -96,7 +96,7 @@ def filled(here: Place, canary: str) -> World:
             media={"image1.png": PNG + canary.encode()},
         )
     )
-    world.ingest(here.write(f"{canary}/{canary}.md", text), kind="book", tags=[f"{canary}-tag"])
+    world.ingest(lib.write(f"{canary}/{canary}.md", text), kind="book", tags=[f"{canary}-tag"])
     world.ingest(str(path))
     world.reader(f"{canary}-reader").set_position(f"{canary}.md", sentence=20)
     world.generations.promote(1, domain=f"{canary}-domain")
@@ -128,11 +128,11 @@ def names_of(world: World, canary: str, generation: str) -> Names:
     )
 
 
-def live_keys(here: Place) -> dict[str, str]:
+def live_keys(lib: LibraryFixture) -> dict[str, str]:
     """Create tokens with every set of verbs, with several or no worlds, and for readers."""
-    tokens, found = here.library.tokens, dict[str, str]()
-    here.library.create_world("third")
-    here.library.create_world("gone")
+    tokens, found = lib.library.tokens, dict[str, str]()
+    lib.library.create_world("third")
+    lib.library.create_world("gone")
     mine = f"{OWN}-world"
 
     def made(name: str, **rights: object) -> None:
@@ -146,7 +146,7 @@ def live_keys(here: Place) -> dict[str, str]:
     made("a reader of no book", worlds=[mine], readers=["nobody"])
     made("two readers", worlds=[mine, "third"], readers=["nobody", f"{OWN}-reader"])
     made("metrics", verbs="observe")
-    here.library.delete_world("gone")
+    lib.library.delete_world("gone")
     return found
 
 
@@ -157,15 +157,15 @@ def verb_sets() -> Iterator[list[str]]:
         yield from ([str(verb) for verb in chosen] for chosen in combinations(verbs, size))
 
 
-def dead_keys(here: Place, elsewhere: Path) -> dict[str, str]:
+def dead_keys(lib: LibraryFixture, elsewhere: Path) -> dict[str, str]:
     """Create invalid tokens, including a token of another library."""
-    tokens = here.library.tokens
+    tokens = lib.library.tokens
     revoked, secret = tokens.create("revoked", worlds=UNLIMITED, verbs=list(Verb))
     tokens.revoke(revoked.id)
     expired = tokens.create("expired", worlds=UNLIMITED, verbs=list(Verb), expires_in=5)[1]
-    here.clock.time += 6
+    lib.clock.time += 6
     good = tokens.create("good", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
-    other = place(elsewhere)
+    other = make_library(elsewhere)
     foreign = other.library.tokens.create("theirs", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
     other.library.close()
     return {

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.interfaces.http_client import serve_library
-from tests.support.worlds import WORDS, Place, place
+from tests.support.worlds import WORDS, LibraryFixture, make_library
 from truespan.errors import InvalidArgument
 from truespan.wire.arguments import RetrievalArguments, SearchArguments, parse_arguments
 from truespan.wire.serialize import chunk_data, document_data
@@ -19,9 +19,9 @@ CHUNK = {"content", "startChar", "endChar", "space_id"}
 DOCUMENT = {"provider", "model", "dimensions", "space_id"}
 
 
-def replies(here: Place) -> dict[str, Any]:
+def replies(lib: LibraryFixture) -> dict[str, Any]:
     """Return a search, chunks and a document as each interface shows them."""
-    world = here.library.world("world")
+    world = lib.library.world("world")
     result, page = world.search("lamp"), world.documents.chunks("a.txt")
     chunk = result.passages[0].chunk_id
     found: dict[str, Any] = {
@@ -33,7 +33,7 @@ def replies(here: Place) -> dict[str, Any]:
             "document": document_data(world.documents.get("a.txt")),
         }
     }
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         at = f"/v1/worlds/{world.id}"
         found["http"] = {
             "search": client.json("POST", f"{at}/search", {"query": "lamp"}).content,
@@ -47,11 +47,11 @@ def replies(here: Place) -> dict[str, Any]:
 
 @pytest.mark.parametrize("defaults", ["contract", "recommended"])
 def test_contract_names_are_in_contract_worlds_only(tmp_path: Path, defaults: str) -> None:
-    here = place(tmp_path, defaults=defaults)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, defaults=defaults)
+    world = lib.world(a__txt=TEXT)
     wanted = defaults == "contract"
 
-    for interface, said in replies(here).items():
+    for interface, said in replies(lib).items():
         search = said["search"]
         assert ("chunk_text" in search) is wanted, interface
         for chunk in (*search["passages"], *said["chunks"], said["chunk"]):
@@ -80,10 +80,10 @@ ALIASES = {
 
 
 def test_contract_names_of_arguments_are_accepted(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    lib.world(a__txt=TEXT)
 
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         for alias, (name, value) in ALIASES.items():
             for operation in ("search", "retrieve"):
                 said = [

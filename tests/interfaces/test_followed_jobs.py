@@ -274,8 +274,8 @@ def test_a_follower_is_told_that_no_worker_gave_a_sign_of_life(
     assert "ueued as job" in first
     assert (follower.returncode, rest.count("No worker is running")) == (130, 1)
     # The same command, to be run in this process; the doctor has its own without --background.
-    here = shlex.join(["truespan", *arguments, "--here"])
-    assert (here in rest) is (command != "doctor")
+    lib = shlex.join(["truespan", *arguments, "--here"])
+    assert (lib in rest) is (command != "doctor")
 
 
 def test_running_worker_is_not_reported_as_missing(terminal: Terminal) -> None:

@@ -106,13 +106,13 @@ RAW = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
     found = estate(tmp_path_factory.mktemp("hostile") / "library")
     yield found
-    found.here.library.close()
+    found.lib.library.close()
 
 
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
     with serve_library(
-        made.here.library, ServerOptions(auth=AuthPolicy(needs_token=True))
+        made.lib.library, ServerOptions(auth=AuthPolicy(needs_token=True))
     ) as running:
         yield running
 
@@ -126,7 +126,7 @@ def key(made: Estate) -> str:
 @pytest.fixture(scope="module")
 def master(made: Estate) -> str:
     """A token for both worlds, so that only the name can keep a request from the other world."""
-    tokens = made.here.library.tokens
+    tokens = made.lib.library.tokens
     return tokens.create("master", worlds=UNLIMITED, verbs=list(Verb))[1].reveal()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.http.app import ServerOptions
 from truespan.http.auth import LOOPBACK, AuthPolicy
 
@@ -32,17 +32,17 @@ EVIL = (
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
-    here = place(tmp_path_factory.mktemp("gate"))
-    here.world("w", a__txt="The lamp went out at midnight.")
+    lib = make_library(tmp_path_factory.mktemp("gate"))
+    lib.world("w", a__txt="The lamp went out at midnight.")
     shared = ServerOptions(auth=AuthPolicy(origins=frozenset({OURS})))
     wide = ServerOptions(auth=AuthPolicy(hosts=LOOPBACK | {"lamp.example"}, any_address=True))
     with (
-        serve_library(here.library) as plain,
-        serve_library(here.library, shared) as sharing,
-        serve_library(here.library, wide) as named,
+        serve_library(lib.library) as plain,
+        serve_library(lib.library, shared) as sharing,
+        serve_library(lib.library, wide) as named,
     ):
         yield {"plain": plain, "sharing": sharing, "named": named}
-    here.library.close()
+    lib.library.close()
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ from urllib.parse import quote
 import pytest
 
 from tests.interfaces.http_client import serve_library
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 
 ODD = ("a/b", "..", "a b", "100%", "%2F", "q?x=1#y", "été", "📚", "a\\b", "a;b")
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_a_name_of_any_spelling_can_be_asked_for(tmp_path: Path, name: str) -> None:
-    here = place(tmp_path)
-    here.world(name, a__txt="The lamp went out at midnight.")
+    lib = make_library(tmp_path)
+    lib.world(name, a__txt="The lamp went out at midnight.")
 
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         found = client.json("GET", f"/v1/worlds/{quote(name, safe='')}")
         other = client.json("GET", f"/v1/worlds/{quote(name + 'x', safe='')}")
 
@@ -27,11 +27,11 @@ def test_a_name_of_any_spelling_can_be_asked_for(tmp_path: Path, name: str) -> N
 
 
 def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world("w", a__txt="The lamp went out. Nobody saw it.")
+    lib = make_library(tmp_path)
+    world = lib.world("w", a__txt="The lamp went out. Nobody saw it.")
     world.reader("a/b").set_position("a.txt", sentence=0)
 
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         own = client.json("GET", "/v1/worlds/w/readers/a%2Fb/books")
         apart = client.json("GET", "/v1/worlds/w/readers/a/b/books")
 
@@ -40,9 +40,9 @@ def test_a_reader_with_a_slash_in_the_name_is_one_reader(tmp_path: Path) -> None
 
 
 def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
 
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         response = client.json("GET", "/v1/worlds/%FF")
 
     assert (response.status, response.code) == (400, "invalid_argument")

@@ -17,7 +17,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, Study, scored, study
 from tests.support.providers.chat import KEY, OpenAiChatServer, openai_chat
 from tests.support.providers.loopback import Loopback
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.errors import ProviderUnavailable
 from truespan.http.app import ServerOptions
@@ -116,7 +116,7 @@ def domains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, C
     made.world.generations.reindex(chunking="sentences")
     made.world.generations.promote(2, domain="second")
     other = made.library.create_world("other")
-    other.ingest(made.here.write("other/p.txt", scored(0.53, "Elsewhere.")))
+    other.ingest(made.lib.write("other/p.txt", scored(0.53, "Elsewhere.")))
     other.generations.promote(1, domain="elsewhere")
     with serve_library(made.library) as client:
         yield made, client
@@ -158,7 +158,7 @@ def test_domain_header_selects_the_domain(
     chunks = {note["chunk_id"] for note in response.content["retrieved_chunks_metadata"]}
     assert chunks
     tenant = f"{library.world(world).id}.{generation}"
-    assert chunks <= set(next(v for k, v in made.here.index.points.items() if k[1] == tenant))
+    assert chunks <= set(next(v for k, v in made.lib.index.points.items() if k[1] == tenant))
 
 
 def plain(value: Any) -> Any:
@@ -219,16 +219,16 @@ def test_a_foreign_domain_is_answered_for_as_an_absent_one(domains: tuple[Study,
 
 
 def test_chat_uses_the_default_or_only_world(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world("one", a__txt="The lamp went out at midnight.")
-    two = here.world("two", a__txt="The lamp went out at midnight.")
-    key = here.library.tokens.create("mine", worlds=["one"])[1].reveal()
-    with serve_library(here.library, ServerOptions(world=two.id)) as client:
+    lib = make_library(tmp_path)
+    lib.world("one", a__txt="The lamp went out at midnight.")
+    two = lib.world("two", a__txt="The lamp went out at midnight.")
+    key = lib.library.tokens.create("mine", worlds=["one"])[1].reveal()
+    with serve_library(lib.library, ServerOptions(world=two.id)) as client:
         chosen = asked(client, "/chat", None).content["decision_explain"]["retrieval_target"]
         hidden = client.json("POST", "/chat", {"query": "x"}, token=key)
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         only = client.json("POST", "/chat", {"query": "the lamp"}, token=key)
-    here.library.close()
+    lib.library.close()
 
     assert chosen.startswith("two")
     assert hidden.content["decision_explain"]["retrieval_target"].startswith("one")

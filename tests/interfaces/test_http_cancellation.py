@@ -18,7 +18,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers import Asked, Ollama
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from tests.unit.test_watch_metrics import number, samples
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.library import Library
@@ -150,10 +150,10 @@ def unanswered(tmp_path: Path) -> Iterator[tuple[Library, Ollama]]:
 
     with Ollama() as server:
         embedder: Any = embedder_of(server, in_flight=2, bounds=PATIENT)
-        here = place(tmp_path, embedder=embedder)
-        here.world(a__txt="The tide comes in twice a day.")
+        lib = make_library(tmp_path, embedder=embedder)
+        lib.world(a__txt="The tide comes in twice a day.")
         server.fault = on_embed(never_answer)
-        yield here.library, server
+        yield lib.library, server
         over.set()
 
 
@@ -198,8 +198,8 @@ def test_a_call_of_mcp_over_its_time_gives_up_its_thread(
 
 
 def test_reading_the_store_ends_for_a_cancelled_request(tmp_path: Path) -> None:
-    here, token = place(tmp_path), CancelToken()
-    world = here.world(a__txt="The tide comes in twice a day.")
+    lib, token = make_library(tmp_path), CancelToken()
+    world = lib.world(a__txt="The tide comes in twice a day.")
 
     def cancel_and_read() -> None:
         token.cancel()

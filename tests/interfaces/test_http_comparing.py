@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import GenerationNotFound, InvalidArgument, NotAllowed
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
@@ -26,8 +26,8 @@ ADA = "/v1/worlds/w/readers/ada"
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    made = place(tmp_path_factory.mktemp("comparing") / "library")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path_factory.mktemp("comparing") / "library")
     world = made.world("w", a__txt=TEXT)
     made.world("other", b__txt="Another text.")
     world.generations.reindex(chunking="sentences")
@@ -37,8 +37,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def client(here: Place) -> Iterator[Client]:
-    with serve_library(here.library) as asking:
+def client(lib: LibraryFixture) -> Iterator[Client]:
+    with serve_library(lib.library) as asking:
         yield asking
 
 
@@ -47,8 +47,8 @@ def body_of(call: str, **more: Any) -> dict[str, Any]:
     return QUESTION | chunk | more
 
 
-def test_a_request_uses_the_generation_it_names(here: Place, client: Client) -> None:
-    world = here.library.world("w", generation=2)
+def test_a_request_uses_the_generation_it_names(lib: LibraryFixture, client: Client) -> None:
+    world = lib.library.world("w", generation=2)
 
     assert {one.receipt.generation for one in world.search("lamp", floor=0.0).passages} == {2}
     assert world.retrieve("lamp").metadata.sources[0].generation == 2
@@ -61,7 +61,9 @@ def test_a_request_uses_the_generation_it_names(here: Place, client: Client) -> 
     assert {one["receipt"]["generation"] for one in usual["passages"]} == {1}
 
 
-def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Client) -> None:
+def test_wrong_generations_are_refused_with_their_codes(
+    lib: LibraryFixture, client: Client
+) -> None:
     for call in CALLS:
         body = body_of(call)
         absent = client.json("POST", f"/v1/worlds/w/{call}?generation=9", body)
@@ -69,7 +71,7 @@ def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Cli
         for wrong in ("-1", "two", "null", "1000000000", "1&generation=2"):
             refused = client.json("POST", f"/v1/worlds/w/{call}?generation={wrong}", body)
             assert (refused.status, refused.content["code"]) == (400, "invalid_argument"), wrong
-    here.library.world("w").generations.promote(1, domain="lamps")
+    lib.library.world("w").generations.promote(1, domain="lamps")
     both = client.send(
         "POST",
         "/v1/worlds/w/search?generation=2",
@@ -79,14 +81,16 @@ def test_wrong_generations_are_refused_with_their_codes(here: Place, client: Cli
     assert both.status == 400
     for wrong in (True, "2", 1.0, -1):
         with pytest.raises(InvalidArgument):
-            here.library.world("w", generation=wrong)  # type: ignore[arg-type]
+            lib.library.world("w", generation=wrong)  # type: ignore[arg-type]
     with pytest.raises(GenerationNotFound):
-        here.library.world("other", generation=2)
+        lib.library.world("other", generation=2)
 
 
 @proves("reading.non-interference")
-def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client: Client) -> None:
-    tokens = here.library.tokens
+def test_a_reader_can_choose_neither_generation_nor_position(
+    lib: LibraryFixture, client: Client
+) -> None:
+    tokens = lib.library.tokens
     bound = tokens.create("t", worlds="w", readers="ada")[1].reveal()
     follower = tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal()
     for key in (bound, follower):
@@ -113,18 +117,18 @@ def test_a_reader_can_choose_neither_generation_nor_position(here: Place, client
                 "POST", f"/v1/worlds/w/{call}?generation=2", body_of(call), token=key
             )
             assert refused.content["code"] == "not_allowed"
-    world = here.library.world("w").id
+    world = lib.library.world("w").id
     authority = Authority(frozenset({WorldId(world)}), frozenset({Verb.FOLLOW}))
     with pytest.raises(NotAllowed):
-        here.library.under(authority).world("w", generation=1)
+        lib.library.under(authority).world("w", generation=1)
     with pytest.raises(NotAllowed):
-        here.library.under(authority).world("w").reader("ada").at_position("a.txt", 3)
+        lib.library.under(authority).world("w").reader("ada").at_position("a.txt", 3)
 
 
 @proves("reading.non-interference")
-def test_tried_position_applies_and_is_not_recorded(here: Place, client: Client) -> None:
+def test_tried_position_applies_and_is_not_recorded(lib: LibraryFixture, client: Client) -> None:
     body = QUESTION | {"book": "a.txt"}
-    reader = here.library.world("w").reader("ada")
+    reader = lib.library.world("w").reader("ada")
 
     def texts(query: str, name: str = "ada") -> str:
         where = f"/v1/worlds/w/readers/{name}/retrieve{query}"
@@ -143,7 +147,7 @@ def test_tried_position_applies_and_is_not_recorded(here: Place, client: Client)
     answered = client.json("POST", f"{ADA}/answer?sid=0", body).content
     assert not [word for word in ("Wrenfield", "Nobody") if word in str(answered)]
     assert reader.position().sid == LAST_READ
-    assert here.library.world("w").readers() == ["ada"]
+    assert lib.library.world("w").readers() == ["ada"]
     assert reader.at_position("a.txt", 2).position().sid == 2
     assert [one.sid for one in reader.at_position("a.txt", 2).sentences().sentences] == [0, 1, 2]
     assert texts("?sid=999") == texts("?sid=3")

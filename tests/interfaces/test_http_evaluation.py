@@ -12,7 +12,7 @@ import pytest
 
 from tests.interfaces.clients import settled
 from tests.interfaces.http_client import Client, serve_library
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
 from truespan.evaluation.compare import compare, gate
 from truespan.evaluation.evaluate import Evaluation
@@ -30,8 +30,8 @@ EVALUATE = "/v1/worlds/w/evaluate"
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    made = place(tmp_path_factory.mktemp("evaluation") / "library")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path_factory.mktemp("evaluation") / "library")
     world = made.world(
         "w",
         lamp__txt="The lamp in the saloon went out at a quarter past one.",
@@ -45,8 +45,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def client(here: Place) -> Iterator[Client]:
-    with serve_library(here.library) as asking:
+def client(lib: LibraryFixture) -> Iterator[Client]:
+    with serve_library(lib.library) as asking:
         yield asking
 
 
@@ -63,8 +63,8 @@ def timeless(evaluation: Evaluation | Any) -> Any:
     return found
 
 
-def test_the_figures_are_those_of_the_library(here: Place, client: Client) -> None:
-    world = here.library.world("w")
+def test_the_figures_are_those_of_the_library(lib: LibraryFixture, client: Client) -> None:
+    world = lib.library.world("w")
     one = evaluated(client)
     assert timeless(one["evaluations"][0]) == timeless(world.evaluate(GOLDEN.encode()))
     assert (one["comparisons"], one["verdict"]) == ([], None)
@@ -107,19 +107,19 @@ def test_progress_comes_after_each_query_and_then_the_report(client: Client) -> 
     assert report["evaluations"][0]["totals"]["judged"] == 2
 
 
-def test_an_evaluation_that_is_closed_asks_nothing_more(here: Place) -> None:
-    steps = here.library.world("w").evaluation.report_stream(GOLDEN.encode())
-    asked = here.embedder.calls
+def test_an_evaluation_that_is_closed_asks_nothing_more(lib: LibraryFixture) -> None:
+    steps = lib.library.world("w").evaluation.report_stream(GOLDEN.encode())
+    asked = lib.embedder.calls
 
     assert next(steps) == EvaluationProgress(0, 2)
-    assert here.embedder.calls == asked
+    assert lib.embedder.calls == asked
     assert next(steps) == EvaluationProgress(1, 2)
     steps.close()  # type: ignore[attr-defined]
     assert list(steps) == []
 
 
 def test_wrong_arguments_are_refused_before_anything_is_asked(
-    here: Place, client: Client, tmp_path: Path
+    lib: LibraryFixture, client: Client, tmp_path: Path
 ) -> None:
     (file := tmp_path / "golden.yaml").write_text(GOLDEN)
     rows = [
@@ -136,18 +136,18 @@ def test_wrong_arguments_are_refused_before_anything_is_asked(
         ({"reader": "nobody"}, "no_reading_position"),
         ({"no_such": 1}, "invalid_argument"),
     ]
-    asked = here.embedder.calls
+    asked = lib.embedder.calls
     for stream in (False, True):
         for body, code in rows:
             reply = client.json("POST", EVALUATE, {"golden": GOLDEN, "stream": stream} | body)
             assert reply.content["code"] == code, body
     empty = client.json("POST", "/v1/worlds/empty/evaluate", {"golden": GOLDEN})
     assert empty.content["code"] == "invalid_argument"
-    assert here.embedder.calls == asked
+    assert lib.embedder.calls == asked
 
 
-def test_evaluation_needs_permission_to_read_the_world(here: Place, client: Client) -> None:
-    tokens = here.library.tokens
+def test_evaluation_needs_permission_to_read_the_world(lib: LibraryFixture, client: Client) -> None:
+    tokens = lib.library.tokens
     keys = [
         tokens.create("t", worlds="w", readers="ada")[1].reveal(),
         tokens.create("t", worlds="w", verbs=("follow", "write"))[1].reveal(),

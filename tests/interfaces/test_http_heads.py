@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.http_client import Client, Response, read_reply, serve_library
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.http import server as connection
 from truespan.http.app import Limits, ServerOptions
 
@@ -18,7 +18,7 @@ PIECE = b"x-a: " + b"a" * 8000 + b"\r\n"
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    made = place(tmp_path)
+    made = make_library(tmp_path)
     made.world("w", a__txt="The lamp went out at midnight.")
     with serve_library(
         made.library, ServerOptions(limits=Limits(body_seconds=0.2), mcp_owner=True)

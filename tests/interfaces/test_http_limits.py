@@ -16,7 +16,7 @@ from tests.interfaces.http_client import Client, Response, read_reply, serve_lib
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.support.answer_worlds import QUESTION, study
 from tests.support.providers.chat import OpenAiChatServer, openai_chat
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.http.app import THREADS, Limits, ServerOptions
 from truespan.http.auth import AuthPolicy
@@ -29,8 +29,8 @@ HASTY = ServerOptions(limits=Limits(seconds=0.2, body_seconds=0.2, upload_second
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library")
     made.world("w", a__txt="The lamp went out at midnight.")
     yield made
     made.library.close()
@@ -56,9 +56,9 @@ def chunked(client: Client, target: str, kind: str, body: bytes, *, end: bool = 
         return read_reply(connection)[0]
 
 
-def test_an_unknown_caller_is_refused_before_a_body_comes(here: Place) -> None:
+def test_an_unknown_caller_is_refused_before_a_body_comes(lib: LibraryFixture) -> None:
     options = ServerOptions(auth=AuthPolicy(needs_token=True))
-    with serve_library(here.library, options) as client:
+    with serve_library(lib.library, options) as client:
         for lines in (
             ["content-length: 50"],
             ["content-length: 10000", "authorization: Bearer ts_wrong"],
@@ -71,8 +71,8 @@ def test_an_unknown_caller_is_refused_before_a_body_comes(here: Place) -> None:
 
 
 @pytest.mark.parametrize("length", [1001, 10**9, 10**30])
-def test_announced_length_over_the_limit_is_refused_early(here: Place, length: int) -> None:
-    with serve_library(here.library, SMALL) as client, client.connect() as connection:
+def test_announced_length_over_the_limit_is_refused_early(lib: LibraryFixture, length: int) -> None:
+    with serve_library(lib.library, SMALL) as client, client.connect() as connection:
         announced = f"content-length: {length}"
         connection.sendall(head(client, SEARCH, "application/json", announced))
         response, _ = read_reply(connection)
@@ -83,10 +83,10 @@ def test_announced_length_over_the_limit_is_refused_early(here: Place, length: i
 
 
 def test_body_over_the_limit_is_refused_and_one_at_it_is_not(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
     body = json.dumps({"query": "the lamp"}).encode()
-    with serve_library(here.library, SMALL) as client:
+    with serve_library(lib.library, SMALL) as client:
         fits = chunked(client, SEARCH, "application/json", body.ljust(1000))
         over = chunked(client, SEARCH, "application/json", body.ljust(1001))
         endless = chunked(client, SEARCH, "application/json", b" " * 10_000, end=False)
@@ -97,8 +97,8 @@ def test_body_over_the_limit_is_refused_and_one_at_it_is_not(
     assert (endless.status, endless.code) == (413, "request_too_large")
 
 
-def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> None:
-    with serve_library(here.library, SMALL) as client:
+def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(lib: LibraryFixture) -> None:
+    with serve_library(lib.library, SMALL) as client:
         announced = client.send(
             "POST", DOCUMENTS, headers=[("content-type", FORM)], body=form({}, text=b"a" * 6000)
         )
@@ -108,7 +108,7 @@ def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> 
     for response in (announced, unannounced):
         assert (response.status, response.code) == (413, "request_too_large")
     assert fits.status == 202
-    assert len(here.library.world("w").jobs.list()) == 2
+    assert len(lib.library.world("w").jobs.list()) == 2
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_an_upload_over_the_limit_is_refused_and_leaves_nothing(here: Place) -> 
     ],
 )
 def test_a_body_that_takes_too_long_is_given_up(
-    here: Place, target: str, kind: str, begun: bytes
+    lib: LibraryFixture, target: str, kind: str, begun: bytes
 ) -> None:
-    with serve_library(here.library, HASTY) as client, client.connect() as connection:
+    with serve_library(lib.library, HASTY) as client, client.connect() as connection:
         connection.sendall(head(client, target, kind, f"content-length: {len(begun) + 50}"))
         connection.sendall(begun)
         response, _ = read_reply(connection)
@@ -133,31 +133,31 @@ def test_a_body_that_takes_too_long_is_given_up(
         True,
     )
     assert after.status == 200
-    assert len(here.library.world("w").jobs.list()) == 1
+    assert len(lib.library.world("w").jobs.list()) == 1
 
 
-def test_slow_work_gets_a_timeout_and_ends(here: Place) -> None:
+def test_slow_work_gets_a_timeout_and_ends(lib: LibraryFixture) -> None:
     go_on, ended = threading.Event(), threading.Event()
 
     def wait() -> None:
         assert go_on.wait(30)
         ended.set()
 
-    with serve_library(here.library, HASTY) as client:
-        here.embedder.before = wait
+    with serve_library(lib.library, HASTY) as client:
+        lib.embedder.before = wait
         response = client.json("POST", SEARCH, {"query": "never asked before"})
         meanwhile = client.json("GET", "/v1/worlds")
         go_on.set()
         assert ended.wait(30)
-        here.embedder.before = None
+        lib.embedder.before = None
         again = client.json("POST", SEARCH, {"query": "never asked before"})
 
     assert (response.status, response.code) == (504, "deadline_exceeded")
     assert meanwhile.status == again.status == 200
 
 
-def test_a_query_string_is_not_read_without_end(here: Place) -> None:
-    with serve_library(here.library) as client:
+def test_a_query_string_is_not_read_without_end(lib: LibraryFixture) -> None:
+    with serve_library(lib.library) as client:
         response = client.send("GET", f"/v1/worlds/w/usage?limit={'1' * 9000}")
 
     assert response.code == "request_too_large"
@@ -186,26 +186,26 @@ def test_a_query_string_is_not_read_without_end(here: Place) -> None:
         "twice",
     ],
 )
-def test_malformed_form_is_refused_and_leaves_nothing(here: Place, body: bytes) -> None:
-    with serve_library(here.library) as client:
+def test_malformed_form_is_refused_and_leaves_nothing(lib: LibraryFixture, body: bytes) -> None:
+    with serve_library(lib.library) as client:
         response = client.send("POST", DOCUMENTS, headers=[("content-type", FORM)], body=body)
 
     assert (response.status, response.code) == (400, "invalid_argument"), response.body
-    assert len(here.library.world("w").jobs.list()) == 1
+    assert len(lib.library.world("w").jobs.list()) == 1
 
 
-def test_two_servers_on_one_store_can_count_together(here: Place) -> None:
-    key = here.library.tokens.create("a", worlds=["w"])[1].reveal()
+def test_two_servers_on_one_store_can_count_together(lib: LibraryFixture) -> None:
+    key = lib.library.tokens.create("a", worlds=["w"])[1].reveal()
     options = ServerOptions(auth=AuthPolicy(per_minute=3, shared=True))
-    with serve_library(here.library, options) as one, serve_library(here.library, options) as two:
+    with serve_library(lib.library, options) as one, serve_library(lib.library, options) as two:
         replies = [client.json("GET", "/v1/worlds", token=key) for client in (one, two, one, two)]
 
     assert [response.status for response in replies] == [200, 200, 200, 429]
 
 
-def test_each_token_has_a_measure_of_its_own(here: Place) -> None:
-    keys = [here.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
-    with serve_library(here.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
+def test_each_token_has_a_measure_of_its_own(lib: LibraryFixture) -> None:
+    keys = [lib.library.tokens.create(name, worlds=["w"])[1].reveal() for name in ("a", "b")]
+    with serve_library(lib.library, ServerOptions(auth=AuthPolicy(per_minute=3))) as client:
         first = [client.json("GET", "/v1/worlds", token=keys[0]) for _ in range(5)]
         other = client.json("GET", "/v1/worlds", token=keys[1])
         owner = [client.json("GET", "/v1/worlds") for _ in range(5)]

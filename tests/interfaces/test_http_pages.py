@@ -11,7 +11,7 @@ from tests.interfaces.http_client import Client, serve_library, until
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.http.app import ServerOptions
 from truespan.providers.web import WebPages
@@ -22,7 +22,7 @@ from truespan.types.job import JobState
 def library(tmp_path: Path) -> Iterator[Library]:
     clock = TickingClock()
     pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
-    with place(tmp_path, clock=clock, pages=pages).library as opened:
+    with make_library(tmp_path, clock=clock, pages=pages).library as opened:
         opened.create_world("w")
         yield opened
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from tests.unit.test_watch_metrics import number, samples
 from truespan.engine.library import Library
 from truespan.errors import InternalError, MethodNotAllowed, TruespanError, error_types
@@ -52,9 +52,9 @@ class FailingServer:
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingServer]:
-    here = place(tmp_path_factory.mktemp("problems"))
-    here.world("w", a__txt="The lamp went out at midnight.")
-    parts, metrics = here.library._components, MetricsObserver()
+    lib = make_library(tmp_path_factory.mktemp("problems"))
+    lib.world("w", a__txt="The lamp went out at midnight.")
+    parts, metrics = lib.library._components, MetricsObserver()
     store = Failing(parts.store)
     library = Library(
         replace(parts, store=store, observer=metrics, metrics=metrics.exposition)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingServer]
     with serve_library(library) as client:
         yield FailingServer(client, store, metrics)
     store.fault = None
-    here.library.close()
+    lib.library.close()
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form, timeless
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import InvalidConfiguration
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
@@ -21,27 +21,27 @@ TEXT = "The lamp went out at midnight. Nobody saw it. The clock struck one."
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library")
     made.world("w", a__txt=TEXT)
     yield made
     made.library.close()
 
 
 @pytest.fixture
-def client(here: Place) -> Iterator[Client]:
-    with serve_library(here.library) as asking:
+def client(lib: LibraryFixture) -> Iterator[Client]:
+    with serve_library(lib.library) as asking:
         yield asking
 
 
 @pytest.mark.contract
-def test_only_administrators_choose_defaults(here: Place, client: Client) -> None:
+def test_only_administrators_choose_defaults(lib: LibraryFixture, client: Client) -> None:
     assert client.json("GET", "/v1/worlds/w").content["defaults"] == "contract"
     assert client.json("GET", "/v1/worlds").content["worlds"][0]["defaults"] == "contract"
 
     changed = client.json("PUT", "/v1/worlds/w/defaults", {"defaults": "recommended"})
     assert (changed.status, changed.content["defaults"]) == (200, "recommended")
-    assert here.library.world("w").defaults == "recommended"
+    assert lib.library.world("w").defaults == "recommended"
     refused = client.json("PUT", "/v1/worlds/w/defaults", {"defaults": "best"})
     assert (refused.status, refused.content["code"]) == (400, "invalid_argument")
     assert "one of recommended, contract" in refused.content["detail"]
@@ -49,42 +49,46 @@ def test_only_administrators_choose_defaults(here: Place, client: Client) -> Non
     assert (made.status, made.content["defaults"]) == (201, "contract")
 
 
-def token(here: Place, *verbs: str) -> str:
-    return here.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
+def token(lib: LibraryFixture, *verbs: str) -> str:
+    return lib.library.tokens.create("t", worlds="w", verbs=verbs)[1].reveal()
 
 
-def test_caller_who_may_read_and_write_can_set_positions(here: Place, client: Client) -> None:
+def test_caller_who_may_read_and_write_can_set_positions(
+    lib: LibraryFixture, client: Client
+) -> None:
     response = client.json(
         "PUT",
         "/v1/worlds/w/readers/ada/position",
         {"book": "a.txt", "sid": 1},
-        token=token(here, "write", "read"),
+        token=token(lib, "write", "read"),
     )
 
     assert (response.status, response.content["sid"]) == (200, 1)
-    assert here.library.world("w").reader("ada").position().sid == 1
+    assert lib.library.world("w").reader("ada").position().sid == 1
 
 
 @pytest.mark.parametrize("verbs", [("write",), ("read",), ("follow",), ("read", "follow")])
 def test_a_position_that_is_refused_has_not_moved(
-    here: Place, client: Client, verbs: tuple[str, ...]
+    lib: LibraryFixture, client: Client, verbs: tuple[str, ...]
 ) -> None:
-    reader = here.library.world("w").reader("ada")
+    reader = lib.library.world("w").reader("ada")
     reader.set_position("a.txt", sentence=0)
 
     response = client.json(
         "PUT",
         "/v1/worlds/w/readers/ada/position",
         {"book": "a.txt", "sid": 2},
-        token=token(here, *verbs),
+        token=token(lib, *verbs),
     )
 
     assert response.status in (403, 404)
     assert reader.position().sid == 0
 
 
-def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: Client) -> None:
-    writer = token(here, "write")
+def test_caller_who_may_only_write_can_follow_its_uploads(
+    lib: LibraryFixture, client: Client
+) -> None:
+    writer = token(lib, "write")
     sent = client.send(
         "POST",
         "/v1/worlds/w/documents",
@@ -98,9 +102,9 @@ def test_caller_who_may_only_write_can_follow_its_uploads(here: Place, client: C
     assert client.json("GET", "/v1/worlds/w/documents", token=writer).status == 403
 
 
-def test_sample_book_needs_permission_to_write(here: Place, client: Client) -> None:
-    reads = here.library.tokens.create("t", worlds="w", verbs=["read"])[1].reveal()
-    writes = here.library.tokens.create("t", worlds="w", verbs=["write"])[1].reveal()
+def test_sample_book_needs_permission_to_write(lib: LibraryFixture, client: Client) -> None:
+    reads = lib.library.tokens.create("t", worlds="w", verbs=["read"])[1].reveal()
+    writes = lib.library.tokens.create("t", worlds="w", verbs=["write"])[1].reveal()
     address = "/v1/worlds/w/sample"
 
     refused = client.json("POST", address, token=reads)
@@ -112,18 +116,18 @@ def test_sample_book_needs_permission_to_write(here: Place, client: Client) -> N
     )
 
     assert refused.status == 404
-    (book,) = [one for one in here.library.world("w").documents.list() if one.kind == "book"]
+    (book,) = [one for one in lib.library.world("w").documents.list() if one.kind == "book"]
     assert (book.title, book.name) == ("The Glass Ferry", "the-glass-ferry.md")
 
 
-def test_only_administrators_reingest_server_files(here: Place, client: Client) -> None:
+def test_only_administrators_reingest_server_files(lib: LibraryFixture, client: Client) -> None:
     target = "/v1/worlds/w/documents/a.txt/ingest"
     for verbs in (("read",), ("write",), ("write", "read"), ("administer", "read"), ("follow",)):
-        refused = client.json("POST", target, token=token(here, *verbs))
+        refused = client.json("POST", target, token=token(lib, *verbs))
         assert refused.status in (403, 404), (verbs, refused.content)
-    assert len(here.library.world("w").jobs.list()) == 1
+    assert len(lib.library.world("w").jobs.list()) == 1
 
-    asked = client.json("POST", target, token=token(here, "administer", "read", "write"))
+    asked = client.json("POST", target, token=token(lib, "administer", "read", "write"))
 
     assert asked.status == 202
     place_of_job = asked.header("location") or ""
@@ -133,10 +137,12 @@ def test_only_administrators_reingest_server_files(here: Place, client: Client) 
     assert done["job"]["resumable"] is False
 
 
-def test_a_cancelled_job_says_whether_it_can_be_resumed(here: Place, client: Client) -> None:
-    world, components = here.library.world("w"), here.library._components
+def test_a_cancelled_job_says_whether_it_can_be_resumed(
+    lib: LibraryFixture, client: Client
+) -> None:
+    world, components = lib.library.world("w"), lib.library._components
     store, scope = components.store, world.access.writable_scope()
-    request = IngestRequest((here.write("b.txt", TEXT),)).to_json()
+    request = IngestRequest((lib.write("b.txt", TEXT),)).to_json()
     gone = "a process that has ended"
     job = store.queue_job(scope, "ingest", request, gone)
     uploads = IngestRequest(uploads="a-batch-that-is-gone").to_json()
@@ -148,10 +154,12 @@ def test_a_cancelled_job_says_whether_it_can_be_resumed(here: Place, client: Cli
     assert {one["id"]: one["resumable"] for one in listed[:2]} == {job.id: True, other.id: False}
 
 
-def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: Client) -> None:
-    store, scope = here.library._components.store, here.library.world("w").access.writable_scope()
-    job = store.begin_job(scope, "ingest", "{}", here.library._components.processes.own())
-    record, secret = here.library.tokens.create("t", worlds="w")
+def test_a_token_that_is_revoked_loses_the_stream_of_a_job(
+    lib: LibraryFixture, client: Client
+) -> None:
+    store, scope = lib.library._components.store, lib.library.world("w").access.writable_scope()
+    job = store.begin_job(scope, "ingest", "{}", lib.library._components.processes.own())
+    record, secret = lib.library.tokens.create("t", worlds="w")
     with client.connect() as link:
         link.sendall(
             f"GET /v1/worlds/w/jobs/{job.id}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n"
@@ -159,7 +167,7 @@ def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: 
         )
         heard = bytearray()
         until(lambda: b"event: job" in (heard.extend(link.recv(65536)) or heard))
-        here.library.tokens.revoke(record.id)
+        lib.library.tokens.revoke(record.id)
         while piece := link.recv(65536):
             heard.extend(piece)
             if piece.endswith(b"0\r\n\r\n"):
@@ -172,11 +180,11 @@ def test_a_token_that_is_revoked_loses_the_stream_of_a_job(here: Place, client: 
 @pytest.mark.parametrize("call", ["retrieve", "answer", "position", "sentences"])
 @pytest.mark.parametrize("name", ["b.txt", "2", "b-*"])
 def test_a_reader_cannot_tell_a_book_without_position_from_none(
-    here: Place, client: Client, call: str, name: str
+    lib: LibraryFixture, client: Client, call: str, name: str
 ) -> None:
-    world = here.library.world("w")
+    world = lib.library.world("w")
     world.reader("ada").set_position("a.txt", sentence=0)
-    bound = here.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
+    bound = lib.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
 
     def asked() -> tuple[int, bytes]:
         base = f"/v1/worlds/w/readers/ada/{call}"
@@ -188,21 +196,21 @@ def test_a_reader_cannot_tell_a_book_without_position_from_none(
         return response.status, timeless(response.body)
 
     absent = asked()
-    world.ingest(here.write("b.txt", "Another book altogether."))
+    world.ingest(lib.write("b.txt", "Another book altogether."))
 
     assert asked() == absent
 
 
-def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
-    here.library.create_world("drafts")
-    own = here.library.tokens.create("t", worlds="drafts")[1].reveal()
-    both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
-    usual = ServerOptions(world=here.library.world("w").id)
+def test_a_usual_world_that_is_foreign_is_not_told(lib: LibraryFixture) -> None:
+    lib.library.create_world("drafts")
+    own = lib.library.tokens.create("t", worlds="drafts")[1].reveal()
+    both = lib.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
+    usual = ServerOptions(world=lib.library.world("w").id)
 
-    with serve_library(here.library, usual) as asking:
+    with serve_library(lib.library, usual) as asking:
         of_own = asking.json("POST", "/chat", {"query": "lamp"}, token=own)
         of_usual = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
-    with serve_library(here.library) as asking:
+    with serve_library(lib.library) as asking:
         unsaid = asking.json("POST", "/chat", {"query": "lamp"}, token=both)
 
     assert of_own.content["decision_explain"]["retrieval_target"] == "drafts"
@@ -210,26 +218,26 @@ def test_a_usual_world_that_is_foreign_is_not_told(here: Place) -> None:
     assert (unsaid.status, unsaid.code) == (400, "world_not_named")
 
 
-def test_the_usual_world_is_named_to_callers_who_may_see_it(here: Place) -> None:
-    here.library.create_world("drafts")
-    own = here.library.tokens.create("t", worlds="drafts")[1].reveal()
-    both = here.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
-    usual = here.library.world("w").id
+def test_the_usual_world_is_named_to_callers_who_may_see_it(lib: LibraryFixture) -> None:
+    lib.library.create_world("drafts")
+    own = lib.library.tokens.create("t", worlds="drafts")[1].reveal()
+    both = lib.library.tokens.create("t", worlds=["drafts", "w"])[1].reveal()
+    usual = lib.library.world("w").id
 
-    with serve_library(here.library, ServerOptions(world=usual)) as asking:
+    with serve_library(lib.library, ServerOptions(world=usual)) as asking:
         named = [
             asking.json("GET", "/v1/me", token=token).content["default_world"]
             for token in (None, both, own)
         ]
-    with serve_library(here.library) as asking:
+    with serve_library(lib.library) as asking:
         unnamed = asking.json("GET", "/v1/me").content["default_world"]
 
     assert named == [usual, usual, None]
     assert unnamed is None
 
 
-def test_body_is_not_judged_before_the_token(here: Place) -> None:
-    with serve_library(here.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
+def test_body_is_not_judged_before_the_token(lib: LibraryFixture) -> None:
+    with serve_library(lib.library, ServerOptions(auth=AuthPolicy(needs_token=True))) as asking:
         response = [
             asking.json("POST", "/v1/worlds/w/search", {"wrong": 1}, token=token)
             for token in (None, "ts_wrong", "")
@@ -239,8 +247,8 @@ def test_body_is_not_judged_before_the_token(here: Place) -> None:
     assert all("Bearer" in one.content["advice"] for one in response)
 
 
-def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> None:
-    job = here.library.world("w").jobs.list()[0].id
+def test_a_body_where_none_is_taken_is_refused(lib: LibraryFixture, client: Client) -> None:
+    job = lib.library.world("w").jobs.list()[0].id
 
     response = client.json("POST", f"/v1/worlds/w/jobs/{job}/cancel", {"x": 1})
 
@@ -260,7 +268,7 @@ def test_a_body_where_none_is_taken_is_refused(here: Place, client: Client) -> N
     ],
 )
 def test_names_that_would_never_match_are_refused_at_the_start(
-    here: Place, setting: str, value: str
+    lib: LibraryFixture, setting: str, value: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=setting):
         check_names(Settings().with_values({setting: value}))

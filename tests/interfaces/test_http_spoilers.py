@@ -16,7 +16,7 @@ from tests.interfaces.test_tenants import CHANGING
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.sample_books import canaries, canary, plain_book
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
@@ -31,21 +31,21 @@ class Shelf:
     """A world with a half-read book, and the token of its reader."""
 
     def __init__(self, folder: Path) -> None:
-        self.here: Place = place(folder)
-        self.world: World = self.here.library.create_world("world")
+        self.lib: LibraryFixture = make_library(folder)
+        self.world: World = self.lib.library.create_world("world")
         self.write(plain_book(LENGTH))
         self.world.reader("ann").set_position("book.md", sentence=READ)
-        tokens = self.here.library.tokens
+        tokens = self.lib.library.tokens
         self.key = tokens.create("ann's", worlds=["world"], readers=["ann"])[1].reveal()
         self.reading = tokens.create("all", worlds=["world"])[1].reveal()
 
     def write(self, text: str) -> None:
-        self.world.ingest(self.here.write("book.md", text), kind="book")
+        self.world.ingest(self.lib.write("book.md", text), kind="book")
 
     def names(self) -> Iterator[Names]:
         """Yield names of read and of unread things."""
         document, job = self.world.documents.get("1"), self.world.jobs.list()[0].id
-        chunks = [row[0] for row in self.here.sql("SELECT chunk_id FROM states ORDER BY reach")]
+        chunks = [row[0] for row in self.lib.sql("SELECT chunk_id FROM states ORDER BY reach")]
         for chunk, named in ((chunks[0], "book.md"), (chunks[-1], document.doc_id)):
             yield Names("world", named, chunk, f"{document.doc_id}/img_001.png", job,
                         "record", "ann", "1", named, "domain")  # fmt: skip
@@ -92,7 +92,7 @@ def shown(response: Response) -> tuple[object, ...]:
 def shelf(tmp_path: Path) -> Iterator[Shelf]:
     made = Shelf(tmp_path)
     yield made
-    made.here.library.close()
+    made.lib.library.close()
 
 
 @proves("reading.never-past-position", "reading.every-surface")
@@ -101,7 +101,7 @@ def test_reader_replies_have_no_text_past_the_position(shelf: Shelf, sid: int) -
     shelf.world.reader("ann").set_position("book.md", sentence=sid)
     unread = {canary(number) for number in range(sid + 1, LENGTH)}
     heard: set[str] = set()
-    with serve_library(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.lib.library, CLOSED) as client:
         for one in shelf.requests():
             response = one.sent(client, shelf.key)
             found = canaries(response.everything().decode("latin-1"))
@@ -119,7 +119,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
     whole = plain_book(LENGTH)
     kept = whole[: whole.index(canary(READ + 1))].rsplit("The ", 1)[0]
     ends = ("", f"{kept} And so it ended.\n", f"{kept} {plain_book(90)}", f"{kept} # New\n\nEnd.")
-    with serve_library(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.lib.library, CLOSED) as client:
 
         def replies() -> list[tuple[object, ...]]:
             found = [shown(one.sent(client, shelf.key)) for one in asked]
@@ -140,7 +140,7 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
 @proves("search.non-interference", "reading.non-interference")
 def test_other_worlds_do_not_change_replies(shelf: Shelf) -> None:
     asked = shelf.requests()
-    library = shelf.here.library
+    library = shelf.lib.library
     stays = {"me", "listUsage", "listJobs", "showJob", "followJob"}
     quiet = [
         one for one in asked
@@ -157,12 +157,12 @@ def test_other_worlds_do_not_change_replies(shelf: Shelf) -> None:
 
         before = replies()
         other = library.create_world("another")
-        path = shelf.here.write("another/book.md", plain_book(LENGTH))
+        path = shelf.lib.write("another/book.md", plain_book(LENGTH))
         other.ingest(path, kind="book")
         other.reader("ann").set_position("book.md", sentence=3)
         other.generations.promote(1, domain="another")
         added = replies()
-        shelf.here.write("another/book.md", plain_book(30))
+        shelf.lib.write("another/book.md", plain_book(30))
         other.ingest(path, kind="book")
         changed = replies()
         library.delete_world("another")
@@ -180,7 +180,7 @@ def test_logs_have_no_query_token_or_document_text(
     for name in ("truespan", "truespan.http", "uvicorn", "mcp", "asyncio"):
         logging.getLogger(name).setLevel(logging.DEBUG)
     secret = "zqquerycanary of the harbour"
-    with serve_library(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.lib.library, CLOSED) as client:
         for one in shelf.requests():
             for key in (shelf.key, shelf.reading, "ts_zqtokencanary"):
                 one.sent(client, key)
@@ -216,7 +216,7 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
         (f"{world}/answer", {"query": {"zqlongcanary": 1}}),
         (f"{world}/readers/ann/retrieve", {"query": long}),
     ]
-    with serve_library(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.lib.library, CLOSED) as client:
         for path, content in wrong:
             response = client.json("POST", path, content, token=shelf.reading)
             assert response.status in (400, 403), (path, response.status)
@@ -224,7 +224,7 @@ def test_no_error_repeats_a_query_or_a_text(shelf: Shelf) -> None:
 
 
 def test_caller_who_may_read_everything_sees_what_is_ahead(shelf: Shelf) -> None:
-    with serve_library(shelf.here.library, CLOSED) as client:
+    with serve_library(shelf.lib.library, CLOSED) as client:
         response = client.json(
             "GET", "/v1/worlds/world/documents/1/sentences?offset=100", token=shelf.reading
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.interfaces.http_client import serve_library, until
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.types.job import JobState
 
 
 def test_texts_become_documents_with_their_metadata(tmp_path: Path) -> None:
-    library = place(tmp_path).library
+    library = make_library(tmp_path).library
     world = library.create_world("w")
     body = {
         "texts": ["The key hangs on hook seven.", "The lamp is red."],

@@ -11,7 +11,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
-from tests.support.worlds import Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.http.requests import MAX_GOLDEN_TEXT
 from truespan.types.scope import Verb
 
@@ -33,8 +33,8 @@ class SlowEmbedder(WordEmbedder):
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path, embedder=SlowEmbedder())
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path, embedder=SlowEmbedder())
     made.world("w", lamp__txt="The lamp in the saloon went out at a quarter past one.")
     yield made
     made.library.close()
@@ -57,14 +57,14 @@ def post(client: Client, path: str, body: object, token: str = "") -> bytes:
 
 
 @proves("tenants.no-stall")
-def test_many_calls_of_one_token_do_not_stall_another(here: Place) -> None:
-    slow = here.embedder
+def test_many_calls_of_one_token_do_not_stall_another(lib: LibraryFixture) -> None:
+    slow = lib.embedder
     assert isinstance(slow, SlowEmbedder)
-    tokens = here.library.tokens
+    tokens = lib.library.tokens
     many, one = (
         tokens.create(name, worlds=["w"], verbs=[Verb.READ])[1].reveal() for name in ("many", "one")
     )
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         opened = []
         bodies = [(EVALUATE, {"golden": golden(3, "slow")})] * 24
         bodies += [(SEARCH, {"query": f"slow {n}"}) for n in range(60)]
@@ -88,10 +88,10 @@ def test_many_calls_of_one_token_do_not_stall_another(here: Place) -> None:
 
 @proves("tenants.no-stall")
 @pytest.mark.parametrize("stream", [True, False])
-def test_evaluation_ends_when_the_client_disconnects(here: Place, stream: bool) -> None:
-    slow = here.embedder
+def test_evaluation_ends_when_the_client_disconnects(lib: LibraryFixture, stream: bool) -> None:
+    slow = lib.embedder
     assert isinstance(slow, SlowEmbedder)
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         connection = client.connect()
         connection.sendall(
             post(client, EVALUATE, {"golden": golden(200, "slow"), "stream": stream})
@@ -107,7 +107,7 @@ def test_evaluation_ends_when_the_client_disconnects(here: Place, stream: bool) 
         assert len([query for query in slow.queries if "slow" in query]) <= 2
 
 
-def test_golden_queries_of_a_request_are_limited(here: Place) -> None:
-    with serve_library(here.library) as client:
+def test_golden_queries_of_a_request_are_limited(lib: LibraryFixture) -> None:
+    with serve_library(lib.library) as client:
         reply = client.json("POST", EVALUATE, {"golden": "#" * (MAX_GOLDEN_TEXT + 1)})
     assert (reply.status, reply.code) == (400, "invalid_argument")

@@ -18,7 +18,7 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.promises import proves
 from tests.support.leftover_search import contents
 from tests.support.sample_books import plain_book
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.errors import StoreBusy
 from truespan.types.scope import UNLIMITED, Verb
@@ -28,16 +28,16 @@ DAY = 24 * 3600.0
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library")
     made.world("w", book__md=plain_book(30))
     yield made
     made.library.close()
 
 
 @pytest.fixture
-def client(here: Place) -> Iterator[Client]:
-    with serve_library(here.library) as running:
+def client(lib: LibraryFixture) -> Iterator[Client]:
+    with serve_library(lib.library) as running:
         yield running
 
 
@@ -46,23 +46,23 @@ def keyed(client: Client, key: str, name: str = "new", token: str | None = None)
     return client.json("POST", "/v1/worlds", {"name": name}, headers=headers, token=token)
 
 
-def worlds(here: Place) -> list[str]:
-    return [world.name for world in here.library.worlds()]
+def worlds(lib: LibraryFixture) -> list[str]:
+    return [world.name for world in lib.library.worlds()]
 
 
 @proves("http.idempotency-key")
-def test_same_key_runs_once_and_is_answered_alike(here: Place, client: Client) -> None:
+def test_same_key_runs_once_and_is_answered_alike(lib: LibraryFixture, client: Client) -> None:
     first = keyed(client, "k")
     again = [keyed(client, "k") for _ in range(3)]
 
     assert first.status == 201
     assert all(response.shown == first.shown for response in again)
-    assert worlds(here) == ["new", "w"]
+    assert worlds(lib) == ["new", "w"]
     assert client.json("POST", "/v1/worlds", {"name": "new"}).code == "world_exists"
 
 
 @proves("http.idempotency-key")
-def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> None:
+def test_repeated_key_returns_the_first_reply(lib: LibraryFixture, client: Client) -> None:
     def put(sid: int, key: str) -> Response:
         return client.json(
             "PUT",
@@ -75,7 +75,7 @@ def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> No
     put(9, "nine")
 
     assert put(3, "three").shown == first.shown
-    assert here.library.world("w").reader("ann").position().sid == 9
+    assert lib.library.world("w").reader("ann").position().sid == 9
 
 
 @proves("http.idempotency-key")
@@ -89,7 +89,7 @@ def test_repeated_key_returns_the_first_reply(here: Place, client: Client) -> No
     ],
 )
 def test_key_with_another_request_is_refused(
-    here: Place, client: Client, method: str, path: str, content: Any
+    lib: LibraryFixture, client: Client, method: str, path: str, content: Any
 ) -> None:
     keyed(client, "k")
 
@@ -100,13 +100,13 @@ def test_key_with_another_request_is_refused(
         "idempotency_key_reused",
         False,
     )
-    assert worlds(here) == ["new", "w"]
-    assert here.library.world("w").reader("ann").books() == []
+    assert worlds(lib) == ["new", "w"]
+    assert lib.library.world("w").reader("ann").books() == []
 
 
 @proves("http.idempotency-key")
-def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Client) -> None:
-    tokens = here.library.tokens
+def test_callers_who_chose_the_same_word_have_two_keys(lib: LibraryFixture, client: Client) -> None:
+    tokens = lib.library.tokens
     keys = [tokens.create(n, worlds=UNLIMITED, verbs=list(Verb))[1].reveal() for n in ("a", "b")]
 
     response = [keyed(client, "k", token=key) for key in (None, *keys)]
@@ -120,7 +120,7 @@ def test_callers_who_chose_the_same_word_have_two_keys(here: Place, client: Clie
 
 
 @proves("http.idempotency-key")
-def test_a_request_that_failed_leaves_its_key_free(here: Place, client: Client) -> None:
+def test_a_request_that_failed_leaves_its_key_free(lib: LibraryFixture, client: Client) -> None:
     assert keyed(client, "k", " ").status == 400
     assert keyed(client, "k", "w").code == "world_exists"
     made = keyed(client, "k", "new")
@@ -140,20 +140,20 @@ class Halting:
         return getattr(self._inner, name)
 
 
-def library_with(here: Place, before: Any) -> Library:
-    parts = here.library._components
+def library_with(lib: LibraryFixture, before: Any) -> Library:
+    parts = lib.library._components
     return Library(replace(parts, store=Halting(parts.store, before)))  # type: ignore[arg-type]
 
 
 @proves("http.idempotency-key")
-def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> None:
+def test_while_the_first_is_at_work_the_second_is_told_to_wait(lib: LibraryFixture) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
         begun.set()
         assert go_on.wait(30)
 
-    with serve_library(library_with(here, wait)) as client, ThreadPoolExecutor(1) as pool:
+    with serve_library(library_with(lib, wait)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(keyed, client, "k")
         assert begun.wait(30)
         second = Client(client.port)
@@ -170,22 +170,22 @@ def test_while_the_first_is_at_work_the_second_is_told_to_wait(here: Place) -> N
     )
     assert (reused.status, reused.code) == (422, "idempotency_key_reused")
     assert later.shown == done.shown
-    assert worlds(here) == ["new", "w"]
+    assert worlds(lib) == ["new", "w"]
 
 
 @proves("http.idempotency-key")
-def test_unexpected_error_releases_the_key(here: Place) -> None:
+def test_unexpected_error_releases_the_key(lib: LibraryFixture) -> None:
     faults = iter([KeyError("canary"), StoreBusy()])
 
     def fail() -> None:
         for fault in faults:
             raise fault
 
-    with serve_library(library_with(here, fail)) as client:
+    with serve_library(library_with(lib, fail)) as client:
         codes = [keyed(client, "k").code for _ in range(3)]
 
     assert codes == ["internal_error", "store_busy", None]
-    assert worlds(here) == ["new", "w"]
+    assert worlds(lib) == ["new", "w"]
 
 
 KILLED = """
@@ -193,7 +193,7 @@ import os, signal, sys
 from pathlib import Path
 from tests.interfaces.http_client import serve_library
 from tests.interfaces.test_idempotency import keyed, library_with
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 here = place(Path(sys.argv[1]))
 with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
     keyed(client, "k")
@@ -201,47 +201,47 @@ with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKIL
 
 
 @proves("http.idempotency-key")
-def test_key_of_a_killed_process_can_be_retried(here: Place, client: Client) -> None:
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(here.folder)], timeout=60)
+def test_key_of_a_killed_process_can_be_retried(lib: LibraryFixture, client: Client) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(lib.folder)], timeout=60)
     assert ended.returncode == -9
-    assert here.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
+    assert lib.sql("SELECT count(*) FROM replays WHERE reply IS NULL") == [(1,)]
 
     assert keyed(client, "k", "other").code == "idempotency_key_reused"
     response = keyed(client, "k")
 
     assert response.status == 201
     assert keyed(client, "k").shown == response.shown
-    assert worlds(here) == ["new", "w"]
+    assert worlds(lib) == ["new", "w"]
 
 
 @proves("http.idempotency-key")
-def test_a_key_is_remembered_for_a_day(here: Place, client: Client) -> None:
+def test_a_key_is_remembered_for_a_day(lib: LibraryFixture, client: Client) -> None:
     assert KEPT_SECONDS == DAY
     first = keyed(client, "k")
-    here.clock.time += DAY
+    lib.clock.time += DAY
     assert keyed(client, "k").shown == first.shown
 
-    here.clock.time += 1
+    lib.clock.time += 1
     assert keyed(client, "k").code == "world_exists"
     assert keyed(client, "k", "other").status == 201
 
 
 @proves("http.idempotency-key")
-def test_stored_replies_are_not_readable_in_files(here: Place, client: Client) -> None:
+def test_stored_replies_are_not_readable_in_files(lib: LibraryFixture, client: Client) -> None:
     name, key = "zqreplycanary", "zqkeycanary"
     response = keyed(client, key, name)
     assert name.encode() in response.body
     client.json("DELETE", f"/v1/worlds/{name}")
 
-    assert here.sql("SELECT count(*) FROM replays WHERE reply IS NOT NULL") == [(1,)]
+    assert lib.sql("SELECT count(*) FROM replays WHERE reply IS NOT NULL") == [(1,)]
     assert keyed(client, key, name).shown == response.shown
-    for path, content in contents(here.folder).items():
+    for path, content in contents(lib.folder).items():
         for word in (name, key, response.content["id"]):
             assert word.encode() not in content, path
 
 
 @proves("http.idempotency-key")
-def test_upload_fingerprint_ignores_the_encoding(here: Place, client: Client) -> None:
+def test_upload_fingerprint_ignores_the_encoding(lib: LibraryFixture, client: Client) -> None:
     def sent(body: bytes, boundary: str = BOUNDARY) -> Response:
         return client.send(
             "POST",
@@ -261,28 +261,28 @@ def test_upload_fingerprint_ignores_the_encoding(here: Place, client: Client) ->
     for other in (form({"tags": "b"}), form({"tags": "a"}, text=b"Else."), form({}),
                   form({"tags": "a"}, name="b.txt")):  # fmt: skip
         assert sent(other).code == "idempotency_key_reused"
-    assert len(here.library.world("w").jobs.list()) == 2
+    assert len(lib.library.world("w").jobs.list()) == 2
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "schlüssel", "a\tb", "\x7f"])
-def test_invalid_key_is_refused_first(here: Place, client: Client, key: str) -> None:
+def test_invalid_key_is_refused_first(lib: LibraryFixture, client: Client, key: str) -> None:
     response = keyed(client, key)
 
     assert response.status == 400
-    assert worlds(here) == ["w"]
+    assert worlds(lib) == ["w"]
 
 
-def test_reading_request_stores_no_key(here: Place, client: Client) -> None:
+def test_reading_request_stores_no_key(lib: LibraryFixture, client: Client) -> None:
     for name in ("a", "b"):
         headers = [("idempotency-key", "k")]
         response = client.json("POST", "/v1/worlds/w/search", {"query": name}, headers=headers)
         assert response.status == 200
-    assert here.sql("SELECT count(*) FROM replays") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM replays") == [(0,)]
 
 
-def test_two_keys_are_none(here: Place, client: Client) -> None:
+def test_two_keys_are_none(lib: LibraryFixture, client: Client) -> None:
     twice = [("idempotency-key", "k")] * 2
 
     response = client.json("POST", "/v1/worlds", {"name": "new"}, headers=twice)
 
-    assert (response.status, worlds(here)) == (400, ["w"])
+    assert (response.status, worlds(lib)) == (400, ["w"])

@@ -14,7 +14,7 @@ from tests.interfaces.http_client import Client, serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 
 __all__ = ["terminal"]
 URL = "https://wiki.example/night"
@@ -85,16 +85,16 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library")
     made.world("w")
     yield made
     made.library.close()
 
 
 @pytest.fixture
-def client(here: Place) -> Iterator[Client]:
-    with serve_library(here.library) as asking:
+def client(lib: LibraryFixture) -> Iterator[Client]:
+    with serve_library(lib.library) as asking:
         yield asking
 
 
@@ -105,7 +105,7 @@ def upload(client: Client, **fields: str) -> Any:
 
 
 @proves("document.labels-cost-nothing", "request.facets")
-def test_labels_over_http(here: Place, client: Client) -> None:
+def test_labels_over_http(lib: LibraryFixture, client: Client) -> None:
     metadata = {"team": "a", "year": 2020, "topics": ["x", "y"]}
     accepted = upload(client, source_url=URL, metadata=json.dumps(metadata), tags="net")
     assert accepted.status == 202
@@ -113,7 +113,7 @@ def test_labels_over_http(here: Place, client: Client) -> None:
     until(lambda: client.json("GET", f"/v1/worlds/w/jobs/{job}").content["job"]["state"] == "done")
     [listed] = client.json("GET", "/v1/worlds/w/documents").content["documents"]
     assert (listed["metadata"], listed["source_url"], listed["tags"]) == (metadata, URL, ["net"])
-    embedded = len(here.embedder.documents)
+    embedded = len(lib.embedder.documents)
 
     address = "/v1/worlds/w/documents/a.txt"
     changes = {"metadata": {"year": None, "open": True}, "tags": None, "language": "de"}
@@ -126,7 +126,7 @@ def test_labels_over_http(here: Place, client: Client) -> None:
     shown = client.json("GET", address).content
     assert shown["document"] == changed.content
     assert shown["metadata"]["open"] is True
-    assert len(here.embedder.documents) == embedded
+    assert len(lib.embedder.documents) == embedded
 
     query = f"?keys={quote(json.dumps(['topics', 'language']))}&limit=1"
     facets = client.json("GET", f"/v1/worlds/w/facets{query}").content

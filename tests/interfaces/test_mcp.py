@@ -26,7 +26,7 @@ from tests.interfaces.mcp_clients import (
     texts_of,
 )
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.errors import (
     InvalidArgument,
     LibraryNotFound,
@@ -243,10 +243,10 @@ def test_new_position_is_seen_by_every_server(ann: Session, library: Path) -> No
 
 @proves("reading.non-interference")
 def test_unread_text_does_not_change_mcp_replies(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("w")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
     reader = world.reader("ann")
-    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    world.ingest(lib.write("lamp.md", BOOK), kind="book")
     reader.set_position("lamp.md", through_chapter="Two")
 
     def answers() -> list[bytes]:
@@ -263,7 +263,7 @@ def test_unread_text_does_not_change_mcp_replies(tmp_path: Path) -> None:
         "",
         "He slept.",
     ):
-        world.ingest(here.write("lamp.md", read + ahead), kind="book")
+        world.ingest(lib.write("lamp.md", read + ahead), kind="book")
 
         assert answers() == before
 
@@ -291,8 +291,8 @@ def test_the_owner_gets_what_the_library_gives(owner: Session, library: Path) ->
 
 
 def test_two_documents_with_one_title_are_told_apart_in_the_text(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("w")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
     for team in ("a", "b"):
         (tmp_path / "teams" / team).mkdir(parents=True)
         notes = f"# Readme\n\nThe key of team {team} is in the drawer.\n"
@@ -312,12 +312,12 @@ def test_two_documents_with_one_title_are_told_apart_in_the_text(tmp_path: Path)
 
 @proves("embedding.down-is-an-error")
 def test_a_failed_bundle_is_a_failed_call_with_the_same_code(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("w")
-    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
+    world.ingest(lib.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
     reader.set_position("lamp.md", sentence=3)
-    here.embedder.before = fail
+    lib.embedder.before = fail
 
     for tool, subject in ((READER_ROLE.tools[2], reader), (OWNER_ROLE.tools[1], world)):
         result = call_tool(tool, {"query": QUESTION}, subject)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.mcp_clients import BOOK
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.engine.reader import Reader
 from truespan.errors import CallerError
 from truespan.mcp import resources
@@ -36,9 +36,9 @@ def all_that_can_be_read(reader: Reader) -> list[bytes]:
 
 @proves("reading.non-interference", "reading.every-surface")
 def test_unread_text_does_not_change_resources(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("w")
-    world.ingest(here.write("lamp.md", BOOK), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
+    world.ingest(lib.write("lamp.md", BOOK), kind="book")
     reader = world.reader("ann")
     reader.set_position("lamp.md", through_chapter="Two")
     before = all_that_can_be_read(reader)
@@ -50,7 +50,7 @@ def test_unread_text_does_not_change_resources(tmp_path: Path) -> None:
         "",
         "He slept.",
     ):
-        world.ingest(here.write("lamp.md", read + ahead), kind="book")
+        world.ingest(lib.write("lamp.md", read + ahead), kind="book")
 
         assert all_that_can_be_read(reader) == before
 
@@ -59,10 +59,10 @@ def test_documents_come_page_by_page_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "PAGE_SIZE", 2)
-    here = place(tmp_path)
-    world = here.library.create_world("w")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
     for number in range(5):
-        world.ingest(here.write(f"{number}.md", f"Page {number}."))
+        world.ingest(lib.write(f"{number}.md", f"Page {number}."))
     names, cursor = [], None
 
     for _ in range(3):
@@ -77,9 +77,9 @@ def test_documents_come_page_by_page_each_once(
 
 
 def test_sentences_are_joined_as_their_paragraphs_were(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("w")
-    world.ingest(here.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("w")
+    world.ingest(lib.write("a b.md", "One ends. Two ends.\n\nThree ends.\n"))
     (entry,) = resources.list_resources(WORLD, None, world)["resources"]
 
     (content,) = resources.read_resource(WORLD, entry["uri"] + "/sentences/0-2", world)["contents"]

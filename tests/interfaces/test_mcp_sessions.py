@@ -17,8 +17,8 @@ from anyio import to_thread
 from tests.interfaces.mcp_clients import BOOK, HELLO
 from tests.interfaces.mcp_http import Address, connected, message_of, serving
 from tests.promises import proves
-from tests.support.worlds import Place as Here
-from tests.support.worlds import place
+from tests.support.worlds import LibraryFixture as Here
+from tests.support.worlds import make_library
 from truespan.errors import CallerError, InvalidArgument, NotAllowed, WorldNotFound
 from truespan.http.streamable import (
     MAX_SESSIONS_PER_CALLER,
@@ -36,9 +36,9 @@ GREETING = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
+def lib(tmp_path: Path) -> Iterator[Here]:
     """Three worlds; in two of them ann reads the same book."""
-    made = place(tmp_path)
+    made = make_library(tmp_path)
     for name in ("one", "two/2"):
         world = made.library.create_world(name)
         world.ingest(made.write("lamp.md", BOOK), kind="book")
@@ -49,23 +49,23 @@ def here(tmp_path: Path) -> Iterator[Here]:
 
 
 @pytest.fixture
-def at(here: Here) -> Iterator[Address]:
-    with serving(here.library, AnonymousAccess()) as address:
+def at(lib: Here) -> Iterator[Address]:
+    with serving(lib.library, AnonymousAccess()) as address:
         yield address
 
 
-def token(here: Here, **allowed: Any) -> str:
-    return here.library.tokens.create("a token", **allowed)[1].reveal()
+def token(lib: Here, **allowed: Any) -> str:
+    return lib.library.tokens.create("a token", **allowed)[1].reveal()
 
 
-def authority(here: Here, *worlds: str, verbs: str = "read", readers: Any = UNLIMITED) -> Authority:
-    ids = frozenset(record.id for record in here.library.worlds() if record.name in worlds)
+def authority(lib: Here, *worlds: str, verbs: str = "read", readers: Any = UNLIMITED) -> Authority:
+    ids = frozenset(record.id for record in lib.library.worlds() if record.name in worlds)
     bound = readers if readers is UNLIMITED else frozenset(readers)
     return Authority(ids, frozenset(map(Verb, verbs.split())), bound)
 
 
 def chosen(
-    here: Here,
+    lib: Here,
     allowed: Authority,
     world: str | None = None,
     reader: str | None = None,
@@ -73,7 +73,7 @@ def chosen(
     response: AnonymousAccess | None = None,
 ) -> Target:
     return select_target(
-        here.library, response or AnonymousAccess(), Principal(token, allowed), world, reader
+        lib.library, response or AnonymousAccess(), Principal(token, allowed), world, reader
     )
 
 
@@ -90,19 +90,19 @@ def outcome(found: Target) -> tuple[str, str | None]:
 
 
 @proves("authority.only-narrows")
-def test_a_token_for_one_world_or_one_reader_needs_nothing_more(here: Here) -> None:
+def test_a_token_for_one_world_or_one_reader_needs_nothing_more(lib: Here) -> None:
     follows = {"verbs": "follow", "readers": ["ann"]}
 
-    assert outcome(chosen(here, authority(here, "one"))) == ("owning", None)
-    assert outcome(chosen(here, authority(here, "one", **follows))) == ("reading", "ann")
-    assert outcome(chosen(here, authority(here, "one", verbs="read follow write"))) == (
+    assert outcome(chosen(lib, authority(lib, "one"))) == ("owning", None)
+    assert outcome(chosen(lib, authority(lib, "one", **follows))) == ("reading", "ann")
+    assert outcome(chosen(lib, authority(lib, "one", verbs="read follow write"))) == (
         "owning",
         None,
     )
 
 
-def test_too_many_sessions_end_the_callers_oldest(here: Here, at: Address) -> None:
-    careless, careful = token(here, worlds="one"), token(here, worlds="one")
+def test_too_many_sessions_end_the_callers_oldest(lib: Here, at: Address) -> None:
+    careless, careful = token(lib, worlds="one"), token(lib, worlds="one")
     kept = at.begin(careful)
     ended = at.begin(careless)
     assert at.request("DELETE", careless, mcp_session_id=ended).status_code == 200
@@ -116,48 +116,48 @@ def test_too_many_sessions_end_the_callers_oldest(here: Here, at: Address) -> No
 
 
 @proves("authority.only-narrows")
-def test_the_address_chooses_among_several_and_never_beyond_them(here: Here) -> None:
-    both = authority(here, "one", "two/2")
-    readers = authority(here, "one", "two/2", verbs="follow", readers=["ann", "bob"])
+def test_the_address_chooses_among_several_and_never_beyond_them(lib: Here) -> None:
+    both = authority(lib, "one", "two/2")
+    readers = authority(lib, "one", "two/2", verbs="follow", readers=["ann", "bob"])
 
-    assert chosen(here, both, "two/2").caller.world.id == here.library.world("two/2").id
-    assert outcome(chosen(here, readers, "one", "bob")) == ("reading", "bob")
-    assert outcome(chosen(here, OWNER, "one", "zoe")) == ("reading", "zoe")
-    for refused in (("empty",), ("nowhere",), (here.library.world("empty").id,)):
+    assert chosen(lib, both, "two/2").caller.world.id == lib.library.world("two/2").id
+    assert outcome(chosen(lib, readers, "one", "bob")) == ("reading", "bob")
+    assert outcome(chosen(lib, OWNER, "one", "zoe")) == ("reading", "zoe")
+    for refused in (("empty",), ("nowhere",), (lib.library.world("empty").id,)):
         with pytest.raises(WorldNotFound):
-            chosen(here, both, *refused)
+            chosen(lib, both, *refused)
     for allowed, named in ((readers, "zoe"), (readers, "Ann"), (both, "ann")):
         with pytest.raises(NotAllowed):
-            chosen(here, allowed, "one", named)
+            chosen(lib, allowed, "one", named)
     with pytest.raises(InvalidArgument):
-        chosen(here, OWNER, "one", " ")
+        chosen(lib, OWNER, "one", " ")
 
 
 @proves("authority.empty-means-nothing")
-def test_ambiguous_target_is_refused_with_advice(here: Here) -> None:
-    both = authority(here, "one", "two/2")
+def test_ambiguous_target_is_refused_with_advice(lib: Here) -> None:
+    both = authority(lib, "one", "two/2")
     with pytest.raises(CallerError, match="/mcp/WORLD"):
-        chosen(here, both)
+        chosen(lib, both)
     with pytest.raises(CallerError, match="/mcp/WORLD/READER"):
-        chosen(here, authority(here, "one", verbs="follow", readers=["ann", "bob"]))
+        chosen(lib, authority(lib, "one", verbs="follow", readers=["ann", "bob"]))
     with pytest.raises(CallerError, match="/mcp/WORLD/READER"):
-        chosen(here, authority(here, "one", verbs="follow"))
+        chosen(lib, authority(lib, "one", verbs="follow"))
     for nothing in (
-        authority(here, "one", verbs="write"),
-        authority(here, "nowhere"),
-        authority(here, "one", verbs=""),
-        authority(here, "one", verbs="follow", readers=[]),
+        authority(lib, "one", verbs="write"),
+        authority(lib, "nowhere"),
+        authority(lib, "one", verbs=""),
+        authority(lib, "one", verbs="follow", readers=[]),
     ):
         with pytest.raises(CallerError):
-            chosen(here, nothing)
+            chosen(lib, nothing)
         with pytest.raises(CallerError):
-            chosen(here, nothing, "one")
+            chosen(lib, nothing, "one")
 
 
 @proves("authority.only-narrows")
-def test_anonymous_access_is_what_the_operator_chose(here: Here) -> None:
+def test_anonymous_access_is_what_the_operator_chose(lib: Here) -> None:
     def response(*named: str, **said: Any) -> Target:
-        return chosen(here, OWNER, *named, token=None, response=AnonymousAccess(**said))
+        return chosen(lib, OWNER, *named, token=None, response=AnonymousAccess(**said))
 
     assert outcome(response(world="one", owner=True)) == ("owning", None)
     assert outcome(response(world="one", reader="ann")) == ("reading", "ann")
@@ -176,9 +176,9 @@ def test_anonymous_access_is_what_the_operator_chose(here: Here) -> None:
             response("two/2", **said)
 
 
-def test_a_refusal_is_a_problem_that_says_what_to_do(here: Here, at: Address) -> None:
+def test_a_refusal_is_a_problem_that_says_what_to_do(lib: Here, at: Address) -> None:
     refused = at.post(GREETING)
-    several = at.post(GREETING, token(here, worlds=["one", "two/2"]))
+    several = at.post(GREETING, token(lib, worlds=["one", "two/2"]))
 
     assert (refused.status_code, several.status_code) == (403, 400)
     for answer, advice in ((refused, "--mcp-reader"), (several, "/mcp/WORLD")):
@@ -188,8 +188,8 @@ def test_a_refusal_is_a_problem_that_says_what_to_do(here: Here, at: Address) ->
     assert at.post(GREETING, path="/one/ann/more").status_code == 404
 
 
-def test_foreign_world_is_reported_as_absent(here: Here, at: Address) -> None:
-    one = token(here, worlds="one")
+def test_foreign_world_is_reported_as_absent(lib: Here, at: Address) -> None:
+    one = token(lib, worlds="one")
     answers = [at.post(GREETING, one, f"/{name}") for name in ("empty", "absent", "two%2F2")]
 
     bodies = [
@@ -200,20 +200,20 @@ def test_foreign_world_is_reported_as_absent(here: Here, at: Address) -> None:
     assert len(set(bodies)) == 1
 
 
-def test_world_with_a_slash_is_selected_by_encoded_name(here: Here, at: Address) -> None:
-    both = token(here, worlds=["one", "two/2"])
+def test_world_with_a_slash_is_selected_by_encoded_name(lib: Here, at: Address) -> None:
+    both = token(lib, worlds=["one", "two/2"])
 
     with connected(f"{at.url}/two%2F2", both) as session:
         found = session.call("search", query="key").structured_content or {}
 
-    assert found["world"] == here.library.world("two/2").id
+    assert found["world"] == lib.library.world("two/2").id
 
 
 # Owners of sessions
 
 
-def test_session_belongs_to_the_token_that_opened_it(here: Here, at: Address) -> None:
-    mine, yours = token(here, worlds="one"), token(here, worlds="one")
+def test_session_belongs_to_the_token_that_opened_it(lib: Here, at: Address) -> None:
+    mine, yours = token(lib, worlds="one"), token(lib, worlds="one")
     session = at.begin(mine)
     unknown = at.call("0" * 32, "tools/list", yours)
 
@@ -227,9 +227,9 @@ def test_session_belongs_to_the_token_that_opened_it(here: Here, at: Address) ->
     assert message_of(at.call(session, "tools/list", mine))["result"]["tools"]
 
 
-def test_a_session_does_not_go_over_to_another_world_or_reader(here: Here, at: Address) -> None:
-    both = token(here, worlds=["one", "two/2"])
-    follows = token(here, worlds="one", readers=["ann", "bob"])
+def test_a_session_does_not_go_over_to_another_world_or_reader(lib: Here, at: Address) -> None:
+    both = token(lib, worlds=["one", "two/2"])
+    follows = token(lib, worlds="one", readers=["ann", "bob"])
     session, reading = at.begin(both, "/one"), at.begin(follows, "/one/ann")
 
     assert at.call(session, "tools/list", both, "/two%2F2").status_code == 404
@@ -238,9 +238,9 @@ def test_a_session_does_not_go_over_to_another_world_or_reader(here: Here, at: A
     assert at.call(reading, "tools/list", follows, "/one/ann").status_code == 200
 
 
-def test_a_session_without_a_token_and_one_with_it_are_apart(here: Here) -> None:
-    one = token(here, worlds="one")
-    with serving(here.library, AnonymousAccess(world="one", owner=True)) as at:
+def test_a_session_without_a_token_and_one_with_it_are_apart(lib: Here) -> None:
+    one = token(lib, worlds="one")
+    with serving(lib.library, AnonymousAccess(world="one", owner=True)) as at:
         bare, mine = at.begin(), at.begin(one)
 
         assert at.call(bare, "tools/list", one).status_code == 404
@@ -248,27 +248,27 @@ def test_a_session_without_a_token_and_one_with_it_are_apart(here: Here) -> None
         assert at.call(bare, "tools/list").status_code == 200
 
 
-def test_a_revoked_token_ends_at_the_next_request_of_its_session(here: Here, at: Address) -> None:
-    record, secret = here.library.tokens.create("a token", worlds="one")
+def test_a_revoked_token_ends_at_the_next_request_of_its_session(lib: Here, at: Address) -> None:
+    record, secret = lib.library.tokens.create("a token", worlds="one")
     session = at.begin(secret.reveal())
-    here.library.tokens.revoke(record.id)
+    lib.library.tokens.revoke(record.id)
 
     assert at.call(session, "tools/list", secret.reveal()).status_code == 401
 
 
-def test_a_deleted_world_is_gone_from_a_session_that_is_open(here: Here, at: Address) -> None:
-    one = token(here, worlds="one")
+def test_a_deleted_world_is_gone_from_a_session_that_is_open(lib: Here, at: Address) -> None:
+    one = token(lib, worlds="one")
     session = at.begin(one)
-    here.library.delete_world("one")
+    lib.library.delete_world("one")
 
     gone = at.call(session, "tools/call", one, name="search", arguments={"query": "key"})
 
     assert gone.status_code in (403, 404)
 
 
-def test_without_sessions_every_request_stands_alone(here: Here) -> None:
-    one, ann = token(here, worlds="one"), token(here, worlds="one", readers="ann")
-    with serving(here.library, AnonymousAccess(), sessions=False) as at:
+def test_without_sessions_every_request_stands_alone(lib: Here) -> None:
+    one, ann = token(lib, worlds="one"), token(lib, worlds="one", readers="ann")
+    with serving(lib.library, AnonymousAccess(), sessions=False) as at:
         greeted = at.post(GREETING, one)
         for secret, tool in ((one, "retrieve"), (ann, "retrieve_context")):
             for mode in ("legacy", "auto"):
@@ -284,17 +284,17 @@ def test_without_sessions_every_request_stands_alone(here: Here) -> None:
 # The server
 
 
-def test_a_call_that_takes_long_holds_up_no_other(here: Here, at: Address) -> None:
+def test_a_call_that_takes_long_holds_up_no_other(lib: Here, at: Address) -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
         waiting.set()
         assert go_on.wait(60)
 
-    one, answers = token(here, worlds="one"), []
+    one, answers = token(lib, worlds="one"), []
     session = at.begin(one)
     query = {"name": "search", "arguments": {"query": "key"}}
-    here.embedder.before = wait
+    lib.embedder.before = wait
     slow = threading.Thread(
         target=lambda: answers.append(at.call(session, "tools/call", one, **query))
     )
@@ -310,7 +310,7 @@ def test_a_call_that_takes_long_holds_up_no_other(here: Here, at: Address) -> No
     assert message_of(answers[0])["result"]["isError"] is False
 
 
-def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
+def test_the_server_knows_whether_a_call_is_still_at_work(lib: Here) -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -318,10 +318,10 @@ def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
         assert go_on.wait(60)
 
     async def ask() -> list[bool]:
-        app = StreamableApp(here.library, AnonymousAccess(world="one", owner=True), sessions=False)
+        app = StreamableApp(lib.library, AnonymousAccess(world="one", owner=True), sessions=False)
         seen = [app.idle]
         async with app.lifetime(), anyio.create_task_group() as calls:
-            chosen = select_target(here.library, app._anonymous, Principal(None, OWNER))
+            chosen = select_target(lib.library, app._anonymous, Principal(None, OWNER))
             request = SimpleNamespace(scope={TARGET: chosen})
             calls.start_soon(app._run, request, lambda caller: caller.subject().search("key"))
             await to_thread.run_sync(waiting.wait)
@@ -330,12 +330,12 @@ def test_the_server_knows_whether_a_call_is_still_at_work(here: Here) -> None:
             go_on.set()
         return [*seen, app.idle]
 
-    here.embedder.before = wait
+    lib.embedder.before = wait
     assert anyio.run(ask) == [True, False, True]
 
 
-def test_there_is_no_stream_that_could_stay_open(here: Here, at: Address) -> None:
-    one, other = token(here, worlds="one"), token(here, worlds="one")
+def test_there_is_no_stream_that_could_stay_open(lib: Here, at: Address) -> None:
+    one, other = token(lib, worlds="one"), token(lib, worlds="one")
     session = at.begin(one)
 
     for secret in (one, other):
@@ -343,14 +343,14 @@ def test_there_is_no_stream_that_could_stay_open(here: Here, at: Address) -> Non
         assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, POST")
 
 
-def test_a_body_that_is_too_large_is_refused_unread(here: Here, at: Address) -> None:
-    one = token(here, worlds="one")
+def test_a_body_that_is_too_large_is_refused_unread(lib: Here, at: Address) -> None:
+    one = token(lib, worlds="one")
 
     assert at.post("x" * (1 << 20), one).status_code == 413
 
 
-def test_request_admitted_by_the_gateway_passes_host_check(here: Here, at: Address) -> None:
-    one = token(here, worlds="one")
+def test_request_admitted_by_the_gateway_passes_host_check(lib: Here, at: Address) -> None:
+    one = token(lib, worlds="one")
 
     for names in ({"host": "books.example"}, {"host": "[::1]:9", "origin": "https://a.example"}):
         assert at.post(GREETING, one, **names).status_code == 200

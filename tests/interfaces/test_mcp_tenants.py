@@ -22,7 +22,7 @@ KINDS = ("read", "follow", "write", "administer", "administer+follow+read+write"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
     found = estate(tmp_path_factory.mktemp("estate") / "library")
     yield found
-    found.here.library.close()
+    found.lib.library.close()
 
 
 def everything(made: Estate, *, inside: bool) -> list[Message]:
@@ -64,11 +64,11 @@ def test_mcp_foreign_and_absent_replies_are_equal(
             (kind, one, one.sent(client, made.keys[kind])) for kind in KINDS[-6::2] for one in asked
         ]
 
-    with serve_library(made.here.library, CLOSED) as client:
+    with serve_library(made.lib.library, CLOSED) as client:
         foreign = replies(client)
-        made.here.library.delete_world(made.foreign.id)
+        made.lib.library.delete_world(made.foreign.id)
         absent = replies(client)
-    made.here.library.close()
+    made.lib.library.close()
 
     heard = 0
     for (kind, one, before), (_, _, after) in zip(foreign, absent, strict=True):
@@ -82,9 +82,9 @@ def test_mcp_foreign_and_absent_replies_are_equal(
 @proves("http.local-and-checked", "authority.only-narrows")
 def test_mcp_accepts_tokens_only_and_needs_one(made: Estate) -> None:
     one = Message("/mcp", "tools/list", {})
-    with serve_library(made.here.library, CLOSED) as client:
+    with serve_library(made.lib.library, CLOSED) as client:
         response = [one.sent(client, key) for key in (*made.dead.values(), None)]
-    with serve_library(made.here.library, ServerOptions(sessions=False)) as client:
+    with serve_library(made.lib.library, ServerOptions(sessions=False)) as client:
         untold = one.sent(client, None)
         wrong = one.sent(client, made.dead["of another library"])
 
@@ -100,7 +100,7 @@ def test_mcp_token_gets_its_tools_and_its_own_session(
 ) -> None:
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))
     owning = f"/mcp/{made.names.world}"
-    with serve_library(made.here.library, CLOSED) as client:
+    with serve_library(made.lib.library, CLOSED) as client:
         tools = {
             kind: [
                 tool["name"]
@@ -111,7 +111,7 @@ def test_mcp_token_gets_its_tools_and_its_own_session(
             for kind, key in made.keys.items()
             if kind in KINDS
         }
-    with serve_library(made.here.library, serving) as client:
+    with serve_library(made.lib.library, serving) as client:
         hello = Message(owning, "initialize", {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "one", "version": "1"},
@@ -151,7 +151,7 @@ HOSTILE = (
 @proves("authority.only-narrows")
 @pytest.mark.parametrize("spelled", HOSTILE, ids=lambda one: one[:24])
 def test_mcp_hostile_names_in_paths_are_refused(made: Estate, spelled: str) -> None:
-    with serve_library(made.here.library, CLOSED) as client:
+    with serve_library(made.lib.library, CLOSED) as client:
         for path in (f"/mcp/{spelled}", f"/mcp/{OWN}-world/{spelled}", f"/mcp/{spelled}/x"):
             for kind in ("read", "a reader", "administer+follow+read+write"):
                 one = Message(path, "tools/call", {"name": "search", "arguments": {"query": "x"}})

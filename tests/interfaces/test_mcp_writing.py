@@ -26,7 +26,7 @@ from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.http.streamable import select_target
 from truespan.mcp.caller import (
@@ -52,10 +52,12 @@ READ_UNTIL = 5
 class Caller:
     """A caller with permissions, whose tools are called in this process."""
 
-    def __init__(self, here: Place, reader: str | None, permissions: WritePermissions) -> None:
-        world = WorldId(here.library.world("w").id)
+    def __init__(
+        self, lib: LibraryFixture, reader: str | None, permissions: WritePermissions
+    ) -> None:
+        world = WorldId(lib.library.world("w").id)
         self.role = role_for(reader, permissions)
-        self.context = narrow_caller(here.library, OWNER, world, reader, permissions)
+        self.context = narrow_caller(lib.library, OWNER, world, reader, permissions)
 
     def call(self, name: str, **arguments: Any) -> Any:
         (tool,) = (tool for tool in self.role.tools if tool.name == name)
@@ -72,8 +74,8 @@ class Caller:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path)
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path)
     world = made.library.create_world("w")
     world.ingest(made.write("lamp.md", BOOK), kind="book")
     world.ingest(made.write("other.md", "# Elsewhere\n\nThe gardener hid a spade.\n"), title="Digs")
@@ -86,9 +88,9 @@ def here(tmp_path: Path) -> Iterator[Place]:
 
 
 @proves("mcp.writes-opt-in", "mcp.no-position-argument")
-def test_writing_tools_need_operator_and_token(here: Place) -> None:
-    world = WorldId(here.library.world("w").id)
-    everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(here.folder),))
+def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
+    world = WorldId(lib.library.world("w").id)
+    everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(lib.folder),))
     notes = WritePermissions(may_ingest=True)
     anonymous = AnonymousAccess(owner=True)
     rows = [
@@ -108,7 +110,7 @@ def test_writing_tools_need_operator_and_token(here: Place) -> None:
     for verbs, reader, permissions, expected in rows:
         authority = Authority(frozenset([world]), frozenset(map(Verb, verbs.split())))
         target = select_target(
-            here.library, anonymous, Principal("t", authority), "w", reader, permissions
+            lib.library, anonymous, Principal("t", authority), "w", reader, permissions
         )
         assert target.role.name == expected, (verbs, reader, permissions)
         assert (target.caller.writer is not None) == (expected not in ("owning", "reading"))
@@ -116,13 +118,13 @@ def test_writing_tools_need_operator_and_token(here: Place) -> None:
     bound = Authority(frozenset([world]), frozenset([Verb.FOLLOW]), frozenset(["ann"]))
     assert (
         select_target(
-            here.library, anonymous, Principal("t", bound), "w", permissions=MOVE
+            lib.library, anonymous, Principal("t", bound), "w", permissions=MOVE
         ).role.name
         == "reading"
     )
     for response, role in ((AnonymousAccess("w", "ann"), "moving"), (anonymous, "ingesting")):
         local = Principal(None, OWNER)
-        target = select_target(here.library, response, local, "w", permissions=everything)
+        target = select_target(lib.library, response, local, "w", permissions=everything)
         assert target.role.name == role
     writing = {"set_position", "add_note", "add_pages", "add_files"}
     offered = {role.name: {tool.name for tool in role.tools} & writing for role in ROLES}
@@ -136,8 +138,8 @@ def test_writing_tools_need_operator_and_token(here: Place) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_a_tool_that_writes_refuses_a_caller_who_may_not(here: Place) -> None:
-    world = here.library.world("w")
+def test_a_tool_that_writes_refuses_a_caller_who_may_not(lib: LibraryFixture) -> None:
+    world = lib.library.world("w")
     for role, name, arguments in (
         (ROLES[1], "set_position", {"book": "lamp.md", "sentence": 8}),
         (ROLES[4], "add_note", {"title": "x", "text": "y"}),
@@ -186,17 +188,17 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
 
 @proves("mcp.writes-opt-in", "authority.only-narrows")
 def test_mcp_over_http_follows_permissions_of_tokens(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
     def token(**allowed: Any) -> str:
-        return here.library.tokens.create("a token", worlds="w", **allowed)[1].reveal()
+        return lib.library.tokens.create("a token", worlds="w", **allowed)[1].reveal()
 
     full, reading = token(verbs=["read", "follow", "write"]), token(verbs=["read", "follow"])
     bound = token(readers="ann")
     permissions = WritePermissions(may_move=True, may_ingest=True)
     move = {"name": "set_position", "arguments": {"through_chapter": "Two"}}
     note = {"name": "add_note", "arguments": {"title": "Tides", "text": "High water at noon."}}
-    with serving(here.library, AnonymousAccess(), permissions=permissions) as at:
+    with serving(lib.library, AnonymousAccess(), permissions=permissions) as at:
         for key, path, call, allowed in (
             (reading, "/w/ann", move, False),
             (bound, "/w/ann", move, False),
@@ -213,7 +215,7 @@ def test_mcp_over_http_follows_permissions_of_tokens(
             assert ("result" in reply) == allowed, reply
             if not allowed:
                 assert reply["error"]["code"] == -32602
-        assert here.library.world("w").reader("ann").position().sid == 8
+        assert lib.library.world("w").reader("ann").position().sid == 8
         # A session with tools that write is unknown to a token without them.
         session = at.begin(full, "/w/ann")
         assert at.call(session, "tools/list", reading, "/w/ann").status_code == 404
@@ -239,8 +241,8 @@ def test_mcp_refuses_conflicting_options(library: Path, capsys: pytest.CaptureFi
 
 
 @proves("mcp.writes-opt-in", "reading.never-past-position")
-def test_set_position_moves_both_ways_and_reports_before(here: Place) -> None:
-    ann = Caller(here, "ann", MOVE)
+def test_set_position_moves_both_ways_and_reports_before(lib: LibraryFixture) -> None:
+    ann = Caller(lib, "ann", MOVE)
 
     forward = ann.call("set_position", through_chapter="Two")
     assert (forward["position"]["sid"], forward["before"]) == (8, READ_UNTIL)
@@ -260,8 +262,8 @@ def test_set_position_moves_both_ways_and_reports_before(here: Place) -> None:
 
 
 @proves("mcp.writes-opt-in", "reading.never-past-position", "reading.non-interference")
-def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> None:
-    ann, world = Caller(here, "ann", MOVE), here.library.world("w")
+def test_a_refused_position_tells_nothing_of_what_lies_ahead(lib: LibraryFixture) -> None:
+    ann, world = Caller(lib, "ann", MOVE), lib.library.world("w")
     asked = [
         {"through_chapter": "T"},
         {"through_chapter": "Nine"},
@@ -285,13 +287,13 @@ def test_a_refused_position_tells_nothing_of_what_lies_ahead(here: Place) -> Non
     for word in (*UNREAD, "Storm", "Three"):
         assert word not in "".join(before)
     ahead = "## Two: Tea\n\nThe tea was cold.\n\n## Three: Trains\n\nThe train left. The end.\n"
-    world.ingest(here.write("lamp.md", BOOK.partition("## Two")[0] + ahead), kind="book")
+    world.ingest(lib.write("lamp.md", BOOK.partition("## Two")[0] + ahead), kind="book")
     assert replies() == before
     assert world.reader("ann").position().sid == READ_UNTIL
 
 
-def test_reader_with_permission_lists_books_and_begins_one(here: Place) -> None:
-    bob = Caller(here, "bob", MOVE)
+def test_reader_with_permission_lists_books_and_begins_one(lib: LibraryFixture) -> None:
+    bob = Caller(lib, "bob", MOVE)
 
     listed = bob.call("list_books")
     assert listed["books"] == []
@@ -313,9 +315,9 @@ def test_reader_with_permission_lists_books_and_begins_one(here: Place) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_note_is_searchable_and_replaces_only_on_request(here: Place) -> None:
-    owner = Caller(here, None, WritePermissions(may_ingest=True))
-    world = here.library.world("w")
+def test_note_is_searchable_and_replaces_only_on_request(lib: LibraryFixture) -> None:
+    owner = Caller(lib, None, WritePermissions(may_ingest=True))
+    world = lib.library.world("w")
 
     added = owner.call("add_note", title="a/b \\ c", text="The ferry sails at ten.", tags=["sea"])
     (note,) = added["added"]
@@ -342,7 +344,9 @@ def test_note_is_searchable_and_replaces_only_on_request(here: Place) -> None:
 
 
 @proves("mcp.writes-opt-in")
-def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_path: Path) -> None:
+def test_files_are_added_only_from_below_the_allowed_folders(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
     shared, private = tmp_path / "shared", tmp_path / "private"
     for folder in (shared / "deep", private):
         folder.mkdir(parents=True)
@@ -352,8 +356,8 @@ def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_pa
     (shared / "link.md").symlink_to(private / "secret.md")
     (shared / "inner.md").symlink_to(shared / "plan.md")
     (shared / "way").symlink_to(private)
-    owner = Caller(here, None, WritePermissions(may_ingest=True, folders=(str(shared),)))
-    world = here.library.world("w")
+    owner = Caller(lib, None, WritePermissions(may_ingest=True, folders=(str(shared),)))
+    world = lib.library.world("w")
 
     for path in (
         str(private / "secret.md"),
@@ -383,12 +387,12 @@ def test_files_are_added_only_from_below_the_allowed_folders(here: Place, tmp_pa
 
 
 @proves("mcp.writes-opt-in")
-def test_pages_are_added_only_from_allowed_hosts(here: Place, tmp_path: Path) -> None:
+def test_pages_are_added_only_from_allowed_hosts(lib: LibraryFixture, tmp_path: Path) -> None:
     ingest = WritePermissions(may_ingest=True)
-    owner = Caller(here, None, ingest)
+    owner = Caller(lib, None, ingest)
     clock = TickingClock()
     pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
-    there = place(tmp_path / "open", clock=clock, pages=pages)
+    there = make_library(tmp_path / "open", clock=clock, pages=pages)
     with WebServer({"/guide": page("<title>Guide</title><p>The ferry leaves at four.")}) as server:
         assert owner.refusal("add_pages", urls=[server.url("/guide")]) == "invalid_argument"
         assert "ingest_hosts" in owner.text

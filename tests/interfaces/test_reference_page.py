@@ -13,19 +13,19 @@ import pytest
 
 from tests.interfaces.http_client import Client, Response, serve_library
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.http.app import ServerOptions
 from truespan.http.auth import AuthPolicy
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    here = place(tmp_path_factory.mktemp("reference") / "zqlibrary")
-    here.world("zqworld", a__txt="The lamp went out.")
+    lib = make_library(tmp_path_factory.mktemp("reference") / "zqlibrary")
+    lib.world("zqworld", a__txt="The lamp went out.")
     options = ServerOptions(auth=AuthPolicy(needs_token=True))
-    with serve_library(here.library, options) as asking:
+    with serve_library(lib.library, options) as asking:
         yield asking
-    here.library.close()
+    lib.library.close()
 
 
 @pytest.fixture(scope="module")

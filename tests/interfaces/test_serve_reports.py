@@ -19,7 +19,7 @@ from tests.interfaces.http_client import serve_library
 from tests.promises import proves
 from tests.support.forked_process import ForkedProcess
 from tests.support.http_server import served
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli.serve import describe_startup
 from truespan.http.app import ServerOptions
 from truespan.http.server import Startup
@@ -30,8 +30,8 @@ TEXT = "The lamp went out at midnight. Nobody saw it."
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library")
     made.world("w", a__txt=TEXT)
     yield made
     made.library.close()
@@ -56,9 +56,9 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 @proves("http.request-log")
-def test_each_request_is_one_line_on_demand(here: Place, log: io.StringIO) -> None:
-    secret = here.library.tokens.create("reading app", worlds="w")[1].reveal()
-    with serve_library(here.library, ServerOptions(log_requests=True)) as client:
+def test_each_request_is_one_line_on_demand(lib: LibraryFixture, log: io.StringIO) -> None:
+    secret = lib.library.tokens.create("reading app", worlds="w")[1].reveal()
+    with serve_library(lib.library, ServerOptions(log_requests=True)) as client:
         client.json("POST", "/v1/worlds/w/search", {"query": "zqquery"}, token=secret)
         client.json("GET", "/v1/worlds/w/documents/1/sentences?offset=0&limit=7", token=secret)
         client.json("GET", "/v1/worlds/zq%C3%A4", headers=[("x-request-id", "proxy-17")])
@@ -90,18 +90,20 @@ def test_each_request_is_one_line_on_demand(here: Place, log: io.StringIO) -> No
         assert word not in log.getvalue(), word
 
 
-def test_without_the_option_there_is_no_log_of_requests(here: Place, log: io.StringIO) -> None:
-    with serve_library(here.library, ServerOptions()) as client:
+def test_without_the_option_there_is_no_log_of_requests(
+    lib: LibraryFixture, log: io.StringIO
+) -> None:
+    with serve_library(lib.library, ServerOptions()) as client:
         reply = client.json("GET", "/health")
 
     assert log.getvalue() == ""
     assert reply.header("x-request-id") is None
 
 
-def test_a_line_for_people_quotes_names_with_spaces(here: Place, log: io.StringIO) -> None:
+def test_a_line_for_people_quotes_names_with_spaces(lib: LibraryFixture, log: io.StringIO) -> None:
     write_logs(level="warning", as_json=False, stream=log)
-    secret = here.library.tokens.create('a "b" status=200', worlds="w")[1].reveal()
-    with serve_library(here.library, ServerOptions(log_requests=True)) as client:
+    secret = lib.library.tokens.create('a "b" status=200', worlds="w")[1].reveal()
+    with serve_library(lib.library, ServerOptions(log_requests=True)) as client:
         client.json("GET", "/v1/worlds/absent", token=secret)
 
     assert re.fullmatch(
@@ -157,8 +159,8 @@ def test_start_up_is_one_line_of_a_log_in_json() -> None:
     assert line["worlds"] == ["handbook", "novels"]
 
 
-def test_a_server_announces_itself_on_standard_error(here: Place, tmp_path: Path) -> None:
-    here.library.close()
+def test_a_server_announces_itself_on_standard_error(lib: LibraryFixture, tmp_path: Path) -> None:
+    lib.library.close()
     command = [sys.executable, "-m", "truespan", "serve", "--library", str(tmp_path / "library")]
     with (tmp_path / "err").open("w+", encoding="utf-8") as err:
         process = ForkedProcess(
@@ -188,8 +190,8 @@ def test_a_server_announces_itself_on_standard_error(here: Place, tmp_path: Path
 
 
 @proves("http.request-log")
-def test_the_option_logs_requests_of_a_served_library(here: Place, tmp_path: Path) -> None:
-    here.library.close()
+def test_the_option_logs_requests_of_a_served_library(lib: LibraryFixture, tmp_path: Path) -> None:
+    lib.library.close()
     log = tmp_path / "logged.log"
     with served(tmp_path / "library", "--log-requests", errors=log, quiet=False) as server:
         assert server.get("/health?zq=1").status_code == 400

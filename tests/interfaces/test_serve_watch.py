@@ -9,7 +9,7 @@ import pytest
 
 from tests.interfaces.http_client import Client, serve_library, until
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, SourceMissing
@@ -22,10 +22,10 @@ NIGHT = "The lamp went out at midnight."
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def lib(tmp_path: Path) -> LibraryFixture:
     (tmp_path / "files").mkdir()
     watcher = FolderWatcher([str(tmp_path / "files")], supported)
-    return place(tmp_path / "library", watcher=watcher)
+    return make_library(tmp_path / "library", watcher=watcher)
 
 
 def has(world: World, *names: str) -> Callable[[], bool]:
@@ -37,36 +37,38 @@ def states(client: Client) -> list[str]:
 
 
 @proves("watch.in-step")
-def test_a_folder_is_kept_in_step_while_the_server_runs(here: Place, tmp_path: Path) -> None:
+def test_a_folder_is_kept_in_step_while_the_server_runs(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
     folder = tmp_path / "files"
     (folder / "a.txt").write_text(NIGHT)
-    world = here.library.create_world("w")
+    world = lib.library.create_world("w")
 
-    with serve_library(here.library, ServerOptions()) as client:
-        with watch_folders(here.library, "w", [str(folder)]) as thread:
+    with serve_library(lib.library, ServerOptions()) as client:
+        with watch_folders(lib.library, "w", [str(folder)]) as thread:
             until(has(world, "a.txt"))
             (folder / "b.txt").write_text("The keeper slept.")
             until(has(world, "a.txt", "b.txt"))
             until(lambda: states(client) == ["done", "done"])
         assert thread is not None
         assert not thread.is_alive()
-    with watch_folders(here.library, "w", []) as thread:
+    with watch_folders(lib.library, "w", []) as thread:
         assert thread is None
-    here.library.close()
+    lib.library.close()
 
 
 def test_serve_refuses_unwatchable_folders(
-    here: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lib: LibraryFixture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here.library.create_world("w")
+    lib.library.create_world("w")
     (tmp_path / "a.txt").write_text(NIGHT)
     for path, error in (
         (tmp_path / "absent", SourceMissing),
         (tmp_path / "a.txt", InvalidArgument),
     ):
-        with pytest.raises(error), watch_folders(here.library, "w", [str(path)]):
+        with pytest.raises(error), watch_folders(lib.library, "w", [str(path)]):
             pass
-    here.library.close()
+    lib.library.close()
 
     made = str(tmp_path / "made")
     assert run(["init", "--library", made, "--world", "w"]) == 0

@@ -75,13 +75,13 @@ CHANGING = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
     found = estate(tmp_path_factory.mktemp("estate") / "library")
     yield found
-    found.here.library.close()
+    found.lib.library.close()
 
 
 @pytest.fixture(scope="module")
 def client(made: Estate) -> Iterator[Client]:
     policy = AuthPolicy(needs_token=True)
-    with serve_library(made.here.library, ServerOptions(auth=policy)) as running:
+    with serve_library(made.lib.library, ServerOptions(auth=policy)) as running:
         yield running
 
 
@@ -159,9 +159,9 @@ def test_foreign_and_absent_replies_are_equal(
                     yield kind, one, one.sent(client, key)
 
     serving = ServerOptions(auth=AuthPolicy(needs_token=True))
-    with serve_library(made.here.library, serving) as client:
+    with serve_library(made.lib.library, serving) as client:
         foreign = list(replies(client))
-        made.here.library.delete_world(made.foreign.id)
+        made.lib.library.delete_world(made.foreign.id)
         absent = list(replies(client))
 
     assert len(foreign) > 900
@@ -169,7 +169,7 @@ def test_foreign_and_absent_replies_are_equal(
         silent(before, one, made.secrets())
         assert shown(before) == shown(after), (kind, str(one), one.target, one.body)
         assert before.status < 500, (kind, str(one), before.body)
-    made.here.library.close()
+    made.lib.library.close()
 
 
 def harmless(one: Request, own: Names) -> bool:

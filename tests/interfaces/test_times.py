@@ -12,7 +12,7 @@ from tests.interfaces.http_client import serve_library, until
 from tests.interfaces.tenants import BOUNDARY, form
 from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.answers.decide import replay_json
 from truespan.core.timestamp import format_time, parse_time
 from truespan.http.openapi import make_document
@@ -65,9 +65,9 @@ def test_every_time_in_the_openapi_document_is_a_date_time() -> None:
 
 @proves("interfaces.iso-times")
 def test_http_replies_have_iso_times(tmp_path: Path) -> None:
-    here = place(tmp_path / "library")
-    here.world("w", a__txt=NIGHT)
-    with serve_library(here.library) as client:
+    lib = make_library(tmp_path / "library")
+    lib.world("w", a__txt=NIGHT)
+    with serve_library(lib.library) as client:
         headers = [("content-type", f"multipart/form-data; boundary={BOUNDARY}")]
         path = "/v1/worlds/w/documents"
         sent = client.send("POST", path, headers=headers, body=form({}))
@@ -87,7 +87,7 @@ def test_http_replies_have_iso_times(tmp_path: Path) -> None:
         receipt = client.json("DELETE", f"{path}/a.txt").content
         require_iso(receipt, "deleted_at")
         assert receipt["digest"] == digest_of(receipt)
-    here.library.close()
+    lib.library.close()
 
 
 @proves("interfaces.iso-times")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.retrieval.candidates import word_scores
 from truespan.types.document import RevisionRef
@@ -67,10 +67,10 @@ def score_each(
     return scores
 
 
-def filled(here: Place, documents: Sequence[tuple[Sequence[str], str]]) -> World:
-    world = here.library.create_world("world")
+def filled(lib: LibraryFixture, documents: Sequence[tuple[Sequence[str], str]]) -> World:
+    world = lib.library.create_world("world")
     for number, (text, language) in enumerate(documents):
-        world.ingest(here.write(f"{number}.txt", " ".join(text)), language=language)
+        world.ingest(lib.write(f"{number}.txt", " ".join(text)), language=language)
     return world
 
 
@@ -80,26 +80,26 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
     documents: list[tuple[list[str], str]], query: list[str], wanted: set[int]
 ) -> None:
     with TemporaryDirectory() as folder:
-        here = place(Path(folder))
-        world = filled(here, documents)
-        record, whole = world.access.record(), here.scope(world)
+        lib = make_library(Path(folder))
+        world = filled(lib, documents)
+        record, whole = world.access.record(), lib.scope(world)
         for scope in (whole, whole.narrow(documents=wanted)):
             numbers = range(1, len(documents) + 1) if scope is whole else sorted(wanted)
             ids = {
-                number: here.store.chunk_ids(scope, _ref(world, number))[0]
+                number: lib.store.chunk_ids(scope, _ref(world, number))[0]
                 for number in numbers
                 if number <= len(documents)
             }
             chunks = {id: documents[number - 1] for number, id in ids.items()}
             expected = reference(query, chunks) if chunks else {}
 
-            found = word_scores(here.store, scope, record, " ".join(query))
+            found = word_scores(lib.store, scope, record, " ".join(query))
 
             for number, id in ids.items():
                 assert abs(found.of(number, 1, 0) - expected.get(id, 0.0)) < 1e-9
             assert set(found.top(100, 6)) == set(expected)
             assert abs(found.best - max(expected.values(), default=0.0)) < 1e-9
-        here.library.close()
+        lib.library.close()
 
 
 def _ref(world: World, number: int) -> RevisionRef:

@@ -15,7 +15,7 @@ from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, stored
 from tests.support.sample_books import FORMS, book, plain_book
-from tests.support.worlds import WordEmbedder, other_profile, place
+from tests.support.worlds import WordEmbedder, make_library, other_profile
 from tests.unit.sources import LABELS
 from truespan.retrieval.pack import pack
 from truespan.retrieval.repeats import render
@@ -188,9 +188,9 @@ def test_every_bundle_of_every_book_is_what_a_recount_says(
     with TemporaryDirectory() as folder:
         defaults = data.draw(st.sampled_from(["recommended", "contract"]))
         embedder = WordEmbedder(profile=profile)
-        here = place(Path(folder), embedder=embedder, defaults=defaults)
-        world = here.library.create_world("world")
-        world.ingest(here.write(f"book.{form}", book(seed, form, 60)), chunking=chunking)
+        lib = make_library(Path(folder), embedder=embedder, defaults=defaults)
+        world = lib.library.create_world("world")
+        world.ingest(lib.write(f"book.{form}", book(seed, form, 60)), chunking=chunking)
         last = world.documents.get("1").sentences - 1
         reader = world.reader("ann")
         reader.set_position("1", sentence=data.draw(st.integers(-1, last)))
@@ -201,7 +201,7 @@ def test_every_bundle_of_every_book_is_what_a_recount_says(
                 _assert_counted(bundle, top_k)
                 if defaults == "contract":
                     _assert_as_contract(bundle)
-        here.library.close()
+        lib.library.close()
 
 
 def _assert_counted(bundle: ContextBundle, top_k: int) -> None:
@@ -231,12 +231,12 @@ def _assert_as_contract(bundle: ContextBundle) -> None:
 def test_context_of_sentences_has_whole_sentences_only(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(200)), chunking="sentences")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(200)), chunking="sentences")
     reader = world.reader("ann")
     reader.set_position("1", sentence=150)
-    held = stored(here, world, 1)
+    held = stored(lib, world, 1)
     starts = {one.start for one in held.sentences}
     ends = {one.end for one in held.sentences}
 
@@ -252,12 +252,12 @@ def test_context_of_sentences_has_whole_sentences_only(
 
 @proves("bundle.token-budget", "bundle.partial-or-success")
 def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     sentences = (f"The lamp {'lamp and key and wood ' * 9} {count}." for count in range(2400))
-    world = here.library.create_world("world")
-    world.ingest(here.write("long.txt", " ".join(sentences)), chunking="sentences")
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("long.txt", " ".join(sentences)), chunking="sentences")
     read: list[str] = []
-    store = here.library._components.store
+    store = lib.library._components.store
     original = store.read_chunks
 
     def reading(scope, ids):  # type: ignore[no-untyped-def]

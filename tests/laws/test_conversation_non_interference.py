@@ -169,19 +169,19 @@ def run(folder: Path, seed: int, *, model: bool, change: str) -> list[str]:
             primary = openai_chat(server) if server else None
             made = study(folder / canary, embedder=WordEmbedder(), primary=primary)
             text = book(*beginning, ending(Random(seed), canary))
-            made.world.ingest([made.here.write("book.txt", text)], kind="book", title="The Book")
+            made.world.ingest([made.lib.write("book.txt", text)], kind="book", title="The Book")
             # One side stores more turns, and all that only that side has must not count.
             rules = ConversationRules(turns=2 if change == "never ahead" else 200)
             parts = replace(made.library._components, conversations=rules)
             sides.append(Side(made, Library(parts).world("world"), server))
-        left, right = (stored(side.made.here, side.made.world, 1) for side in sides)
+        left, right = (stored(side.made.lib, side.made.world, 1) for side in sides)
         last = common(left.texts, right.texts)
         found = []
         for number, step in enumerate(script(rng, last, len(left.texts) - 1)):
             if change == "replaced" and number == 6:
                 # Only the one book gets a new revision; its readers must not notice.
                 new = book(*beginning, ending(Random(seed + 1), "Vorlan"))
-                path = sides[0].made.here.write("book.txt", new)
+                path = sides[0].made.lib.write("book.txt", new)
                 sides[0].made.world.ingest([path], kind="book", title="The Book")
             chosen = sides[:1] if change == "never ahead" and not step.compared else sides
             told = [[(name, without_ids(text)) for name, text in side.ask(step)] for side in chosen]

@@ -12,7 +12,13 @@ import pytest
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.sample_books import book
-from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.world import World
 from truespan.retrieval import fused
 from truespan.types.scope import Scope
@@ -58,11 +64,9 @@ def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "POOL", 6)
 
 
-def filled(here: Place) -> World:
-    world = here.library.create_world("mine")
-    paths = [
-        here.write(name, book(seed, "txt", 12)) for seed, name in enumerate(("a.txt", "b.txt"))
-    ]
+def filled(lib: LibraryFixture) -> World:
+    world = lib.library.create_world("mine")
+    paths = [lib.write(name, book(seed, "txt", 12)) for seed, name in enumerate(("a.txt", "b.txt"))]
     world.ingest(paths, tags=["mine"], language="en")
     return world
 
@@ -70,12 +74,14 @@ def filled(here: Place) -> World:
 @proves("search.non-interference")
 @pytest.mark.parametrize("dimensions", [3, 64])
 def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimensions: int) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions)))
-    world = filled(here)
+    lib = make_library(
+        tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions))
+    )
+    world = filled(lib)
     before = [*searches(world), *retrievals(world)]
 
-    other = here.library.create_world("theirs")
-    other.ingest([here.write(f"{seed}.txt", book(seed, "txt", 20)) for seed in range(2, 9)])
+    other = lib.library.create_world("theirs")
+    other.ingest([lib.write(f"{seed}.txt", book(seed, "txt", 20)) for seed in range(2, 9)])
     other.search("the lamp", mode="hybrid")
     added = [*searches(world), *retrievals(world)]
     for document in other.documents.list():
@@ -92,12 +98,14 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
 def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(
     tmp_path: Path, dimensions: int
 ) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions)))
-    world = filled(here)
+    lib = make_library(
+        tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions))
+    )
+    world = filled(lib)
     before = retrievals(world)
 
     for seed in range(2, 9):
-        world.ingest(here.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
+        world.ingest(lib.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
 
     assert retrievals(world) == before
 
@@ -114,10 +122,10 @@ class Deaf(MemoryIndex):
 @proves("search.non-interference")
 def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
     index = MemoryIndex()
-    here = place(tmp_path, index=index)
-    world = filled(here)
+    lib = make_library(tmp_path, index=index)
+    world = filled(lib)
     for seed in range(2, 9):
-        world.ingest(here.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
+        world.ingest(lib.write(f"other{seed}.txt", book(seed, "txt", 20)), language="de")
     # Near misses are looked for without words, and are none of this.
     asked = [{**filters, "near_misses": False} for filters in FILTERS]
 
@@ -138,15 +146,15 @@ def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_p
 @pytest.mark.parametrize("step", range(1, 10))
 def test_stopped_replacement_changes_no_byte_of_a_fused_answer(tmp_path: Path, step: int) -> None:
     embedder = WordEmbedder(profile=other_profile(dimensions=3))
-    here = place(tmp_path, embedder=embedder)
-    world = filled(here)
+    lib = make_library(tmp_path, embedder=embedder)
+    world = filled(lib)
     before = [*searches(world), *retrievals(world)]
 
-    path = here.write("a.txt", book(7, "txt", 30))
+    path = lib.write("a.txt", book(7, "txt", 30))
     with suppress(Stopped):
-        stopped_at(here, step).world("mine").ingest(path, tags=["mine"], language="en")
+        stopped_at(lib, step).world("mine").ingest(path, tags=["mine"], language="en")
     # Whoever opens the library now has nothing in memory of how it was.
-    after = place(tmp_path, index=here.index, embedder=embedder).library.world("mine")
+    after = make_library(tmp_path, index=lib.index, embedder=embedder).library.world("mine")
 
     assert after.documents.get("a.txt").active == 1
     assert [*searches(after), *retrievals(after)] == before

@@ -27,7 +27,13 @@ from tests.support.reading_worlds import (
     stored,
 )
 from tests.support.sample_books import FORMS, book, plain_book
-from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -128,14 +134,14 @@ CASES = [
 def test_no_structure_that_follows_renames_what_was_read(
     tmp_path: Path, form: str, beginning: str, ends: tuple[str, ...]
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     first: dict[int, list[str]] = {}
     texts: list[str] = []
     compared = 0
     for number, end in enumerate(ends):
-        world.ingest(here.write(f"book.{form}", f"{beginning}{end}\n"), kind="book")
-        now = stored(here, world, 1).texts
+        world.ingest(lib.write(f"book.{form}", f"{beginning}{end}\n"), kind="book")
+        now = stored(lib, world, 1).texts
         texts = texts or now
         sids = range(0, common(texts, now) + 1, in_test_or_prove(2, 1))
         for sid, reader in readers_at(world, sids, "1").items():
@@ -150,14 +156,14 @@ def test_no_structure_that_follows_renames_what_was_read(
 @proves("reading.non-interference", "reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", ["txt", "md", "html", "epub", "docx", "pdf"])
 def test_nothing_that_looks_ahead_changes_what_a_reader_gets(tmp_path: Path, form: str) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     wrong: list[str] = []
     for number, pair in enumerate(lookahead.pairs(form)):
-        world = here.library.create_world(f"world {number}")
+        world = lib.library.create_world(f"world {number}")
         reader = world.reader("ann")
         given: list[list[str]] = []
         for content in (pair.first, pair.second):
-            path = here.folder / pair.name
+            path = lib.folder / pair.name
             path.write_bytes(content)
             world.ingest(str(path), kind="book")
             reader.set_position(pair.name, passage=lookahead.BOUNDARY)
@@ -184,10 +190,10 @@ OTHER_FORMATS = (
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("name", OTHER_FORMATS)
 def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: str) -> None:
-    here = place(tmp_path, defaults="recommended")
-    path, compared = here.folder / name, 0
+    lib = make_library(tmp_path, defaults="recommended")
+    path, compared = lib.folder / name, 0
     for seed in range(in_test_or_prove(2, 40)):
-        pair, world = draw_pair(FORMATS[name], seed), here.library.create_world(f"world {seed}")
+        pair, world = draw_pair(FORMATS[name], seed), lib.library.create_world(f"world {seed}")
         contents = (pair.first, pair.second)
         last = count_common(*(read_file(name, data, divide_tables=True) for data in contents)) - 1
         sids = sorted({0, last // 2, last}) if last >= 0 else []
@@ -209,50 +215,50 @@ def test_no_other_end_of_a_file_changes_what_readers_get(tmp_path: Path, name: s
 def test_a_reader_does_not_notice_when_all_that_lies_ahead_is_torn_out(
     tmp_path: Path, form: str, chunking: str
 ) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
-    world = here.library.create_world("world")
-    path = here.write(f"book.{form}", book(21, form, 14))
+    lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = lib.library.create_world("world")
+    path = lib.write(f"book.{form}", book(21, form, 14))
     world.ingest(path, kind="book", chunking=chunking)
     last = world.documents.get("1").sentences - 1
     readers = readers_at(world, range(0, last, in_test_or_prove(9, 3)), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
     for sid in reversed(readers):
-        tear_out(here, world, sid)
+        tear_out(lib, world, sid)
         assert answers(readers[sid]) == before[sid]
 
 
-def tear_out(here: Place, world: World, sid: int) -> None:
+def tear_out(lib: LibraryFixture, world: World, sid: int) -> None:
     """Remove everything past a sentence from store and index, as if it had never been there."""
-    end = here.sql("SELECT finish FROM sentences WHERE sid = ?", sid)[0][0]
-    for row in here.sql("SELECT chunk_id FROM states WHERE reach > ?", sid):
-        here.index.delete(here.scope(world), [row[0]])
-    here.sql("DELETE FROM sentences WHERE sid > ?", sid)
-    here.sql("DELETE FROM places WHERE start >= ?", end)
-    here.sql("DELETE FROM tails")
-    here.sql("DELETE FROM tail_marks")
-    here.sql(
+    end = lib.sql("SELECT finish FROM sentences WHERE sid = ?", sid)[0][0]
+    for row in lib.sql("SELECT chunk_id FROM states WHERE reach > ?", sid):
+        lib.index.delete(lib.scope(world), [row[0]])
+    lib.sql("DELETE FROM sentences WHERE sid > ?", sid)
+    lib.sql("DELETE FROM places WHERE start >= ?", end)
+    lib.sql("DELETE FROM tails")
+    lib.sql("DELETE FROM tail_marks")
+    lib.sql(
         "DELETE FROM vectors WHERE text_hash IN (SELECT text_hash FROM states WHERE reach > ?)"
         " AND text_hash NOT IN (SELECT text_hash FROM states WHERE reach <= ?)",
         sid,
         sid,
     )
-    here.sql(
+    lib.sql(
         """DELETE FROM chunks WHERE position IN
                 (SELECT position FROM states WHERE reach > ?)""",
         sid,
     )
-    here.sql("DELETE FROM states WHERE reach > ?", sid)
-    here.sql("DELETE FROM tallies")
-    here.sql("UPDATE texts SET text = substr(text, 1, ?)", end)
-    here.store.forget_words(here.scope(world), [RevisionRef(1, 1)])
-    [(text,)] = here.sql("SELECT text FROM texts")
-    here.sql(
+    lib.sql("DELETE FROM states WHERE reach > ?", sid)
+    lib.sql("DELETE FROM tallies")
+    lib.sql("UPDATE texts SET text = substr(text, 1, ?)", end)
+    lib.store.forget_words(lib.scope(world), [RevisionRef(1, 1)])
+    [(text,)] = lib.sql("SELECT text FROM texts")
+    lib.sql(
         """UPDATE revisions SET title = '', language = ?,
                 characters = 0, sentences = 0, text_hash = '', source_hash = '', recipe = ''""",
         detect_language(text) or DEFAULT_LANGUAGE,
     )
-    here.reseal(world)
+    lib.reseal(world)
 
 
 @proves("reading.non-interference")
@@ -261,16 +267,16 @@ def test_a_replacement_that_stopped_anywhere_changes_nothing_that_was_read(
     tmp_path: Path, step: int
 ) -> None:
     # In three dimensions nearly everything is equally close, and places at the end are contested.
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=3)))
+    world = lib.library.create_world("world")
     begun = plain_book(80)
-    world.ingest(here.write("book.md", begun + "\n\nAnd so it ended."), kind="book")
+    world.ingest(lib.write("book.md", begun + "\n\nAnd so it ended."), kind="book")
     readers = readers_at(world, in_test_or_prove((25, 65), range(-1, 79, 10)), "1")
     before = {sid: answers(reader) for sid, reader in readers.items()}
 
-    path = here.write("book.md", f"{begun}\n\n{plain_book(60, 9)}")
+    path = lib.write("book.md", f"{begun}\n\n{plain_book(60, 9)}")
     with suppress(Stopped):
-        stopped_at(here, step).world("world").ingest(path, kind="book")
+        stopped_at(lib, step).world("world").ingest(path, kind="book")
 
     assert {sid: answers(reader) for sid, reader in readers.items()} == before
 
@@ -284,9 +290,9 @@ def test_index_that_ignores_the_position_changes_no_byte(tmp_path: Path, chunkin
             return super().search(unbounded, *args, **options)
 
     index = MemoryIndex()
-    here = place(tmp_path, index=index)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(120)), kind="book", chunking=chunking)
+    lib = make_library(tmp_path, index=index)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(120)), kind="book", chunking=chunking)
     readers = readers_at(world, range(-1, 120, in_test_or_prove(24, 9)), "1")
     honest = {sid: answers(reader) for sid, reader in readers.items()}
 

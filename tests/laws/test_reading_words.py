@@ -18,7 +18,14 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, cut_from_scratch, frozen, stored
 from tests.support.sample_books import plain_book
-from tests.support.worlds import MemoryIndex, Place, WordCounter, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordCounter,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import StorageFull
@@ -84,12 +91,12 @@ def test_scores_are_those_of_a_book_that_ends_at_the_position(
     tmp_path: Path, chunking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused, "POOL", 100)
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     # Latin has no stemmer, so that words are what they look like.
-    path = here.write("book.md", plain_book(90))
+    path = lib.write("book.md", plain_book(90))
     world.ingest(path, kind="book", chunking=chunking, language="la")
-    book, limit = stored(here, world, 1), here.embedder.profile.input_limit
+    book, limit = stored(lib, world, 1), lib.embedder.profile.input_limit
     compared = 0
     for sid, reader in readers_at(world, range(0, 90, 11)):
         cut = cut_from_scratch(book, sid, chunking, WordCounter(), limit)
@@ -115,19 +122,19 @@ def scores_of(bundle: ContextBundle, text: str) -> list[tuple[int, float]]:
 
 @proves("reading.fused")
 def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     read = "The lamp was old. It was an old lamp.\n\nNobody lit the old lamp. It was lit.\n\n"
     text = f"{read * 3}{plain_book(30)}\n\nThe old lamp fell.\n\nThe old lamp broke."
-    world.ingest(here.write("book.md", text), kind="book", chunking="sentences", language="en")
-    texts = stored(here, world, 1).texts
+    world.ingest(lib.write("book.md", text), kind="book", chunking="sentences", language="en")
+    texts = stored(lib, world, 1).texts
     for sid, reader in readers_at(world, (2, 7, 20, 40)):
         for mode in FUSED:
             bundle = reader.retrieve('who lit "the old lamp"?', mode=mode)
             shown = [chunk.content.casefold() for chunk in bundle.retrieved_chunks]
             assert all("the old lamp" in content for content in shown)
             assert bool(shown) == any("the old lamp" in text for text in texts[: sid + 1])
-    here.sql("UPDATE chunks SET text = 'No lamp.' WHERE position = 0")
+    lib.sql("UPDATE chunks SET text = 'No lamp.' WHERE position = 0")
     [(_, reader)] = readers_at(world, [40])
     # Once only: the request starts a repair.
     damaged = reader.retrieve('who lit "the old lamp"?', mode=Mode.HYBRID)
@@ -137,18 +144,18 @@ def test_phrases_occur_in_all_that_a_reader_is_shown(tmp_path: Path) -> None:
 
 @proves("reading.fused", "repair.stale-point")
 def test_a_stale_point_of_the_index_is_repaired_and_changes_no_result(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BEGINNING), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BEGINNING), kind="book")
     [(_, reader)] = readers_at(world, [25])
     before = reader.retrieve("zq00009x", mode="hybrid")
-    points = here.index._of(here.scope(world))
+    points = lib.index._of(lib.scope(world))
     stale = next(id for id, point in points.items() if point.pos_reach <= 25)
     points[stale] = msgspec.structs.replace(points[stale], text_hash=TextHash("0" * 64))
 
     assert frozen(reader.retrieve("zq00009x", mode="hybrid")) == frozen(before)
     # The request starts a repair, which may be over by now: then the point is no longer stale.
-    repairs = here.store.repairs(here.scope(world))
+    repairs = lib.store.repairs(lib.scope(world))
     repaired = stale not in points or points[stale].text_hash != TextHash("0" * 64)
     assert [repair.failure.chunk_id for repair in repairs] == [stale] or repaired
 
@@ -166,16 +173,16 @@ class Backwards(MemoryIndex):
 def test_rest_after_candidates_ignores_the_number_of_hits(
     tmp_path: Path, repeated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = place(tmp_path, index=Backwards())
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, index=Backwards())
+    world = lib.library.create_world("world")
     # Equal chunks are equally close: where they are in the book decides which of them follow.
     text = f"{plain_book(60)}\n\n" * 10 if repeated else plain_book(600)
-    path = here.write("book.md", text)
+    path = lib.write("book.md", text)
     world.ingest(path, kind="book", chunking="sentences", language="en")
     readers = dict(readers_at(world, (40, 300, 590)))
 
     verified, read = list[ChunkId](), list[TextHash]()
-    read_chunks, read_vectors = here.store.read_chunks, here.store.vectors
+    read_chunks, read_vectors = lib.store.read_chunks, lib.store.vectors
 
     def note_chunks(scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
         verified.extend(ids)
@@ -185,8 +192,8 @@ def test_rest_after_candidates_ignores_the_number_of_hits(
         read.extend(hashes)
         return read_vectors(scope, hashes)
 
-    monkeypatch.setattr(here.store, "read_chunks", note_chunks)
-    monkeypatch.setattr(here.store, "vectors", note_vectors)
+    monkeypatch.setattr(lib.store, "read_chunks", note_chunks)
+    monkeypatch.setattr(lib.store, "vectors", note_vectors)
 
     def follow() -> tuple[list[str], list[ChunkId], int]:
         verified.clear()
@@ -235,10 +242,10 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
 ) -> None:
     index = Incomplete()
     index.lost = lost
-    here = place(tmp_path, index=index)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, index=index)
+    world = lib.library.create_world("world")
     world.ingest(
-        here.write("book.md", plain_book(600)), kind="book", chunking="sentences", language="en"
+        lib.write("book.md", plain_book(600)), kind="book", chunking="sentences", language="en"
     )
     monkeypatch.setattr(fused, "POOL", 6)
     tried: list[list[int]] = []
@@ -298,14 +305,14 @@ ENDS = (
 def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking: str) -> None:
     first: dict[int, list[str]] = {}
     for number, end in enumerate(ENDS):
-        here = place(tmp_path / f"{number}", embedder=few_dimensions())
-        world = here.library.create_world("world")
-        world.ingest(here.write("book.md", f"{BEGINNING}\n\n{end}"), kind="book", chunking=chunking)
+        lib = make_library(tmp_path / f"{number}", embedder=few_dimensions())
+        world = lib.library.create_world("world")
+        world.ingest(lib.write("book.md", f"{BEGINNING}\n\n{end}"), kind="book", chunking=chunking)
         for sid, reader in readers_at(world, in_test_or_prove((1, 9, 39), (0, 1, 9, 24, 39))):
             told = [re.sub(world.id, "world", answer) for answer in answers(reader)]
             told = [re.sub(r'"chunk_id": "[^"]*"', "", answer) for answer in told]
             assert told == first.setdefault(sid, told), (end[:40], sid)
-        here.library.close()
+        lib.library.close()
 
     assert any('"blend"' in answer for answer in first[39])
 
@@ -324,9 +331,9 @@ def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> 
     )
     told = []
     for number, end in enumerate(ends):
-        here = place(tmp_path / f"{number}")
-        world = here.library.create_world("world")
-        world.ingest(here.write("book.txt", f"{read}\n\n{end * 50}"), kind="book")
+        lib = make_library(tmp_path / f"{number}")
+        world = lib.library.create_world("world")
+        world.ingest(lib.write("book.txt", f"{read}\n\n{end * 50}"), kind="book")
         reader = world.reader("ann")
         reader.set_position("1", sentence=1)
         bundle = reader.retrieve("lamp light", mode="keyword")
@@ -337,13 +344,13 @@ def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> 
 
 
 def document_language(folder: Path) -> str:
-    return place(folder).library.world("world").documents.get("1").language
+    return make_library(folder).library.world("world").documents.get("1").language
 
 
 # Where words are not counted, or the counts are damaged
 
 
-def damaged(here: Place, world: World) -> Iterator[str]:
+def damaged(lib: LibraryFixture, world: World) -> Iterator[str]:
     """Damage what is held of words in every way, one after the other."""
     yield "as they are"
     for statement in (
@@ -356,28 +363,28 @@ def damaged(here: Place, world: World) -> Iterator[str]:
         "UPDATE words SET postings = x''",
     ):
         if "DELETE" in statement:
-            here.sql("DELETE FROM words")
-            here.sql("DELETE FROM word_counts")
+            lib.sql("DELETE FROM words")
+            lib.sql("DELETE FROM word_counts")
         else:
-            here.sql(statement)
+            lib.sql(statement)
         # Nothing is remembered of what was there.
-        here.store._clear_words()
+        lib.store._clear_words()
         yield statement
 
 
 @proves("reading.fused")
 def test_missing_and_damaged_counts_are_counted_again_for_the_book_alone(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BEGINNING), kind="book")
-    world.ingest(here.write("other.md", plain_book(50)), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BEGINNING), kind="book")
+    world.ingest(lib.write("other.md", plain_book(50)), kind="book")
     [(_, reader)] = readers_at(world, [25])
     first: list[str] = []
-    for state in damaged(here, world):
+    for state in damaged(lib, world):
         first = first or answers(reader)
         assert answers(reader) == first, state
 
-    counted = here.sql(
+    counted = lib.sql(
         "SELECT DISTINCT d.number FROM words w JOIN revisions r ON r.key = w.revision"
         " JOIN documents d ON d.key = r.document"
     )
@@ -386,9 +393,9 @@ def test_missing_and_damaged_counts_are_counted_again_for_the_book_alone(tmp_pat
 
 @proves("reading.fused", "reading.non-interference")
 def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(80)), kind="book")
     [(_, reader)] = readers_at(world, [39])
     before = answers(reader)
     scores = scores_by_words(reader)
@@ -398,12 +405,12 @@ def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
         "UPDATE states SET tokens = 1 WHERE reach > 39",
         "DELETE FROM chunks WHERE position = (SELECT max(position) FROM chunks)",
     ):
-        here.sql(statement)
-        here.store._clear_words()
+        lib.sql(statement)
+        lib.store._clear_words()
         assert answers(reader) == before, statement
     # A row that is damaged where it says what was read is not believed.
-    here.sql("UPDATE states SET reach = 0, last_sid = 0 WHERE reach > 39")
-    here.store._clear_words()
+    lib.sql("UPDATE states SET reach = 0, last_sid = 0 WHERE reach > 39")
+    lib.store._clear_words()
 
     assert scores_by_words(reader) == scores
 
@@ -412,24 +419,24 @@ def test_damage_ahead_changes_no_byte_of_a_fused_answer(tmp_path: Path) -> None:
 def test_damaged_chunk_is_counted_once_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(80)), kind="book")
     [(_, reader)] = readers_at(world, [39])
     before, scores = answers(reader), scores_by_words(reader)
-    scope, ref = here.scope(world), stored(here, world, 1).ref
-    [(last,)] = here.sql("SELECT max(position) FROM chunks")
+    scope, ref = lib.scope(world), stored(lib, world, 1).ref
+    [(last,)] = lib.sql("SELECT max(position) FROM chunks")
     for damaged_chunk in (last, 1):
-        [(text,)] = here.sql("SELECT text FROM chunks WHERE position = ?", damaged_chunk)
-        here.sql("UPDATE chunks SET text = 'lamp' WHERE position = ?", damaged_chunk)
-        here.store.forget_words(scope, [ref])
+        [(text,)] = lib.sql("SELECT text FROM chunks WHERE position = ?", damaged_chunk)
+        lib.sql("UPDATE chunks SET text = 'lamp' WHERE position = ?", damaged_chunk)
+        lib.store.forget_words(scope, [ref])
         told = scores_by_words(reader)
         # The other one was read, and takes part no more.
         assert (told == scores) == (damaged_chunk == last)
-        here.sql("UPDATE chunks SET text = ? WHERE position = ?", text, damaged_chunk)
+        lib.sql("UPDATE chunks SET text = ? WHERE position = ?", text, damaged_chunk)
         with monkeypatch.context() as patch:
             # What was counted is not counted again.
-            patch.setattr(type(here.store), "keep_words", None)
+            patch.setattr(type(lib.store), "keep_words", None)
             assert answers(reader) == before
 
 
@@ -442,21 +449,21 @@ def scores_by_words(reader: Reader) -> list[object]:
 def test_a_full_disk_does_not_keep_a_reader_from_searching_by_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BEGINNING), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BEGINNING), kind="book")
     [(_, reader)] = readers_at(world, [25])
     before = answers(reader)
 
     def full(*_: Any, **__: Any) -> None:
         raise StorageFull
 
-    here.sql("DELETE FROM word_counts")
-    here.store._clear_words()
-    monkeypatch.setattr(type(here.store), "keep_words", full)
+    lib.sql("DELETE FROM word_counts")
+    lib.store._clear_words()
+    monkeypatch.setattr(type(lib.store), "keep_words", full)
 
     assert answers(reader) == before
-    assert here.sql("SELECT count(*) FROM word_counts") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM word_counts") == [(0,)]
 
 
 # An index that is wrong
@@ -477,16 +484,16 @@ def test_hits_from_ahead_change_nothing_even_where_their_rows_are_damaged(
     tmp_path: Path, chunking: str
 ) -> None:
     index = MemoryIndex()
-    here = place(tmp_path, index=index, embedder=few_dimensions())
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(80)), kind="book", chunking=chunking)
-    world.ingest(here.write("other.md", plain_book(50)), kind="book")
+    lib = make_library(tmp_path, index=index, embedder=few_dimensions())
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(80)), kind="book", chunking=chunking)
+    world.ingest(lib.write("other.md", plain_book(50)), kind="book")
     readers = dict(readers_at(world, (5, 30, 52)))
     honest = {sid: answers(reader) for sid, reader in readers.items()}
 
     index.__class__ = Deaf
     assert {sid: answers(reader) for sid, reader in readers.items()} == honest
-    here.sql("UPDATE chunks SET text = 'lamp' WHERE position IN (SELECT position FROM states"
+    lib.sql("UPDATE chunks SET text = 'lamp' WHERE position IN (SELECT position FROM states"
              " WHERE reach > 52)")  # fmt: skip
 
     assert {sid: answers(reader) for sid, reader in readers.items()} == honest
@@ -494,9 +501,9 @@ def test_hits_from_ahead_change_nothing_even_where_their_rows_are_damaged(
 
 @proves("reading.fused")
 def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(80)), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(80)), kind="book")
     [(_, reader)] = readers_at(world, [39])
     known = reader.retrieve("zq00009x", mode="keyword").metadata.sources[0].chunk_id
     owners = world.search("zq00070x", floor=0.0, mode="keyword").passages[0].chunk_id
@@ -512,13 +519,13 @@ def test_why_not_names_the_same_reason_for_unread_chunks_in_every_mode(tmp_path:
 @proves("reading.fused", "reading.dense-only")
 def test_the_defaults_of_a_world_decide_how_its_readers_search(tmp_path: Path) -> None:
     for defaults in Defaults:
-        here = place(tmp_path / defaults, defaults=defaults)
-        world = here.library.create_world("world")
-        world.ingest(here.write("book.md", plain_book(40)), kind="book")
+        lib = make_library(tmp_path / defaults, defaults=defaults)
+        world = lib.library.create_world("world")
+        world.ingest(lib.write("book.md", plain_book(40)), kind="book")
         [(_, reader)] = readers_at(world, [25])
         unsaid = reader.retrieve("zq00009x of the harbour")
         mode = Mode.HYBRID if defaults is Defaults.RECOMMENDED else Mode.VECTOR
         assert frozen(unsaid) == frozen(reader.retrieve("zq00009x of the harbour", mode=mode))
         by_words = [note.fused is not None for note in unsaid.metadata.sources]
         assert set(by_words) == {defaults is Defaults.RECOMMENDED}
-        here.library.close()
+        lib.library.close()

@@ -37,7 +37,13 @@ from tests.support.reading_worlds import (
     whole_chunks,
 )
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import ManualClock, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    ManualClock,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.world import World
 from truespan.ingest.draft import make_chunks, measure_sentences
 from truespan.protocols import TokenCounter
@@ -66,15 +72,17 @@ class Weigher:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, World]]:
-    here = place(tmp_path_factory.mktemp("tails"))
-    made = here.library.create_world("world")
-    made.ingest(here.write("first.txt", "The first document locks the profile."))
-    yield here, made
-    here.library.close()
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LibraryFixture, World]]:
+    lib = make_library(tmp_path_factory.mktemp("tails"))
+    made = lib.library.create_world("world")
+    made.ingest(lib.write("first.txt", "The first document locks the profile."))
+    yield lib, made
+    lib.library.close()
 
 
-def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -> RevisionRef:
+def staged(
+    lib: LibraryFixture, scope: Scope, doc: Document, profile: ChunkingProfile
+) -> RevisionRef:
     """Write a document as ingesting would; the laws of tails need no vectors of stored chunks."""
     measured = doc.measured
     spans = doc.chunk_spans(profile, scope.profile.input_limit)
@@ -86,20 +94,20 @@ def staged(here: Place, scope: Scope, doc: Document, profile: ChunkingProfile) -
         sentences=measure_sentences(measured),
         chunks=make_chunks(measured, spans),
     )  # fmt: skip
-    [(ref, chunks)] = here.store.stage(scope, [draft]).items()
+    [(ref, chunks)] = lib.store.stage(scope, [draft]).items()
     # An ingestion goes on with what staging returns, and a later run with what is stored. Of a text
     # whose vector is stored, the vector is read instead.
-    found = here.store.pending(scope, ref, after=-1, limit=len(chunks) + 1)
+    found = lib.store.pending(scope, ref, after=-1, limit=len(chunks) + 1)
     assert [replace(chunk, text="") for chunk in chunks] == [
         replace(chunk, text="", vector=None) for chunk in found
     ]
     return ref
 
 
-def tail_maker(here: Place, scope: Scope, counter: TokenCounter) -> TailMaker:
-    parts = here.library._components
+def tail_maker(lib: LibraryFixture, scope: Scope, counter: TokenCounter) -> TailMaker:
+    parts = lib.library._components
     embedder = WordEmbedder(profile=scope.profile)
-    return TailMaker(here.store, lambda _: embedder, counter, parts.limits, ManualClock())
+    return TailMaker(lib.store, lambda _: embedder, counter, parts.limits, ManualClock())
 
 
 def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) -> list[Cut]:
@@ -109,20 +117,23 @@ def scratch(doc: Document, position: int, profile: ChunkingProfile, limit: int) 
 
 
 def assert_tails(
-    place_and_world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+    place_and_world: tuple[LibraryFixture, World],
+    doc: Document,
+    profile: ChunkingProfile,
+    limit: int,
 ) -> None:
     """Compare at every position of a document."""
     if not doc.sentences:
         return
-    here, world = place_and_world
-    generation = here.scope(world).generation
+    lib, world = place_and_world
+    generation = lib.scope(world).generation
     narrow = replace(generation, profile=other_profile(input_limit=limit))
-    scope = replace(here.scope(world), generation=narrow)
-    ref = staged(here, scope, doc, profile)
-    maker = tail_maker(here, scope, Weigher())
+    scope = replace(lib.scope(world), generation=narrow)
+    ref = staged(lib, scope, doc, profile)
+    maker = tail_maker(lib, scope, Weigher())
     for position in range(len(doc.sentences)):
         tail = maker.tail(scope, ref, position, profile)
-        whole = whole_chunks(here, world, ref, position)
+        whole = whole_chunks(lib, world, ref, position)
         expected = scratch(doc, position, profile, limit)
         assert [*whole, *map(as_cut, tail)] == expected
         assert all(chunk.vector for chunk in tail)
@@ -135,7 +146,7 @@ lawful = examples(100, [HealthCheck.function_scoped_fixture])
 @lawful
 @given(doc=DOCUMENTS, profile=window_profiles(), limit=LIMITS)
 def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
-    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+    world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
 
@@ -144,7 +155,7 @@ def test_windows_and_their_tail_are_what_cutting_the_read_part_gives(
 @lawful
 @given(doc=DOCUMENTS, profile=sentence_profiles(), limit=LIMITS)
 def test_sentence_chunks_with_tail_equal_those_of_the_read_part(
-    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+    world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
 
@@ -153,7 +164,7 @@ def test_sentence_chunks_with_tail_equal_those_of_the_read_part(
 @lawful
 @given(doc=DOCUMENTS, profile=token_profiles(), limit=LIMITS)
 def test_token_chunks_with_tail_equal_those_of_the_read_part(
-    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+    world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
 
@@ -162,7 +173,7 @@ def test_token_chunks_with_tail_equal_those_of_the_read_part(
 @lawful
 @given(doc=workbooks(), profile=window_profiles() | token_profiles(), limit=LIMITS)
 def test_sheets_and_their_tail_are_what_cutting_the_read_part_gives(
-    world: tuple[Place, World], doc: Document, profile: ChunkingProfile, limit: int
+    world: tuple[LibraryFixture, World], doc: Document, profile: ChunkingProfile, limit: int
 ) -> None:
     assert_tails(world, doc, profile, limit)
 
@@ -174,18 +185,18 @@ def test_reader_chunks_equal_those_of_the_read_part(
     tmp_path: Path, form: str, chunking: str
 ) -> None:
     profile = other_profile(input_limit=120)
-    here = place(tmp_path, embedder=WordEmbedder(profile=profile))
+    lib = make_library(tmp_path, embedder=WordEmbedder(profile=profile))
     counter = WordPieceCounter(LocalModel())
-    parts = replace(here.library._components, counter=counter)
-    library = type(here.library)(parts)
+    parts = replace(lib.library._components, counter=counter)
+    library = type(lib.library)(parts)
     made = library.create_world("world")
-    made.ingest(here.write(f"book.{form}", book(7, form, 24)), chunking=chunking)
-    text, scope = stored(here, made, 1), here.scope(made)
-    maker = tail_maker(here, scope, counter)
+    made.ingest(lib.write(f"book.{form}", book(7, form, 24)), chunking=chunking)
+    text, scope = stored(lib, made, 1), lib.scope(made)
+    maker = tail_maker(lib, scope, counter)
 
     for position in range(0, len(text.sentences), in_test_or_prove(2, 1)):
         tail = maker.tail(scope, text.ref, position, STANDARD_CHUNKING[chunking])
-        whole = whole_chunks(here, made, text.ref, position)
+        whole = whole_chunks(lib, made, text.ref, position)
         expected = cut_from_scratch(text, position, chunking, counter, 120)
         assert [*whole, *map(as_cut, tail)] == expected
         for chunk in tail:
@@ -195,22 +206,22 @@ def test_reader_chunks_equal_those_of_the_read_part(
 
 @proves("reading.tail")
 def test_asked_again_a_tail_costs_no_embedding(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.txt", book(3, "txt", 12)), kind="book")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.txt", book(3, "txt", 12)), kind="book")
     reader = world.reader("ann")
     reader.set_position("book.txt", sentence=9)
-    here.embedder.documents.clear()
+    lib.embedder.documents.clear()
 
     first = reader.retrieve("the lamp")
-    cost = list(here.embedder.documents)
+    cost = list(lib.embedder.documents)
     again = [reader.retrieve("the lamp"), reader.retrieve("another question")]
     other = world.reader("bea")
     other.set_position("book.txt", sentence=9)
     again.append(other.retrieve("the lamp"))
 
-    kept = [row[0] for row in here.sql("SELECT text FROM tails WHERE sid = 9")]
+    kept = [row[0] for row in lib.sql("SELECT text FROM tails WHERE sid = 9")]
     assert sorted(cost) == sorted(kept)
-    assert here.embedder.documents == cost
+    assert lib.embedder.documents == cost
     assert first.context
     assert all(bundle.context for bundle in again)

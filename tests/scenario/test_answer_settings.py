@@ -193,12 +193,12 @@ def test_a_distance_that_is_not_the_profiles_is_an_error_before_the_search(tmp_p
     room = study(tmp_path, primary=Scripted("So."), watched=True)
     room.scores(0.7)
     world = room.with_rules(distance=Distance.DOT)
-    room.here.journal.clear()
+    room.lib.journal.clear()
 
     with pytest.raises(InvalidConfiguration, match="compared by 'cosine'"):
         world.answer(QUESTION)
 
-    assert not any(call.startswith(("index.", "embedder.embed")) for call in room.here.journal)
+    assert not any(call.startswith(("index.", "embedder.embed")) for call in room.lib.journal)
     assert room.primary.asked == []
 
 

@@ -322,7 +322,7 @@ def test_a_record_that_was_changed_is_told_from_the_decision_it_leads_to(tmp_pat
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.7)
     record = room.world.answer(QUESTION).record
-    room.here.sql("UPDATE usage SET decision_explain = replace(decision_explain, 'rag', 'hybrid')")
+    room.lib.sql("UPDATE usage SET decision_explain = replace(decision_explain, 'rag', 'hybrid')")
 
     assert record is not None
     assert room.world.explain(record).same is False
@@ -359,8 +359,8 @@ def test_a_fallback_model_that_fails_is_an_error_too(tmp_path: Path) -> None:
 def test_a_domain_is_asked_under_the_same_thresholds_and_named_as_target(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))
     room.scores(0.56)
-    scope = room.here.scope(room.world)
-    assert room.here.store.move_alias(scope, "harbour")
+    scope = room.lib.scope(room.world)
+    assert room.lib.store.move_alias(scope, "harbour")
 
     aimed = room.library.domain("harbour").answer(QUESTION)
     plain = room.world.answer(QUESTION)
@@ -377,10 +377,10 @@ def test_the_log_is_pruned_by_number_and_by_age_as_it_is_written(tmp_path: Path)
     records = [few.answer(QUESTION).record for _ in range(5)]
     assert [one.id for one in few.usage()] == records[:1:-1]
 
-    room.here.clock.time += 89 * 86400
+    room.lib.clock.time += 89 * 86400
     kept = room.with_rules(usage_records=10).answer(QUESTION).record
     assert len(room.world.usage()) == 4
-    room.here.clock.time += 2 * 86400
+    room.lib.clock.time += 2 * 86400
     last = room.with_rules(usage_records=10).answer(QUESTION).record
 
     assert [one.id for one in room.world.usage()] == [last, kept]

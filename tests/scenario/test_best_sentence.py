@@ -14,7 +14,7 @@ from tests.support.pptx_maker import pptx, shape, title
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
 from tests.support.sheet_maker import rows, sheet, xlsx
-from tests.support.worlds import Place, place, query
+from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
 from truespan.integrations import search as citable_search
 from truespan.mcp.passages import passages_of_search, render_passages
@@ -54,11 +54,11 @@ QUERIES = {
 MODES = (Mode.VECTOR, Mode.HYBRID, Mode.KEYWORD)
 
 
-def with_file(here: Place, name: str, **options: Any) -> World:
-    path = here.folder / "files" / name
+def with_file(lib: LibraryFixture, name: str, **options: Any) -> World:
+    path = lib.folder / "files" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(FILES[name])
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     assert world.ingest(path, **options).ingested == [name]
     return world
 
@@ -66,7 +66,7 @@ def with_file(here: Place, name: str, **options: Any) -> World:
 @proves("result.best-sentence")
 @each_row("name, mode", [(name, mode) for name in FILES for mode in MODES])
 def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, mode: Mode) -> None:
-    world = with_file(place(tmp_path / f"{name}-{mode}"), name)
+    world = with_file(make_library(tmp_path / f"{name}-{mode}"), name)
     whole, exact, section = PLACES[name]
 
     query = QUERIES[name]
@@ -93,7 +93,7 @@ def test_results_name_the_place_of_the_best_sentence(tmp_path: Path, name: str, 
 @proves("result.best-sentence")
 @each_row("name", FILES)
 def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, name: str) -> None:
-    world = with_file(place(tmp_path / name), name)
+    world = with_file(make_library(tmp_path / name), name)
 
     [passage] = world.search("zeppelin", mode="vector", floor=0.0).passages
 
@@ -102,7 +102,7 @@ def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, n
 
 @proves("result.best-sentence")
 def test_interfaces_show_the_place_of_the_best_sentence(tmp_path: Path) -> None:
-    world = with_file(place(tmp_path), "deck.pptx")
+    world = with_file(make_library(tmp_path), "deck.pptx")
     found = world.search("what about ferries", top_k=1)
 
     [cited] = citable_search(world, top_k=1).run("what about ferries")
@@ -117,7 +117,7 @@ def test_interfaces_show_the_place_of_the_best_sentence(tmp_path: Path) -> None:
 def test_answers_place_citations_quotes_and_claims(tmp_path: Path, name: str) -> None:
     model = Scripted('Some say "ferries" [1]. We know of ferries [1].')
     desk = study(tmp_path / name, primary=model)
-    path = desk.here.folder / "files" / name
+    path = desk.lib.folder / "files" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(FILES[name])
     desk.world.ingest(path)
@@ -145,13 +145,13 @@ def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode)
     bundles: list[str] = []
     for number, unread in enumerate(("gardens", "ferries ferries apples bridges")):
         pages = [*TOPICS[:6], unread]
-        here = place(tmp_path / f"{mode}-{number}")
-        path = here.folder / "files" / "a.pdf"
+        lib = make_library(tmp_path / f"{mode}-{number}")
+        path = lib.folder / "files" / "a.pdf"
         path.parent.mkdir(parents=True)
         path.write_bytes(
             make_pdf([Page(column([f"This page tells of {t} alone."])) for t in pages])
         )
-        world = here.library.create_world("world")
+        world = lib.library.create_world("world")
         world.ingest(path, kind="book")
         reader = world.reader("ada")
         reader.set_position("1", sentence=4)
@@ -169,9 +169,9 @@ def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode)
     ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"],
 )
 def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -> None:
-    here = place(tmp_path)
-    world = with_file(here, "deck.pptx")
-    query(here.store, damage)
+    lib = make_library(tmp_path)
+    world = with_file(lib, "deck.pptx")
+    query(lib.store, damage)
 
     found = world.search("what about ferries", top_k=1)
 
@@ -181,17 +181,17 @@ def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -
 
 @proves("result.best-sentence")
 def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     long = " and ".join(f"word{n}" for n in range(200))
     pages = [f"The beginning {long}", f"then {long} zebra {long}", f"and {long}. The end."]
-    path = here.folder / "files" / "a.pdf"
+    path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(parents=True)
     path.write_bytes(
         make_pdf(
             [Page(column([text[i : i + 90] for i in range(0, len(text), 90)])) for text in pages]
         )
     )
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     world.ingest(path)
 
     found = [one for one in world.search("zebra", top_k=50).passages if "zebra" in one.text]

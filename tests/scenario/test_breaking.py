@@ -31,7 +31,7 @@ from tests.support.epub_maker import Book
 from tests.support.epub_maker import page as epub_page
 from tests.support.pdf_maker import Bookmark, Page, column, make_pdf
 from tests.support.reading_worlds import Stop, Stopped, common, stored
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode
@@ -42,18 +42,18 @@ OTHER = docx(paragraph("Another text ", drawing("rId1", "new")), media={"other.g
 MAX_STEPS = 40
 
 
-def stopped_at(here: Place, step: int) -> Library:
+def stopped_at(lib: LibraryFixture, step: int) -> Library:
     """Return the same library, whose next run ends before its n-th durable step, images too."""
-    countdown, parts = Stop(step), here.library._components
+    countdown, parts = Stop(step), lib.library._components
     mortal: dict[str, Any] = {
         name: Mortal(getattr(parts, name), countdown) for name in ("store", "index", "assets")
     }
     return Library(replace(parts, **mortal))
 
 
-def kept_files(here: Place) -> dict[str, bytes]:
+def kept_files(lib: LibraryFixture) -> dict[str, bytes]:
     """Return every file below the folder for assets but those that say whose it is."""
-    found = [path for path in (here.folder / "assets").rglob("*") if path.is_file()]
+    found = [path for path in (lib.folder / "assets").rglob("*") if path.is_file()]
     return {path.name: path.read_bytes() for path in found if path.name != ".world"}
 
 
@@ -69,18 +69,18 @@ def test_stopped_replacement_keeps_images_of_active_revision(
 ) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
-        here = library(tmp_path / str(step), ALL)
-        world = filled(here)
-        path = here.folder / "files" / "report.docx"
+        lib = library(tmp_path / str(step), ALL)
+        world = filled(lib)
+        path = lib.folder / "files" / "report.docx"
         path.write_bytes(content)
         ended = False
         with suppress(Stopped):
-            stopped_at(here, step).world("world").ingest(path)
+            stopped_at(lib, step).world("world").ingest(path)
             ended = True
 
         world.ingest(path)
 
-        assert kept_files(here) == images, step
+        assert kept_files(lib) == images, step
         if ended:
             break
     assert 10 < step < MAX_STEPS - 1
@@ -90,18 +90,18 @@ def test_stopped_replacement_keeps_images_of_active_revision(
 def test_a_deletion_stopped_anywhere_leaves_no_image(tmp_path: Path) -> None:
     step = 0
     for step in range(1, MAX_STEPS):
-        here = library(tmp_path / str(step), ALL)
-        world = filled(here)
+        lib = library(tmp_path / str(step), ALL)
+        world = filled(lib)
         ended = False
         with suppress(Stopped):
-            stopped_at(here, step).world("world").documents.delete("1")
+            stopped_at(lib, step).world("world").documents.delete("1")
             ended = True
 
         if world.documents.list():
             world.documents.delete("1")
         world.repair()
 
-        assert kept_files(here) == {}, step
+        assert kept_files(lib) == {}, step
         if ended:
             break
     assert 3 < step < MAX_STEPS - 1
@@ -124,24 +124,24 @@ class BeforeStaging:
 
 @proves("figures.images-behind-flag")
 def test_two_runs_over_one_document_at_once_lose_no_image(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = here.library.create_world("world")
-    path = here.folder / "report.docx"
+    lib = library(tmp_path, ALL)
+    world = lib.library.create_world("world")
+    path = lib.folder / "report.docx"
     path.write_bytes(REPORT)
-    parts = here.library._components
+    parts = lib.library._components
     store: Any = BeforeStaging(parts.store, lambda: world.ingest(path))
 
     Library(replace(parts, store=store)).world("world").ingest(path)
     world.ingest(path)
 
-    assert kept_files(here) == {"img_001.png": PNG, "img_002.gif": GIF}
+    assert kept_files(lib) == {"img_001.png": PNG, "img_002.gif": GIF}
 
 
 @proves("figures.images-behind-flag")
 def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    assets, world = here.library._components.assets, here.library.create_world("world")
-    images = here.library._components.parser.parse(
+    lib = library(tmp_path, ALL)
+    assets, world = lib.library._components.assets, lib.library.create_world("world")
+    images = lib.library._components.parser.parse(
         "a.docx", REPORT, ParseOptions(images=True)
     ).images
     assets.stage_images(world.id, "a", "earlier", images[:1])  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_a_run_that_ends_first_leaves_the_images_of_a_later_revision_alone(tmp_p
     assert assets.publish(world.id, "a", "earlier")  # type: ignore[arg-type]
     assert assets.publish(world.id, "a", "later")  # type: ignore[arg-type]
 
-    assert kept_files(here) == {"img_001.gif": GIF}
+    assert kept_files(lib) == {"img_001.gif": GIF}
 
 
 def set_back(path: Path, other: Path) -> None:
@@ -166,16 +166,16 @@ def set_back(path: Path, other: Path) -> None:
 # What lies ahead of a reader
 
 
-def assert_told_alike(here: Place, name: str, versions: list[bytes], upto: int) -> None:
+def assert_told_alike(lib: LibraryFixture, name: str, versions: list[bytes], upto: int) -> None:
     """Ingest versions of a book that begin alike, and compare what readers of that are told."""
-    world = here.library.create_world("world")
-    path = here.folder / name
+    world = lib.library.create_world("world")
+    path = lib.folder / name
     first: dict[int, list[str]] = {}
     texts: list[str] = []
     for content in versions:
         path.write_bytes(content)
         assert world.ingest(path, kind="book").failures == []
-        now = stored(here, world, 1).texts
+        now = stored(lib, world, 1).texts
         texts = texts or now
         assert common(texts, now) >= upto
         for sid, reader in readers_at(world, range(upto + 1), "1").items():
@@ -192,7 +192,7 @@ def test_an_outline_of_later_pages_renames_nothing_before_them(tmp_path: Path) -
 
     versions = [make_pdf(pages, outline=outline) for outline in outlines]
 
-    assert_told_alike(place(tmp_path), "book.pdf", versions, 2)
+    assert_told_alike(make_library(tmp_path), "book.pdf", versions, 2)
 
 
 @proves("reading.non-interference")
@@ -222,7 +222,7 @@ def test_no_later_picture_of_a_book_changes_what_its_cover_is_called(tmp_path: P
 @proves("sanitise.before-chunking")
 def test_no_value_stays_in_dates_codes_or_addresses_of_pictures(tmp_path: Path) -> None:
     preparation = Preparation(figures=replace(ALL, debug=True), sanitizer=Sanitizer(Mode.ON))
-    here = place(tmp_path, preparation=preparation)
+    lib = make_library(tmp_path, preparation=preparation)
     page = (
         "<html lang='lang@example.com'><head>"
         "<meta property='article:published_time' content='created@example.com'>"
@@ -231,13 +231,13 @@ def test_no_value_stays_in_dates_codes_or_addresses_of_pictures(tmp_path: Path) 
         "<img src='https://pictures.example/?of=address@example.com' alt='A lamp'></body></html>"
     )
 
-    world = filled(here, page.encode(), "page.html")
+    world = filled(lib, page.encode(), "page.html")
 
     assert any("DOCX_IMAGE number=1" in line for line in lines(world))
     held = [
         *lines(world),
         str(world.documents.metadata(1)),
-        *(row[0] for row in here.sql("SELECT properties FROM revisions")),
+        *(row[0] for row in lib.sql("SELECT properties FROM revisions")),
     ]
     assert "@example.com" not in " ".join(held)
     assert sum(entry.count for entry in world.documents.audit(1)) == 4

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.store.engines.session import BRIEF_WAIT
 from truespan.store.engines.sqlite import SqliteDatabase
 
@@ -19,22 +19,22 @@ TEXT = "The lamp went out at midnight. Nobody lit it again. The harbour was quie
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path, store="sqlite")
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path, store="sqlite")
 
 
 @contextmanager
-def writing_elsewhere(here: Place) -> Iterator[None]:
+def writing_elsewhere(lib: LibraryFixture) -> Iterator[None]:
     """Hold the write lock like another process."""
-    with closing(apsw.Connection(str(here.folder / "store.db"))) as other:
+    with closing(apsw.Connection(str(lib.folder / "store.db"))) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
 
 
-def waits_of(here: Place, request: Callable[[], Any]) -> list[int]:
+def waits_of(lib: LibraryFixture, request: Callable[[], Any]) -> list[int]:
     """Return the maximum milliseconds that each write of a request waits for the lock."""
-    database = here.store._db
+    database = lib.store._db
     assert isinstance(database, SqliteDatabase)
     connection, waits = database.connection, list[int]()
 
@@ -52,26 +52,26 @@ def waits_of(here: Place, request: Callable[[], Any]) -> list[int]:
 
 
 @proves("cache.younger-than-a-day")
-def test_search_never_waits_to_write_its_cache_row(here: Place) -> None:
-    world = here.world(a__txt=TEXT)
+def test_search_never_waits_to_write_its_cache_row(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=TEXT)
 
-    with writing_elsewhere(here):
+    with writing_elsewhere(lib):
         found = []
-        assert waits_of(here, lambda: found.append(world.search("lamp"))) == [0]
+        assert waits_of(lib, lambda: found.append(world.search("lamp"))) == [0]
         assert found[0].passages
         world.search("lamp")
-        kept = here.sql("SELECT count(*) FROM query_cache")
+        kept = lib.sql("SELECT count(*) FROM query_cache")
     world.search("lamp")
 
     # The vector was used from memory, and written later.
-    assert here.embedder.queries == ["lamp"]
-    assert (kept, here.sql("SELECT count(*) FROM query_cache")) == ([(0,)], [(1,)])
+    assert lib.embedder.queries == ["lamp"]
+    assert (kept, lib.sql("SELECT count(*) FROM query_cache")) == ([(0,)], [(1,)])
 
 
 @proves("cache.younger-than-a-day")
-def test_read_requests_wait_briefly_at_most(here: Place) -> None:
-    world = here.world(a__txt=TEXT)
-    world.ingest(here.write("b.txt", TEXT), kind="book")
+def test_read_requests_wait_briefly_at_most(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=TEXT)
+    world.ingest(lib.write("b.txt", TEXT), kind="book")
     reader = world.reader("ada")
     reader.set_position("b.txt", sentence=1)
     requests: dict[str, Callable[[], Any]] = {
@@ -80,7 +80,7 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
         "reader.retrieve": lambda: reader.retrieve("lamp", mode="hybrid"),
         "reader.answer": lambda: reader.answer("Who lit it again?"),
     }
-    waits = {name: waits_of(here, request) for name, request in requests.items()}
+    waits = {name: waits_of(lib, request) for name, request in requests.items()}
 
     assert all(waits.values())
     assert {wait for each in waits.values() for wait in each} == {0, int(BRIEF_WAIT * 1000)}
@@ -88,10 +88,10 @@ def test_read_requests_wait_briefly_at_most(here: Place) -> None:
 
 @proves("repair.missing-chunk")
 def test_marks_of_damage_wait_briefly_at_most(tmp_path: Path) -> None:
-    here = place(tmp_path, store="sqlite", index=MemoryIndex())
-    world = here.world(a__txt=TEXT)
-    here.sql("DELETE FROM chunks")
+    lib = make_library(tmp_path, store="sqlite", index=MemoryIndex())
+    world = lib.world(a__txt=TEXT)
+    lib.sql("DELETE FROM chunks")
 
-    waits = waits_of(here, lambda: world.search("lamp"))
+    waits = waits_of(lib, lambda: world.search("lamp"))
 
     assert waits == [0, int(BRIEF_WAIT * 1000)]

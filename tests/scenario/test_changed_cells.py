@@ -159,14 +159,14 @@ def build(folder: Path, store: str = "sqlite") -> Study:
         store=store,
         preparation=Preparation(figures=figures, sanitizer=Sanitizer(Mode.SHADOW)),
     )
-    here = made.here
+    lib = made.lib
     body = "".join(
         f"<h1>{name}</h1><p>{text}</p><img src='{name}.png' alt='A picture of {name}'>"
         for name, text in CHAPTERS.items()
     )
-    book = here.write("book.html", f"<html><body>{body}</body></html>")
-    note = here.write("note.txt", "The harbour hut had a lamp. Write to ann@example.com about it.")
-    paper = here.folder / "files" / "paper.pdf"
+    book = lib.write("book.html", f"<html><body>{body}</body></html>")
+    note = lib.write("note.txt", "The harbour hut had a lamp. Write to ann@example.com about it.")
+    paper = lib.folder / "files" / "paper.pdf"
     paper.write_bytes(
         make_pdf(
             [Page(column(["The lamp burned."])), Page(column(["The hut was in the harbour."]))]
@@ -436,10 +436,10 @@ def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
     assert made.library.doctor().healthy
     # Foreign keys are off in it, and what is altered there lets the library's connection keep its
     # compiled statements.
-    connection = apsw.Connection(str(made.here.store._db.path))  # type: ignore[attr-defined]
+    connection = apsw.Connection(str(made.lib.store._db.path))  # type: ignore[attr-defined]
     connection.pragma("ignore_check_constraints", True)
     keep(connection)
-    points = copy.deepcopy(made.here.index.__dict__)
+    points = copy.deepcopy(made.lib.index.__dict__)
     wrong: list[str] = []
     for change in changes(connection):
         try:
@@ -451,7 +451,7 @@ def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
             wrong += [f"{change}: {text}" for text in found]
         made.library._repairs.close()
         restore(connection)
-        made.here.index.__dict__.update(copy.deepcopy(points))
+        made.lib.index.__dict__.update(copy.deepcopy(points))
     connection.close()
     assert wrong == [], "\n".join(wrong)
 
@@ -583,10 +583,10 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
     for ask in shown.values():
         ask()
     before = {name: content(ask()) for name, ask in shown.items()}
-    points = copy.deepcopy(made.here.index.__dict__)
+    points = copy.deepcopy(made.lib.index.__dict__)
     wrong: list[str] = []
     tried = 0
-    with database_of(made.here.folder).admin() as admin:
+    with database_of(made.lib.folder).admin() as admin:
         admin.execute("SET search_path = truespan")
         admin.execute("SET session_replication_role = replica")
         for table in CONTENT:
@@ -612,7 +612,7 @@ def test_no_changed_cell_of_a_server_is_shown_as_verified(tmp_path: Path) -> Non
             found = ask_all(made, shown, before, quiet=quiet)
             wrong += [f"{table}.{name}: {output} {text}" for output, text in found]
             made.library._repairs.close()
-            made.here.index.__dict__.update(copy.deepcopy(points))
+            made.lib.index.__dict__.update(copy.deepcopy(points))
             for other in {table, *WRITTEN}:
                 admin.execute(f"DELETE FROM truespan.{other}")  # type: ignore[arg-type]
                 admin.execute(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.types.trust import Hit
 
@@ -36,12 +36,12 @@ class Changing(MemoryIndex):
         return found
 
 
-def opened(folder: Path) -> tuple[Place, Changing, Any]:
+def opened(folder: Path) -> tuple[LibraryFixture, Changing, Any]:
     index = Changing()
-    here = place(folder, index=index)
-    world = here.world(a__txt=TIDE, b__txt=LAMP)
+    lib = make_library(folder, index=index)
+    world = lib.world(a__txt=TIDE, b__txt=LAMP)
     world.reader("ann").set_position("a.txt", sentence=0)
-    return here, index, world
+    return lib, index, world
 
 
 @proves("search.one-state")
@@ -65,9 +65,9 @@ def test_concurrent_document_changes_fail_no_request(tmp_path: Path) -> None:
     for name, ask in requests.items():
         for when in ("before", "after"):
             for change in ("add", "delete", "replace"):
-                here, index, world = opened(tmp_path / f"{name}-{when}-{change}")
-                new = here.write("world/c.txt", "The keeper counts it, the keeper counts it all.")
-                same = here.write("world/a.txt", "Nothing of that is left. The keeper counts it.")
+                lib, index, world = opened(tmp_path / f"{name}-{when}-{change}")
+                new = lib.write("world/c.txt", "The keeper counts it, the keeper counts it all.")
+                same = lib.write("world/a.txt", "Nothing of that is left. The keeper counts it.")
                 changes: dict[str, Callable[[], object]] = {
                     "add": lambda world=world, new=new: world.ingest(new),
                     "delete": lambda world=world: world.documents.delete("a.txt"),
@@ -81,7 +81,7 @@ def test_concurrent_document_changes_fail_no_request(tmp_path: Path) -> None:
                     continue
                 if found != ask(world):
                     failures.append(f"{name}, {change} {when}: another state than the last")
-                here.library.close()
+                lib.library.close()
     assert failures == []
 
 
@@ -89,8 +89,8 @@ def test_concurrent_document_changes_fail_no_request(tmp_path: Path) -> None:
 def test_error_is_reported_only_for_an_unchanged_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, _, world = opened(tmp_path)
-    read, asked = here.store.canonical_text, list[int]()
+    lib, _, world = opened(tmp_path)
+    read, asked = lib.store.canonical_text, list[int]()
 
     def delete_first(scope: Any, number: int) -> str:
         asked.append(number)
@@ -99,13 +99,13 @@ def test_error_is_reported_only_for_an_unchanged_world(
             raise DocumentNotFound("a.txt")
         return read(scope, number)
 
-    monkeypatch.setattr(type(here.store), "canonical_text", lambda _, *args: delete_first(*args))
+    monkeypatch.setattr(type(lib.store), "canonical_text", lambda _, *args: delete_first(*args))
     assert world.retrieve(selected_text="The keeper counts it").metadata.located
 
     def fail(*_: Any) -> str:
         raise StoreDamaged("Something does not match its hash.")
 
-    monkeypatch.setattr(type(here.store), "canonical_text", fail)
+    monkeypatch.setattr(type(lib.store), "canonical_text", fail)
     problem = world.retrieve(selected_text="The keeper counts it").error
     assert problem is not None
     assert problem.code == StoreDamaged.code

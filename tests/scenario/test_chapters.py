@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import MemoryIndex, Place, WordCounter, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, WordCounter, make_library
 from truespan.engine.world import World
 from truespan.maintenance.doctor.examine import compare_chunk, point_digest
 from truespan.maintenance.doctor.plan import Finding
@@ -40,8 +40,8 @@ def shown(bundle: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    made = place(tmp_path_factory.mktemp("handbook"))
+def lib(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path_factory.mktemp("handbook"))
     world = made.library.create_world("world")
     world.ingest(made.write("handbook.md", HANDBOOK))
     yield made
@@ -49,13 +49,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module")
-def world(here: Place) -> World:
-    return here.library.world("world")
+def world(lib: LibraryFixture) -> World:
+    return lib.library.world("world")
 
 
 @proves("request.inside-the-chapter", "request.chapter-filter", "request.section-filter")
-def test_every_chapter_of_one_chunk_shows_its_own_text(here: Place, world: World) -> None:
-    assert len(here.points(world)) == 1
+def test_every_chapter_of_one_chunk_shows_its_own_text(lib: LibraryFixture, world: World) -> None:
+    assert len(lib.points(world)) == 1
     options: list[dict[str, Any]] = [
         {},
         {"neighbours": 10},
@@ -115,20 +115,20 @@ def test_the_shown_part_has_its_own_hash_tokens_sentences_and_place(world: World
 
 @proves("request.inside-the-chapter")
 def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     text = "".join(
         f"## {name}\n\n### Rules\n\nThe lamp of {name}.\n\n### Notes\n\nNotes on the {name}.\n\n"
         for name in ("north", "south")
     )
-    world.ingest(here.write("lamps.md", text))
+    world.ingest(lib.write("lamps.md", text))
 
     rules = world.retrieve("the lamp", **ANY, section="rules")
     both = world.retrieve("the lamp", **ANY, section="rules", chapter="south")
     answer = world.answer("the lamp of south", section="rules")
     neither = world.retrieve("the lamp", **ANY, section="rules", chapter="rules")
 
-    assert len(here.points(world)) == 1
+    assert len(lib.points(world)) == 1
     assert shown(rules) == ["Rules The lamp of north.", "Rules The lamp of south."]
     assert shown(both) == ["Rules The lamp of south."]
     assert "lamp of south" in answer.answer
@@ -138,12 +138,12 @@ def test_parts_of_one_section_that_other_text_divides_are_shown_apart(tmp_path: 
 
 @proves("request.inside-the-chapter")
 def test_chunks_that_begin_or_end_within_a_sentence_are_cut_at_the_chapter(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     long = "The lamp was lit and then " + "it burned and " * 62 + "it went out."
     names = [f"Part {number}" for number in range(9)]
     text = "".join(f"## {name}\n\n{long} This ends {name}.\n\n" for name in names)
-    world.ingest(here.write("lamps.md", text))
+    world.ingest(lib.write("lamps.md", text))
     sentences = world.documents.sentences("lamps.md").sentences
 
     parts: list[RetrievedChunk] = []
@@ -185,10 +185,10 @@ def test_an_unknown_chapter_is_named_with_the_closest_ones(world: World) -> None
 
 @proves("request.inside-the-chapter")
 def test_damaged_sentences_are_not_cut_by(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("handbook.md", HANDBOOK))
-    here.sql("UPDATE sentences SET finish = finish - 1 WHERE sid = 3")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("handbook.md", HANDBOOK))
+    lib.sql("UPDATE sentences SET finish = finish - 1 WHERE sid = 3")
 
     bundle = world.retrieve("the lamp rule", **ANY, chapter="keys")
 
@@ -210,32 +210,32 @@ def test_point_with_missing_chapters_is_reported_and_rewritten(tmp_path: Path) -
             super().upsert(scope, points)
 
     index = ForgetfulIndex()
-    here = place(tmp_path, index=index)
-    world = here.library.create_world("world")
-    world.ingest(here.write("handbook.md", HANDBOOK))
+    lib = make_library(tmp_path, index=index)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("handbook.md", HANDBOOK))
     index.forgets = False
     begins = world.retrieve("the lamp rule", **ANY, chapter="handbook")
     later = world.retrieve("the lamp rule", **ANY, chapter="keys")
-    embedded = len(here.embedder.documents)
+    embedded = len(lib.embedder.documents)
 
-    here.library.doctor(apply=True)
+    lib.library.doctor(apply=True)
     again = world.retrieve("the lamp rule", **ANY, chapter="keys")
 
     assert (shown(begins), shown(later)) == (["Handbook"], [])
     assert shown(again) == [composed(f"Keys {CHAPTERS['Keys']}")]
-    assert len(here.embedder.documents) == embedded
+    assert len(lib.embedder.documents) == embedded
 
 
 @proves("request.inside-the-chapter")
 def test_one_name_by_itself_is_as_good_as_a_list_of_one(tmp_path: Path) -> None:
     from truespan.index.filters import indexed_point
 
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("keys.md", "## Keys\n\nThe lamp rule."))
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("keys.md", "## Keys\n\nThe lamp rule."))
     scope = world.access.scope()
     assert scope is not None
-    [[chunk]] = here.library._components.store.expected(scope)
+    [[chunk]] = lib.library._components.store.expected(scope)
     payload = {
         "document": 1,
         "text_hash": chunk.text_hash,

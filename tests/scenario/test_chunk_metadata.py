@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.pdf_maker import Page, column, make_pdf
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation, dedupe_hash
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
@@ -23,9 +23,9 @@ TEXT = "The harbour was quiet. A boat came in. The HARBOUR was  quiet! Nobody wa
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def lib(tmp_path: Path) -> LibraryFixture:
     chunkings = {**STANDARD_CHUNKING, "once": ONCE, "every": EVERY}
-    return place(tmp_path, preparation=Preparation(chunkings=chunkings))
+    return make_library(tmp_path, preparation=Preparation(chunkings=chunkings))
 
 
 def chunks(world: World) -> list:
@@ -35,9 +35,9 @@ def chunks(world: World) -> list:
 
 
 @proves("chunking.metadata")
-def test_a_chunk_knows_its_source_its_labels_and_its_language(here: Place) -> None:
-    world = here.library.create_world("world")
-    world.ingest(here.write("a.txt", TEXT), tags=["sea", "quiet"], language="en", version="2.0")
+def test_a_chunk_knows_its_source_its_labels_and_its_language(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("a.txt", TEXT), tags=["sea", "quiet"], language="en", version="2.0")
 
     [record] = chunks(world)
 
@@ -51,9 +51,9 @@ def test_a_chunk_knows_its_source_its_labels_and_its_language(here: Place) -> No
 
 
 @proves("chunking.metadata")
-def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(here: Place) -> None:
-    world = here.library.create_world("world")
-    world.ingest(here.write("a.txt", TEXT), chunking="once")
+def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("a.txt", TEXT), chunking="once")
 
     records = chunks(world)
 
@@ -64,19 +64,19 @@ def test_with_dedupe_the_first_of_equal_chunks_is_kept_with_its_hash(here: Place
 
 
 @proves("chunking.metadata")
-def test_without_dedupe_every_chunk_is_kept(here: Place) -> None:
-    world = here.library.create_world("world")
-    world.ingest(here.write("a.txt", TEXT), chunking="every")
+def test_without_dedupe_every_chunk_is_kept(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("a.txt", TEXT), chunking="every")
 
     assert len(chunks(world)) == 4
 
 
 @proves("reading.non-interference")
-def test_repetitions_ahead_change_nothing_for_a_reader(here: Place) -> None:
+def test_repetitions_ahead_change_nothing_for_a_reader(lib: LibraryFixture) -> None:
     told = []
     for ending in ("", " A boat came in. The end.", " Something else."):
-        world = here.library.world("world", create=True)
-        world.ingest(here.write("a.txt", TEXT + ending), chunking="once", kind="book")
+        world = lib.library.world("world", create=True)
+        world.ingest(lib.write("a.txt", TEXT + ending), chunking="once", kind="book")
         reader = world.reader("ann")
         reader.set_position("1", sentence=3)
         bundle = reader.retrieve("harbour boat")
@@ -86,9 +86,9 @@ def test_repetitions_ahead_change_nothing_for_a_reader(here: Place) -> None:
 
 
 @proves("request.language-constraint")
-def test_a_language_that_nobody_declares_is_detected_and_filtered_on(here: Place) -> None:
-    world = here.library.create_world("world")
-    world.ingest([here.write("a.txt", TEXT * 3), here.write("b.txt", GERMAN)])
+def test_a_language_that_nobody_declares_is_detected_and_filtered_on(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("a.txt", TEXT * 3), lib.write("b.txt", GERMAN)])
 
     documents = {document.name: document for document in world.documents.list()}
     assert {name: one.language for name, one in documents.items()} == {"a.txt": "en", "b.txt": "de"}
@@ -99,12 +99,12 @@ def test_a_language_that_nobody_declares_is_detected_and_filtered_on(here: Place
 
 
 @proves("chunking.metadata")
-def test_every_chunk_of_a_pdf_knows_its_page(here: Place) -> None:
+def test_every_chunk_of_a_pdf_knows_its_page(lib: LibraryFixture) -> None:
     pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
-    path = here.folder / "files" / "a.pdf"
+    path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(make_pdf([Page(column([text])) for text in pages]))
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     world.ingest(path, chunking="every")
     text = world.documents.text("1")
 
@@ -116,12 +116,12 @@ def test_every_chunk_of_a_pdf_knows_its_page(here: Place) -> None:
 
 
 @proves("chunking.metadata")
-def test_what_is_shown_of_a_chunk_says_where_it_lies(here: Place) -> None:
+def test_what_is_shown_of_a_chunk_says_where_it_lies(lib: LibraryFixture) -> None:
     pages = [f"Page number {n} tells of harbour {n}. It has more words." for n in range(1, 4)]
-    path = here.folder / "files" / "a.pdf"
+    path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(make_pdf([Page(column([text])) for text in pages]))
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     world.ingest(path, kind="book", chunking="window")
 
     [passage] = world.search("harbour").passages

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, PassageNotFound
 from truespan.types.text import Block
@@ -32,13 +32,13 @@ BOOK = "\n\n".join(
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
-def read_in(here: Place) -> World:
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.txt", BOOK), kind="book")
+def read_in(lib: LibraryFixture) -> World:
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.txt", BOOK), kind="book")
     return world
 
 
@@ -47,8 +47,8 @@ def without_marks(blocks: Sequence[Block]) -> list[Block]:
 
 
 @proves("reading.every-surface")
-def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> None:
-    world = read_in(here)
+def test_a_reader_is_told_of_chapters_only_as_they_are_reached(lib: LibraryFixture) -> None:
+    world = read_in(lib)
     reader = world.reader("ann")
     for reached in range(1, len(NAMES) + 1):
         reader.set_position("book.txt", through_chapter=str(reached))
@@ -62,8 +62,8 @@ def test_a_reader_is_told_of_chapters_only_as_they_are_reached(here: Place) -> N
 
 
 @proves("reading.every-surface")
-def test_the_owner_keeps_the_list(here: Place) -> None:
-    world = read_in(here)
+def test_the_owner_keeps_the_list(lib: LibraryFixture) -> None:
+    world = read_in(lib)
 
     found = world.search("contents hook or me this time", top_k=20).passages
     sentences = [sentence.text for sentence in world.documents.sentences("book.txt").sentences]
@@ -74,8 +74,8 @@ def test_the_owner_keeps_the_list(here: Place) -> None:
 
 
 @proves("reading.never-past-position")
-def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
-    world = read_in(here)
+def test_a_line_of_the_list_is_no_reading_position(lib: LibraryFixture) -> None:
+    world = read_in(lib)
     reader = world.reader("ann")
     reader.set_position("book.txt", passage=CHAPTERS[1])
 
@@ -91,18 +91,18 @@ def test_a_line_of_the_list_is_no_reading_position(here: Place) -> None:
 
 @proves("reading.re-anchored")
 def test_position_survives_a_new_loader_that_drops_the_contents(
-    here: Place, monkeypatch: pytest.MonkeyPatch
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as previous:
         # The previous loader kept the list in the text, before the first chapter.
         previous.setattr("truespan.ingest.canonical.order_blocks", without_marks)
         previous.setattr("truespan.ingest.draft.LOADER_VERSION", 2)
-        world = read_in(here)
+        world = read_in(lib)
         reader = world.reader("ann")
         before = reader.set_position("book.txt", passage="Number 2.")
         assert NAMES[3] in to_json(reader.sentences())
 
-    world.ingest(here.write("book.txt", BOOK), kind="book")
+    world.ingest(lib.write("book.txt", BOOK), kind="book")
 
     after = reader.position()
     assert after.last_sentence == before.last_sentence

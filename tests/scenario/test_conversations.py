@@ -64,7 +64,7 @@ def reading(folder: Path, primary: Any = None, **parts: Any) -> Study:
 
 
 def write_book(made: Study, sentences: Sequence[str]) -> None:
-    path = made.here.write("book.txt", "\n\n".join(sentences) + "\n")
+    path = made.lib.write("book.txt", "\n\n".join(sentences) + "\n")
     made.world.ingest([path], kind="book")
 
 
@@ -96,7 +96,7 @@ def test_a_follow_up_is_searched_for_as_a_question_of_its_own(tmp_path: Path) ->
         "earlier_turns": 1,
         "history_turns": 1,
     }
-    assert made.here.library._components.embedder.queries[-1] == rewritten  # type: ignore[attr-defined]
+    assert made.lib.library._components.embedder.queries[-1] == rewritten  # type: ignore[attr-defined]
     assert [turn.question for turn in talk.turns()] == [FIRST, "And did he leave in winter?"]
     assert made.world.explain(str(second.record)).same
     # The log has neither the question nor the conversation.
@@ -230,7 +230,7 @@ def test_only_complete_answers_become_turns(tmp_path: Path) -> None:
     stopped.close()  # type: ignore[attr-defined]
     with pytest.raises(ProviderUnavailable):
         talk.ask(FIRST)
-    assert made.here.sql("SELECT count(*) FROM conversations") == [(0,)]
+    assert made.lib.sql("SELECT count(*) FROM conversations") == [(0,)]
 
     _, _, answer = told(talk.ask_stream(FIRST))
 
@@ -270,7 +270,7 @@ def test_old_turns_are_hidden_and_then_deleted(tmp_path: Path, stores: str) -> N
     assert [info.id for info in made.world.conversations()] == [new.id]
     assert [turn.question for turn in new.turns()] == ["Who baked bread?"]
     new.ask("Who saw the guests?")
-    assert made.here.sql("SELECT count(*) FROM turns") == [(2,)]
+    assert made.lib.sql("SELECT count(*) FROM turns") == [(2,)]
     with pytest.raises(ConversationNotFound):
         made.world.conversation(old.id)
 
@@ -377,7 +377,7 @@ def test_a_deleted_conversation_leaves_a_receipt_and_nothing_else(tmp_path: Path
     with pytest.raises(ConversationNotFound):
         talk.ask(FIRST)
     assert len(kept.turns()) == 1
-    files = [path for path in made.here.folder.rglob("store.db*") if path.is_file()]
+    files = [path for path in made.lib.folder.rglob("store.db*") if path.is_file()]
     assert files
     assert not any(b"Zauberlehrling" in path.read_bytes() for path in files)
 
@@ -395,7 +395,7 @@ def test_a_turn_whose_conversation_is_deleted_meanwhile_is_not_stored(tmp_path: 
 
     assert answer.conversation is None
     assert [warning.code for warning in answer.warnings][-1] == "turn_not_stored"
-    assert made.here.sql("SELECT count(*) FROM turns") == [(0,)]
+    assert made.lib.sql("SELECT count(*) FROM turns") == [(0,)]
 
 
 @proves("conversations.deletion")
@@ -417,7 +417,7 @@ def test_a_document_deleted_meanwhile_leaves_nothing_in_a_turn(
     # The one is a source of the answer, the other of a turn that the model was told of.
     assert answer.conversation is None
     assert [warning.code for warning in answer.warnings][-1] == "turn_not_stored"
-    rows = made.here.sql("SELECT count(*) FROM turns")
+    rows = made.lib.sql("SELECT count(*) FROM turns")
     assert rows == [(2 if deleted == "ahab.txt" else 1,)]
 
 
@@ -445,7 +445,7 @@ def test_a_deleted_document_takes_turns_along(tmp_path: Path, stores: str) -> No
     assert (receipt.rows["turns"], receipt.rows["conversations"]) == (1, 1)
     receipt = world.documents.delete("cook.txt")
     assert (receipt.rows["turns"], receipt.rows["conversations"]) == (2, 2)
-    rows = made.here.sql("SELECT (SELECT count(*) FROM turns), count(*) FROM conversations")
+    rows = made.lib.sql("SELECT (SELECT count(*) FROM turns), count(*) FROM conversations")
     assert rows == [(0, 0)]
 
 
@@ -477,7 +477,7 @@ def test_a_reader_without_a_position_is_told_so(tmp_path: Path) -> None:
 @proves("conversations.non-interference")
 def test_a_conversation_stays_with_its_book(tmp_path: Path) -> None:
     made = reading(tmp_path)
-    other = made.here.write("other.txt", "The sea was calm.\n\nThe night was dark.\n")
+    other = made.lib.write("other.txt", "The sea was calm.\n\nThe night was dark.\n")
     made.world.ingest([other], kind="book")
     reader = made.world.reader("ann")
     reader.set_position("book.txt", sentence=2)
@@ -571,7 +571,7 @@ def test_turns_move_with_a_new_revision_or_stay_hidden(tmp_path: Path, stores: s
 
 
 def spoil(made: Study, statement: str) -> None:
-    connection = made.here.store._db.connection  # type: ignore[attr-defined]
+    connection = made.lib.store._db.connection  # type: ignore[attr-defined]
     connection.execute(statement)
 
 

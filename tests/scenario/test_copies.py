@@ -10,7 +10,7 @@ from typing import Any
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
-from tests.support.worlds import Place, place, query
+from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
@@ -29,15 +29,15 @@ METHODS = ("search", "retrieve")
 IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 
-def tiny_chunks(folder: Path) -> Place:
+def tiny_chunks(folder: Path) -> LibraryFixture:
     """Return a library in which each sentence can be a chunk."""
     preparation = Preparation(chunkings={**STANDARD_CHUNKING, "tiny": TINY})
-    return place(folder, preparation=preparation, defaults="recommended")
+    return make_library(folder, preparation=preparation, defaults="recommended")
 
 
-def copied(here: Place, **options: Any) -> World:
+def copied(lib: LibraryFixture, **options: Any) -> World:
     """Return a world with three copies of a document, one with other white space, and another."""
-    world = here.library.create_world("copies", defaults=options.pop("defaults", "recommended"))
+    world = lib.library.create_world("copies", defaults=options.pop("defaults", "recommended"))
     texts = {
         "one.txt": LAMP,
         "two.txt": LAMP,
@@ -45,7 +45,7 @@ def copied(here: Place, **options: Any) -> World:
         "other.txt": OIL,
     }
     for name, text in texts.items():
-        world.ingest(here.write(name, text), **options)
+        world.ingest(lib.write(name, text), **options)
     return world
 
 
@@ -68,7 +68,7 @@ def repeats(found: SearchResult | ContextBundle) -> list[int]:
 def test_equal_passages_are_shown_once_with_all_places(
     tmp_path: Path, method: str, mode: Mode, top_k: int
 ) -> None:
-    world = copied(place(tmp_path / f"{method}-{mode}-{top_k}"))
+    world = copied(make_library(tmp_path / f"{method}-{mode}-{top_k}"))
 
     found = getattr(world, method)(QUERY, mode=mode, top_k=top_k)
 
@@ -84,7 +84,7 @@ def test_equal_passages_are_shown_once_with_all_places(
 @proves("bundle.copies")
 @each_row("method", METHODS)
 def test_contract_world_lists_copies_and_renders_them_once(tmp_path: Path, method: str) -> None:
-    world = copied(place(tmp_path / method), defaults="contract")
+    world = copied(make_library(tmp_path / method), defaults="contract")
 
     found = getattr(world, method)(QUERY, top_k=4)
 
@@ -95,7 +95,7 @@ def test_contract_world_lists_copies_and_renders_them_once(tmp_path: Path, metho
 
 @proves("bundle.copies")
 def test_copies_take_no_room_of_the_budget(tmp_path: Path) -> None:
-    world = copied(place(tmp_path))
+    world = copied(make_library(tmp_path))
     costs = [chunk.token_count for chunk in world.retrieve(QUERY, top_k=4).retrieved_chunks]
 
     found = world.retrieve(QUERY, top_k=4, max_tokens=sum(costs))
@@ -106,7 +106,7 @@ def test_copies_take_no_room_of_the_budget(tmp_path: Path) -> None:
 
 @proves("bundle.copies")
 def test_why_not_of_a_copy_is_a_duplicate(tmp_path: Path) -> None:
-    world = copied(place(tmp_path))
+    world = copied(make_library(tmp_path))
     (first, _) = world.retrieve(QUERY, top_k=2).metadata.sources
 
     assert len(first.other_places) == 2
@@ -117,10 +117,10 @@ def test_why_not_of_a_copy_is_a_duplicate(tmp_path: Path) -> None:
 @proves("bundle.copies")
 @each_row("method", METHODS)
 def test_copies_out_of_scope_change_nothing(tmp_path: Path, method: str) -> None:
-    here = place(tmp_path / method, defaults="recommended")
-    world = here.library.create_world("copies")
+    lib = make_library(tmp_path / method, defaults="recommended")
+    world = lib.library.create_world("copies")
     for name, tags in (("one.txt", ["shown"]), ("two.txt", ["shown"]), ("three.txt", ["hidden"])):
-        world.ingest(here.write(name, LAMP), tags=tags)
+        world.ingest(lib.write(name, LAMP), tags=tags)
 
     found = getattr(world, method)(QUERY, tags=["shown"])
 
@@ -134,9 +134,9 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
     read = f"{LAMP} {OIL} {FILLER}{LAMP} "
     bundles: list[str] = []
     for number, unread in enumerate((FILLER, f"{LAMP} {OIL} {LAMP} {LAMP}")):
-        here = tiny_chunks(tmp_path / f"{mode}-{number}")
-        world = here.library.create_world("book")
-        world.ingest(here.write("book.txt", read + unread), kind="book", chunking="tiny")
+        lib = tiny_chunks(tmp_path / f"{mode}-{number}")
+        world = lib.library.create_world("book")
+        world.ingest(lib.write("book.txt", read + unread), kind="book", chunking="tiny")
         reader = world.reader("ada")
         reader.set_position("book.txt", sentence=3)
         bundle = reader.retrieve(QUERY, mode=mode)
@@ -149,11 +149,11 @@ def test_unread_copies_change_nothing_for_a_reader(tmp_path: Path, mode: Mode) -
 @proves("bundle.copies")
 @each_row("defaults", ["recommended", "contract"])
 def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: str) -> None:
-    here = place(tmp_path / defaults, defaults=defaults)
+    lib = make_library(tmp_path / defaults, defaults=defaults)
     lines = [f"Paragraph {n} says that lamp {n * 7} burned {n} hours." for n in range(80)]
-    world = here.library.create_world("shifted")
+    world = lib.library.create_world("shifted")
     for name, start in (("one.txt", ""), ("two.txt", "A copy with a heading of its own. ")):
-        world.ingest(here.write(name, start + " ".join(lines)))
+        world.ingest(lib.write(name, start + " ".join(lines)))
 
     found = world.search("how many hours burned the lamp", top_k=20)
 
@@ -163,20 +163,20 @@ def test_shifted_copies_repeat_no_long_run_of_words(tmp_path: Path, defaults: st
     assert sum(map(len, lines)) < len(found.context) < 1.1 * len(" ".join(lines))
 
 
-def ingest_copies(here: Place, **options: Any) -> tuple[World, Any]:
-    world = here.library.create_world("files")
-    world.ingest(here.write("one.txt", LAMP))
+def ingest_copies(lib: LibraryFixture, **options: Any) -> tuple[World, Any]:
+    world = lib.library.create_world("files")
+    world.ingest(lib.write("one.txt", LAMP))
     return world, world.ingest(
-        [here.write("two.txt", LAMP), here.write("book.txt", LAMP), here.write("own.txt", OIL)],
+        [lib.write("two.txt", LAMP), lib.write("book.txt", LAMP), lib.write("own.txt", OIL)],
         **options,
     )
 
 
 @proves("ingest.copies")
 def test_ingestion_says_which_files_are_copies(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, report = ingest_copies(here)
-    changed = world.ingest(here.write("own.txt", LAMP))
+    lib = make_library(tmp_path)
+    world, report = ingest_copies(lib)
+    changed = world.ingest(lib.write("own.txt", LAMP))
 
     assert len(world.documents.list()) == 4
     assert report.warnings == [
@@ -184,20 +184,20 @@ def test_ingestion_says_which_files_are_copies(tmp_path: Path) -> None:
         "files/book.txt: same content as files/one.txt.",
     ]
     assert changed.ingested == ["own.txt"]
-    assert world.ingest(here.write("two.txt", LAMP)).warnings == []
+    assert world.ingest(lib.write("two.txt", LAMP)).warnings == []
 
 
 @proves("ingest.copies")
 def test_copies_of_another_kind_or_chunking_are_found(tmp_path: Path) -> None:
-    _, report = ingest_copies(place(tmp_path), kind="book", chunking="tokens")
+    _, report = ingest_copies(make_library(tmp_path), kind="book", chunking="tokens")
 
     assert len(report.warnings) == 2
 
 
 @proves("ingest.copies")
 def test_linked_copies_make_no_document(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, report = ingest_copies(here, copies="link")
+    lib = make_library(tmp_path)
+    world, report = ingest_copies(lib, copies="link")
 
     assert [document.name for document in world.documents.list()] == ["one.txt", "own.txt"]
     assert (report.ingested, report.unchanged) == (["own.txt"], 2)
@@ -205,14 +205,14 @@ def test_linked_copies_make_no_document(tmp_path: Path) -> None:
     rows = {row.name: (row.state, row.code) for row in world.jobs.documents(report.job)}
     assert rows["two.txt"] == (DocumentState.UNCHANGED, "source_copied")
     world.documents.delete("one.txt")
-    assert world.ingest(here.write("two.txt", LAMP), copies="link").ingested == ["two.txt"]
+    assert world.ingest(lib.write("two.txt", LAMP), copies="link").ingested == ["two.txt"]
 
 
 @proves("ingest.copies")
 def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
     preparation = Preparation(copies=Copies.REFUSE)
-    here = place(tmp_path, preparation=preparation)
-    world, report = ingest_copies(here)
+    lib = make_library(tmp_path, preparation=preparation)
+    world, report = ingest_copies(lib)
 
     assert report.ingested == ["own.txt"]
     assert {(failure.name, failure.code) for failure in report.failures} == {
@@ -220,26 +220,26 @@ def test_refused_copies_fail_and_the_rest_is_ingested(tmp_path: Path) -> None:
         ("book.txt", "source_copied"),
     }
     assert "same content as files/one.txt" in report.failures[0].message
-    plan = world.plan_ingest(here.write("three.txt", LAMP), copies="link")
+    plan = world.plan_ingest(lib.write("three.txt", LAMP), copies="link")
     assert [row.outcome.value for row in plan.rows] == ["unchanged"]
-    assert world.ingest(here.write("two.txt", LAMP), copies="keep").ingested == ["two.txt"]
+    assert world.ingest(lib.write("two.txt", LAMP), copies="keep").ingested == ["two.txt"]
 
 
 @proves("ingest.copies")
 def test_files_of_other_worlds_are_no_copies(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.library.create_world("other").ingest(here.write("one.txt", LAMP))
+    lib = make_library(tmp_path)
+    lib.library.create_world("other").ingest(lib.write("one.txt", LAMP))
 
-    report = here.library.create_world("own").ingest(here.write("two.txt", LAMP), copies="refuse")
+    report = lib.library.create_world("own").ingest(lib.write("two.txt", LAMP), copies="refuse")
 
     assert (report.ingested, report.warnings) == (["two.txt"], [])
 
 
 @proves("ingest.copies")
 def test_damaged_record_of_a_document_refuses_no_file(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("files")
-    world.ingest(here.write("one.txt", LAMP))
-    query(here.store, "UPDATE revisions SET title = 'changed'")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("files")
+    world.ingest(lib.write("one.txt", LAMP))
+    query(lib.store, "UPDATE revisions SET title = 'changed'")
 
-    assert world.ingest(here.write("two.txt", LAMP), copies="refuse").ingested == ["two.txt"]
+    assert world.ingest(lib.write("two.txt", LAMP), copies="refuse").ingested == ["two.txt"]

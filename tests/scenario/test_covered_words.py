@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
-from tests.support.worlds import WordEmbedder, other_profile, place
+from tests.support.worlds import WordEmbedder, make_library, other_profile
 from truespan.answers.decide import replay_record
 from truespan.engine.world import World
 from truespan.errors import StoreDamaged
@@ -96,7 +96,7 @@ def test_rarity_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None:
     seen = []
     for number, rest in enumerate(unread):
         built = made(tmp_path / str(number))
-        built.world.ingest(built.here.write("book.txt", read + rest), kind="book")
+        built.world.ingest(built.lib.write("book.txt", read + rest), kind="book")
         reader = built.world.reader("ann")
         reader.set_position("1", sentence=2)
         answer = reader.answer(QUESTION, book="1")
@@ -121,41 +121,41 @@ def chapters(count: int, start: int = 0) -> dict[str, str]:
 
 @proves("calibration.from-documents")
 def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(), defaults="recommended")
-    world = here.world(**chapters(30))
+    lib = make_library(tmp_path, embedder=WordEmbedder(), defaults="recommended")
+    world = lib.world(**chapters(30))
     found = world.evaluation.calibration()
 
     assert found is not None
     assert found.origin is CalibrationOrigin.DOCUMENTS
-    assert found.chunks == here.store.status(here.scope(world)).embedded
+    assert found.chunks == lib.store.status(lib.scope(world)).embedded
     assert found.threshold_low < found.threshold_high
-    assert here.embedder.queries == []
+    assert lib.embedder.queries == []
     explained = world.answer("Which word is in part one of them all?").decision_explain
     assert explained["thresholds"]["low"] == found.threshold_low
 
     # Little growth changes nothing; a lot does.
-    add(here, world, chapters(5, 30))
+    add(lib, world, chapters(5, 30))
     assert world.evaluation.calibration() == found
-    add(here, world, chapters(30, 35))
+    add(lib, world, chapters(30, 35))
     grown = world.evaluation.calibration()
     assert grown is not None
     assert grown.chunks >= 2 * found.chunks
 
     # What was measured with queries stays.
-    scope = here.scope(world)
-    here.store.keep_calibration(scope, MEASURED)
-    add(here, world, chapters(80, 70))
+    scope = lib.scope(world)
+    lib.store.keep_calibration(scope, MEASURED)
+    add(lib, world, chapters(80, 70))
     assert world.evaluation.calibration() == MEASURED
 
 
 @proves("calibration.from-documents")
 def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="contract")
-    world = here.world(**chapters(30))
+    lib = make_library(tmp_path, defaults="contract")
+    world = lib.world(**chapters(30))
     assert world.evaluation.calibration() is None
 
     world.set_defaults(Defaults.RECOMMENDED)
-    add(here, world, chapters(1, 30))
+    add(lib, world, chapters(1, 30))
     assert world.evaluation.calibration() is not None
     reader = world.reader("ann")
     reader.set_position("1", sentence=0)
@@ -165,14 +165,14 @@ def test_contract_worlds_and_readers_are_not_calibrated_from_documents(tmp_path:
 
 @proves("calibration.from-documents")
 def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
-    world = here.world(**chapters(30))
+    lib = make_library(tmp_path, embedder=ScoreEmbedder(), watched=True, defaults="recommended")
+    world = lib.world(**chapters(30))
     assert world.evaluation.calibration() is None
 
     def measured(count: int, start: int) -> bool:
-        here.journal.clear()
-        add(here, world, chapters(count, start))
-        return "store.embedded_revisions" in here.journal
+        lib.journal.clear()
+        add(lib, world, chapters(count, start))
+        return "store.embedded_revisions" in lib.journal
 
     # Nothing was found, since all vectors are alike; nothing is looked for until it has doubled.
     assert [measured(10, 30), measured(10, 40), measured(10, 50)] == [False, False, True]
@@ -181,15 +181,15 @@ def test_a_world_is_measured_again_only_after_it_has_grown_a_lot(tmp_path: Path)
 
 @proves("calibration.from-documents")
 def test_a_damaged_calibration_does_not_fail_an_ingestion(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="recommended")
-    world = here.world(**chapters(30))
-    here.sql("UPDATE calibrations SET kept_at = kept_at + 1")
+    lib = make_library(tmp_path, defaults="recommended")
+    world = lib.world(**chapters(30))
+    lib.sql("UPDATE calibrations SET kept_at = kept_at + 1")
 
-    add(here, world, chapters(40, 30))
+    add(lib, world, chapters(40, 30))
 
     with pytest.raises(StoreDamaged):
         world.evaluation.calibration()
 
 
-def add(here: Any, world: World, files: dict[str, str]) -> None:
-    world.ingest([here.write(name.replace("__", "."), text) for name, text in files.items()])
+def add(lib: Any, world: World, files: dict[str, str]) -> None:
+    world.ingest([lib.write(name.replace("__", "."), text) for name, text in files.items()])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.errors import StoreDamaged
 from truespan.types.job import DocumentState, JobState
 
@@ -21,39 +21,39 @@ CELLS = {
 
 @proves("errors.stable-codes")
 def test_damaged_job_is_listed_as_failed(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(20))
-    world.ingest([here.write("b.txt", story(20, "garden"))])
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(20))
+    world.ingest([lib.write("b.txt", story(20, "garden"))])
     job, other = world.jobs.list()
-    here.sql("PRAGMA ignore_check_constraints = ON")
+    lib.sql("PRAGMA ignore_check_constraints = ON")
     for column, values in CELLS.items():
-        ((before,),) = here.sql(f"SELECT {column} FROM jobs WHERE id = ?", job.id)
+        ((before,),) = lib.sql(f"SELECT {column} FROM jobs WHERE id = ?", job.id)
         for value in values:
-            here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
+            lib.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
             found, same = world.jobs.list()
             assert (found.id, found.state, same) == (job.id, JobState.FAILED, other)
             assert "damaged" in (found.error or ""), (column, value)
             assert world.jobs.get(job.id) == found
-        here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", before, job.id)
-    here.sql("UPDATE job_documents SET state = 'x'")
+        lib.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", before, job.id)
+    lib.sql("UPDATE job_documents SET state = 'x'")
 
     assert world.jobs.list() == [job, other]
     assert {entry.state for entry in world.jobs.documents(job.id)} == {DocumentState.FAILED}
-    here.library.close()
+    lib.library.close()
 
 
 @proves("errors.stable-codes")
 def test_damaged_request_of_a_job_is_refused(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(20))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(20))
     job = world.jobs.list()[0].id
-    here.sql("UPDATE jobs SET state = 'failed'")
+    lib.sql("UPDATE jobs SET state = 'failed'")
     for request in ("", "{", "[]", "{}", "null", '{"paths": 1}', "[" * 100_000):
-        here.sql("UPDATE jobs SET request = ?", request)
+        lib.sql("UPDATE jobs SET request = ?", request)
         with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
             world.jobs.resume(job)
-        here.sql("UPDATE jobs SET kind = 'reindex'")
+        lib.sql("UPDATE jobs SET kind = 'reindex'")
         with pytest.raises(StoreDamaged, match=f"job {job} is damaged"):
             world.generations.resume(job)
-        here.sql("UPDATE jobs SET kind = 'ingest'")
-    here.library.close()
+        lib.sql("UPDATE jobs SET kind = 'ingest'")
+    lib.library.close()

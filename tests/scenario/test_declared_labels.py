@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, InvalidArgument, StoreDamaged
 from truespan.types.document import Document
@@ -22,8 +22,8 @@ URL = "https://wiki.example/lamp"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    found = place(tmp_path)
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    found = make_library(tmp_path)
     yield found
     found.library.close()
 
@@ -38,19 +38,19 @@ def sources(world: World, **wanted: Any) -> set[str]:
 
 
 @proves("document.labels-cost-nothing")
-def test_labels_and_metadata_change_at_once_and_embed_nothing(here: Place) -> None:
-    world = here.world()
-    path = here.write("a.txt", TEXT)
+def test_labels_and_metadata_change_at_once_and_embed_nothing(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("a.txt", TEXT)
     world.ingest(path, metadata={"team": "a", "due": date(2026, 5, 1)}, source_url=URL)
     first = world.documents.get(1)
     assert (declared(first), first.source_url) == ({"team": "a", "due": "2026-05-01"}, URL)
-    calls = len(here.embedder.documents)
+    calls = len(lib.embedder.documents)
 
     # Again without any: what was declared stays.
     assert world.ingest(path).unchanged == 1
     assert world.documents.get(1) == first
     assert world.ingest(path, metadata={"team": "b"}, tags=["x"]).unchanged == 1
-    assert len(here.embedder.documents) == calls
+    assert len(lib.embedder.documents) == calls
     changed = world.documents.get(1)
     assert (declared(changed), changed.tags) == ({"team": "b"}, ("x",))
     assert (changed.active, changed.source_url) == (first.active, URL)
@@ -60,11 +60,11 @@ def test_labels_and_metadata_change_at_once_and_embed_nothing(here: Place) -> No
 
 
 @proves("document.labels-cost-nothing")
-def test_labels_are_updated_without_the_file(here: Place) -> None:
-    world = here.world()
-    path = here.write("a.txt", TEXT)
+def test_labels_are_updated_without_the_file(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("a.txt", TEXT)
     world.ingest(path, tags=["x"], metadata={"team": "a", "year": 2020}, version="2.0")
-    calls, revision = len(here.embedder.documents), world.documents.get(1).active
+    calls, revision = len(lib.embedder.documents), world.documents.get(1).active
     Path(path).unlink()
 
     update = world.documents.update
@@ -78,10 +78,10 @@ def test_labels_are_updated_without_the_file(here: Place) -> None:
     assert (found.tags, found.version, found.source_url) == (("y",), "1.0", None)
     assert declared(found) == {}
     assert update(1, tags=None).tags == ()
-    assert len(here.embedder.documents) == calls
+    assert len(lib.embedder.documents) == calls
     assert found.active == revision
     # The earlier labels stay when the file comes back.
-    here.write("a.txt", TEXT)
+    lib.write("a.txt", TEXT)
     world.ingest(path)
     assert world.documents.get(1).language == "de"
 
@@ -102,33 +102,33 @@ def test_labels_are_updated_without_the_file(here: Place) -> None:
 
 
 @proves("document.labels-cost-nothing")
-def test_damaged_metadata_are_neither_shown_nor_built_upon(here: Place) -> None:
-    world = here.world()
-    path = here.write("a.txt", TEXT)
+def test_damaged_metadata_are_neither_shown_nor_built_upon(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("a.txt", TEXT)
     world.ingest(path, metadata={"team": "a"})
-    here.sql("""UPDATE revisions SET metadata = '{"team":"z"}'""")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib.sql("""UPDATE revisions SET metadata = '{"team":"z"}'""")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
 
     damaged = world.documents.get(1)
     assert (damaged.metadata, damaged.damaged) == (None, True)
     with pytest.raises(StoreDamaged, match="do not match their checksum"):
         world.documents.update(1, metadata={"year": 1})
-    calls = len(here.embedder.documents)
+    calls = len(lib.embedder.documents)
     world.ingest(path, metadata={"team": "b"})
     mended = world.documents.get(1)
     assert (declared(mended), mended.damaged) == ({"team": "b"}, False)
-    assert len(here.embedder.documents) == calls
+    assert len(lib.embedder.documents) == calls
 
 
 @proves("document.labels-cost-nothing")
-def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place) -> None:
-    world = here.world()
-    path = here.write("shelf/a.txt", TEXT)
+def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("shelf/a.txt", TEXT)
     folder = Path(path).parent
     listed = folder.parent / "list.jsonl"
     listed.write_text(json.dumps({"path": "shelf/a.txt"}))
     world.ingest(path)
-    calls = len(here.embedder.documents)
+    calls = len(lib.embedder.documents)
 
     def again(*paths: str, manifest: str | None = None) -> Document:
         report = world.ingest(paths, manifest=manifest)
@@ -144,11 +144,11 @@ def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place
     # Named by a manifest, and no longer.
     assert again(manifest=str(listed)).origin.endswith("list.jsonl")
     assert again(path).origin == ""
-    assert len(here.embedder.documents) == calls
+    assert len(lib.embedder.documents) == calls
 
     # A label that was changed behind the library's back is not believed, but written anew.
-    here.sql("UPDATE revisions SET title = 'another'")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib.sql("UPDATE revisions SET title = 'another'")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
     assert world.documents.get(1).damaged
     assert world.ingest(str(folder.parent)).unchanged == 0
     assert not world.documents.get(1).damaged
@@ -156,9 +156,9 @@ def test_the_same_bytes_are_looked_at_again_if_anything_else_differs(here: Place
 
 
 @proves("document.labels-cost-nothing")
-def test_a_source_url_is_of_one_document(here: Place) -> None:
-    world = here.world()
-    paths = [here.write(name, TEXT) for name in ("a.txt", "b.txt")]
+def test_a_source_url_is_of_one_document(lib: LibraryFixture) -> None:
+    world = lib.world()
+    paths = [lib.write(name, TEXT) for name in ("a.txt", "b.txt")]
     with pytest.raises(InvalidArgument, match="source_url is the origin of one document, but 2"):
         world.ingest(paths, source_url=URL)
     assert world.documents.list() == []
@@ -187,13 +187,13 @@ open = true
 
 
 @proves("document.sidecar")
-def test_a_sidecar_describes_its_document_and_is_none_itself(here: Place) -> None:
-    world = here.world()
-    path = here.write("docs/lamp.txt", TEXT)
-    here.write("docs/lamp.txt.meta.toml", SIDECAR)
-    here.write("docs/hut.txt", "The hut is warm.")
-    here.write("docs/hut.txt.meta.json", '{"kind": "book", "metadata": {"team": "b"}}')
-    here.write("docs/alone.txt.meta.toml", "tags = ['x']")
+def test_a_sidecar_describes_its_document_and_is_none_itself(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("docs/lamp.txt", TEXT)
+    lib.write("docs/lamp.txt.meta.toml", SIDECAR)
+    lib.write("docs/hut.txt", "The hut is warm.")
+    lib.write("docs/hut.txt.meta.json", '{"kind": "book", "metadata": {"team": "b"}}')
+    lib.write("docs/alone.txt.meta.toml", "tags = ['x']")
     folder = str(Path(path).parent)
 
     report = world.ingest(folder)
@@ -213,8 +213,8 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(here: Place) -> Non
     assert (hut.kind, declared(hut)) == ("book", {"team": "b"})
 
     # A changed sidecar changes labels; a command adds to it by key, and wins.
-    calls = len(here.embedder.documents)
-    here.write("docs/lamp.txt.meta.toml", 'title = "The Lamp"\n[metadata]\nteam = "c"\nyear = 1\n')
+    calls = len(lib.embedder.documents)
+    lib.write("docs/lamp.txt.meta.toml", 'title = "The Lamp"\n[metadata]\nteam = "c"\nyear = 1\n')
     assert world.ingest(folder).unchanged == 2
     assert declared(world.documents.get("lamp.txt")) == {"team": "c", "year": 1}
     assert world.documents.get("lamp.txt").tags == ("sea",)
@@ -222,7 +222,7 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(here: Place) -> Non
     lamp, hut = (world.documents.get(name) for name in ("lamp.txt", "hut.txt"))
     assert declared(lamp) == {"team": "d", "year": 1, "batch": 7}
     assert (lamp.tags, declared(hut)) == (("z",), {"team": "d", "batch": 7})
-    assert len(here.embedder.documents) == calls
+    assert len(lib.embedder.documents) == calls
     # Without a sidecar, the earlier labels stay.
     Path(f"{path}.meta.toml").unlink()
     world.ingest(path)
@@ -230,12 +230,12 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(here: Place) -> Non
 
 
 @proves("document.sidecar")
-def test_a_manifest_wins_over_a_sidecar(here: Place) -> None:
-    world = here.world()
-    here.write("lamp.txt", TEXT)
-    here.write("lamp.txt.meta.toml", SIDECAR)
+def test_a_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
+    world = lib.world()
+    lib.write("lamp.txt", TEXT)
+    lib.write("lamp.txt.meta.toml", SIDECAR)
     line = {"path": "*", "version": "4", "metadata": {"team": "m", "when": "2026-01-02"}}
-    manifest = here.write("all.jsonl", json.dumps(line))
+    manifest = lib.write("all.jsonl", json.dumps(line))
 
     report = world.ingest(manifest=manifest)
 
@@ -247,8 +247,8 @@ def test_a_manifest_wins_over_a_sidecar(here: Place) -> None:
 
 
 @proves("document.sidecar")
-def test_a_faulty_sidecar_is_named_with_its_line_or_field(here: Place) -> None:
-    world = here.world()
+def test_a_faulty_sidecar_is_named_with_its_line_or_field(lib: LibraryFixture) -> None:
+    world = lib.world()
     rows: list[tuple[str, str, str]] = [
         ("toml", 'tags = ["x"\nversion = 1', "line 2"),
         ("json", '{\n"tags": x}', "line 2, column"),
@@ -267,9 +267,9 @@ def test_a_faulty_sidecar_is_named_with_its_line_or_field(here: Place) -> None:
         ("toml", "#" * (1 << 20) + "#", "larger than"),
     ]
     wrong = []
-    good = here.write("good.txt", TEXT)
+    good = lib.write("good.txt", TEXT)
     for number, (ending, content, reason) in enumerate(rows):
-        path = Path(here.write(f"{number}.txt", f"{TEXT} {number}."))
+        path = Path(lib.write(f"{number}.txt", f"{TEXT} {number}."))
         sidecar = path.with_name(f"{path.name}.meta.{ending}")
         sidecar.write_bytes(content.encode("utf-8", "surrogatepass"))
         report = world.ingest([str(path), good])
@@ -279,14 +279,14 @@ def test_a_faulty_sidecar_is_named_with_its_line_or_field(here: Place) -> None:
     assert wrong == []
     assert [document.name for document in world.documents.list()] == ["good.txt"]
 
-    here.write("two.txt", TEXT)
-    here.write("two.txt.meta.toml", "")
-    path = here.write("two.txt.meta.json", "{}").removesuffix(".meta.json")
+    lib.write("two.txt", TEXT)
+    lib.write("two.txt.meta.toml", "")
+    path = lib.write("two.txt.meta.json", "{}").removesuffix(".meta.json")
     [failure] = world.ingest(path).failures
     assert "there is two.txt.meta.json too" in failure.message
     # Metadata that are too long only together.
-    long = here.write("long.txt", TEXT)
-    here.write("long.txt.meta.json", json.dumps({"metadata": {"x": "y" * 9_000}}))
+    long = lib.write("long.txt", TEXT)
+    lib.write("long.txt.meta.json", json.dumps({"metadata": {"x": "y" * 9_000}}))
     [failure] = world.ingest(long, metadata={"z": "y" * 9_000}).failures
     assert failure.code == "sidecar_invalid"
     assert "more than 16384 bytes, with those declared" in failure.message

@@ -15,7 +15,7 @@ from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.index_process import wait_for_end
 from tests.support.sample_texts import assert_settled, story
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexRefused
@@ -32,9 +32,9 @@ def flipped(vector: Vector, bit: int) -> Vector:
     return Vector(bytes(data))
 
 
-def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None:
+def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random) -> None:
     """Damage the index in one way."""
-    points = here.index._of(here.scope(world))
+    points = lib.index._of(lib.scope(world))
     chunk: ChunkId = rng.choice(sorted(points))
     point: Point = points[chunk]
     match kind:
@@ -51,7 +51,7 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
             ghost = ChunkId(f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000")
             points[ghost] = replace(point, chunk_id=ghost)
         case Finding.DAMAGED_TEXT:
-            here.sql("UPDATE chunks SET text = text || '!' WHERE position = 0")
+            lib.sql("UPDATE chunks SET text = text || '!' WHERE position = 0")
 
 
 @proves("index.scrub")
@@ -69,34 +69,34 @@ def damage(here: Place, world: World, kind: Finding, rng: random.Random) -> None
 def test_each_damage_is_repaired_without_a_provider(
     tmp_path: Path, kind: Finding, seed: int
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(90), b__txt=story(40, "garden"))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(90), b__txt=story(40, "garden"))
     rng = random.Random(seed)
-    damage(here, world, kind, rng)
-    here.embedder.documents.clear()
+    damage(lib, world, kind, rng)
+    lib.embedder.documents.clear()
 
-    plan = here.library.doctor()["world"]
-    untouched = here.library.doctor()["world"]
-    here.library.doctor(apply=True)
+    plan = lib.library.doctor()["world"]
+    untouched = lib.library.doctor()["world"]
+    lib.library.doctor(apply=True)
 
     assert set(plan.counts()) == {kind}
     assert plan.counts() == untouched.counts()
-    assert here.embedder.documents == []
-    assert_settled(here, world)
+    assert lib.embedder.documents == []
+    assert_settled(lib, world)
     assert world.search("harbour", top_k=50, floor=0.0).skipped == ()
 
 
 @proves("index.scrub")
 def test_a_single_bit_of_any_number_is_noticed(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
-    point = next(iter(here.index._of(here.scope(world)).values()))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
+    point = next(iter(lib.index._of(lib.scope(world)).values()))
     whole = point.vector
     for bit in range(0, len(whole) * 8, 7):
         point.vector = flipped(whole, bit)
-        assert here.library.doctor()["world"].counts() == {Finding.CHANGED_VECTOR: 1}, bit
+        assert lib.library.doctor()["world"].counts() == {Finding.CHANGED_VECTOR: 1}, bit
     point.vector = Vector(array("f", [float("nan")] * 64).tobytes())
-    assert here.library.doctor()["world"].counts() == {Finding.NON_FINITE: 1}
+    assert lib.library.doctor()["world"].counts() == {Finding.NON_FINITE: 1}
 
 
 @proves("index.scrub")
@@ -112,38 +112,38 @@ def test_a_point_that_is_there_twice_is_written_anew(tmp_path: Path) -> None:
             super().delete(scope, ids)
             self.stutter = self.stutter and not ids
 
-    here = place(tmp_path, index=Stuttering())
-    world = here.world(a__txt="The harbour light.")
+    lib = make_library(tmp_path, index=Stuttering())
+    world = lib.world(a__txt="The harbour light.")
 
-    assert here.library.doctor(apply=True)["world"].counts() == {Finding.DUPLICATE_POINT: 1}
+    assert lib.library.doctor(apply=True)["world"].counts() == {Finding.DUPLICATE_POINT: 1}
 
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 @proves("index.scrub")
 def test_points_of_work_in_progress_are_not_taken_for_orphans(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
-    original = here.store.activate
-    here.store.activate = lambda *_: []  # type: ignore[method-assign]
-    world.ingest(here.write("world/a.txt", "The harbour wall."))
-    here.store.activate = original  # type: ignore[method-assign]
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
+    original = lib.store.activate
+    lib.store.activate = lambda *_: []  # type: ignore[method-assign]
+    world.ingest(lib.write("world/a.txt", "The harbour wall."))
+    lib.store.activate = original  # type: ignore[method-assign]
 
-    assert here.library.doctor()["world"].counts() == {}
+    assert lib.library.doctor()["world"].counts() == {}
 
-    world.ingest(str(here.folder / "files"))
-    assert_settled(here, world)
+    world.ingest(str(lib.folder / "files"))
+    assert_settled(lib, world)
 
 
 @proves("index.scrub")
 def test_vector_lost_from_the_store_is_embedded_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
-    here.sql("DELETE FROM vectors")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
+    lib.sql("DELETE FROM vectors")
 
-    assert here.library.doctor(apply=True)["world"].counts() == {Finding.NO_VECTOR: 1}
+    assert lib.library.doctor(apply=True)["world"].counts() == {Finding.NO_VECTOR: 1}
 
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.damage import KINDS
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, PreparedPlace, place
+from tests.support.worlds import LibraryFixture, PreparedLibrary, make_library
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding, Plan
 
@@ -33,36 +33,36 @@ def counts(plan: Plan) -> dict[Finding, int]:
     return found
 
 
-Built = tuple[Place, World, World]
+Built = tuple[LibraryFixture, World, World]
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedPlace:
-    def fill(here: Place) -> None:
-        here.world(**FILES)
-        here.world("other", **FILES)
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedLibrary:
+    def fill(lib: LibraryFixture) -> None:
+        lib.world(**FILES)
+        lib.world("other", **FILES)
 
-    return PreparedPlace(tmp_path_factory.mktemp("damage"), fill)
+    return PreparedLibrary(tmp_path_factory.mktemp("damage"), fill)
 
 
 @pytest.fixture
-def built(prepared: PreparedPlace) -> Iterator[Built]:
-    here = prepared.restore()
-    yield here, here.library.world("world"), here.library.world("other")
-    here.library.close()
+def built(prepared: PreparedLibrary) -> Iterator[Built]:
+    lib = prepared.restore()
+    yield lib, lib.library.world("world"), lib.library.world("other")
+    lib.library.close()
 
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     """Return the search results of an undamaged library."""
-    return shown(place(tmp_path_factory.mktemp("fresh")).world(**FILES))
+    return shown(make_library(tmp_path_factory.mktemp("fresh")).world(**FILES))
 
 
 _BEFORE: list[list[object]] = []
 
 
 @pytest.fixture
-def before(prepared: PreparedPlace, built: Built) -> list[list[object]]:
+def before(prepared: PreparedLibrary, built: Built) -> list[list[object]]:
     """Return the search results of both worlds before any damage."""
     if not _BEFORE or not prepared.has_same_ids:
         _BEFORE[:] = [answers(world) for world in built[1:]]
@@ -75,21 +75,21 @@ def before(prepared: PreparedPlace, built: Built) -> list[list[object]]:
 def test_damage_is_found_and_mended_or_stays_told(
     built: Built, before: list[list[object]], kind: str, seed: int
 ) -> None:
-    here, world, other = built
+    lib, world, other = built
     damage = KINDS[kind]
-    damage.plant(here, world, random.Random(f"{kind} {seed}"))
+    damage.plant(lib, world, random.Random(f"{kind} {seed}"))
 
-    plan = here.library.doctor()
-    treatment = here.library.apply_plan(plan)
+    plan = lib.library.doctor()
+    treatment = lib.library.apply_plan(plan)
 
     assert damage.found in counts(plan)
     assert plan["other"].healthy
-    assert counts(here.library.doctor()) == counts(treatment.left)
+    assert counts(lib.library.doctor()) == counts(treatment.left)
     if damage.lost:
         assert set(counts(treatment.left)) <= {Finding.QUARANTINED, Finding.LOST_DOCUMENT}
         assert not treatment.left.healthy
-        world.ingest(str(here.folder / "files" / "world"))
-    assert here.library.doctor().healthy
+        world.ingest(str(lib.folder / "files" / "world"))
+    assert lib.library.doctor().healthy
     assert damage.lost or answers(world) == before[0]
     assert answers(other) == before[1]
 
@@ -97,11 +97,11 @@ def test_damage_is_found_and_mended_or_stays_told(
 @proves("index.scrub")
 @pytest.mark.parametrize("kind", [name for name, damage in KINDS.items() if not damage.lost])
 def test_single_damage_has_exactly_its_own_finding(built: Built, kind: str) -> None:
-    here, world, _ = built
+    lib, world, _ = built
     damage = KINDS[kind]
-    damage.plant(here, world, random.Random(kind))
+    damage.plant(lib, world, random.Random(kind))
 
-    assert set(counts(here.library.doctor())) == {damage.found}
+    assert set(counts(lib.library.doctor())) == {damage.found}
 
 
 @proves("index.scrub")
@@ -109,16 +109,16 @@ def test_single_damage_has_exactly_its_own_finding(built: Built, kind: str) -> N
 def test_mixed_damage_is_found_and_repaired_to_fresh_results(
     built: Built, fresh: list[object], seed: int
 ) -> None:
-    here, world, _ = built
+    lib, world, _ = built
     rng = random.Random(seed)
     mendable = [name for name, damage in KINDS.items() if not damage.lost]
     chosen = rng.sample(mendable, rng.randrange(2, 7))
     for kind in chosen:
-        KINDS[kind].plant(here, world, rng)
+        KINDS[kind].plant(lib, world, rng)
 
     # If both a stored vector and its point are wrong, only the model can tell.
-    plan = here.library.doctor(embed_sample=1000)
-    treatment = here.library.apply_plan(plan)
+    plan = lib.library.doctor(embed_sample=1000)
+    treatment = lib.library.apply_plan(plan)
 
     assert counts(plan)
     assert counts(treatment.left) == {}, chosen

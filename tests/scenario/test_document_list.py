@@ -10,7 +10,7 @@ import pytest
 from tests.interfaces.http_client import until
 from tests.promises import proves
 from tests.scenario.test_figures import ALL, PNG, docx, drawing, paragraph
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import (
     DocumentNotFound,
@@ -29,24 +29,24 @@ TEXT = " ".join(f"Lamp {number} of the quay burned until the morning came." for 
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path / "library", preparation=Preparation(figures=ALL))
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path / "library", preparation=Preparation(figures=ALL))
     yield made
     made.library.close()
 
 
-def shelf(here: Place) -> World:
-    world = here.library.create_world("shelf")
-    world.ingest(here.write("quay/Lamps.txt", TEXT), tags=["light"], title="Zebra lamps")
-    world.ingest(here.write("quay/boats.txt", "The boats are in."), metadata={"team": "Grün"})
-    world.ingest(here.write("hut.txt", "The hut is cold."), kind="book", language="de")
+def shelf(lib: LibraryFixture) -> World:
+    world = lib.library.create_world("shelf")
+    world.ingest(lib.write("quay/Lamps.txt", TEXT), tags=["light"], title="Zebra lamps")
+    world.ingest(lib.write("quay/boats.txt", "The boats are in."), metadata={"team": "Grün"})
+    world.ingest(lib.write("hut.txt", "The hut is cold."), kind="book", language="de")
     world.ingest_uploads([Upload("👩🏽‍🚀 log.txt", b"An upload about the moon.")], version="2.0")
     return world
 
 
 @proves("documents.listed")
-def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
-    world = shelf(here)
+def test_documents_are_chosen_sorted_and_paged(lib: LibraryFixture) -> None:
+    world = shelf(lib)
 
     def names(*args: str, **arguments: object) -> list[str]:
         page = world.documents.find(*args, **arguments)  # type: ignore[arg-type]
@@ -90,16 +90,16 @@ def test_documents_are_chosen_sorted_and_paged(here: Place) -> None:
 
 
 @proves("documents.listed")
-def test_an_empty_world_lists_nothing(here: Place) -> None:
-    page = here.library.create_world("empty").documents.find("x", tags=["y"])
+def test_an_empty_world_lists_nothing(lib: LibraryFixture) -> None:
+    page = lib.library.create_world("empty").documents.find("x", tags=["y"])
 
     assert (page.documents, page.total, page.statuses) == ((), 0, {})
 
 
 @proves("documents.listed")
-def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> None:
-    world = shelf(here)
-    path = Path(here.write("tower.docx", ""))
+def test_chunks_are_listed_in_reading_order_with_their_places(lib: LibraryFixture) -> None:
+    world = shelf(lib)
+    path = Path(lib.write("tower.docx", ""))
     path.write_bytes(
         docx(
             paragraph("The tower stands on the hill."),
@@ -139,25 +139,27 @@ def test_chunks_are_listed_in_reading_order_with_their_places(here: Place) -> No
 
 
 @proves("documents.listed")
-def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(here: Place) -> None:
-    world = shelf(here)
+def test_a_damaged_chunk_is_listed_without_its_text_and_with_its_reason(
+    lib: LibraryFixture,
+) -> None:
+    world = shelf(lib)
     first = world.documents.chunks(1).chunks[0]
-    here.sql("UPDATE chunks SET text = 'A lie.' WHERE position = 0 AND revision = 1")
+    lib.sql("UPDATE chunks SET text = 'A lie.' WHERE position = 0 AND revision = 1")
 
     damaged = world.documents.chunks(1).chunks[0]
 
     assert (damaged.chunk_id, damaged.intact, damaged.text) == (first.chunk_id, False, None)
-    here.sql("UPDATE states SET state = 'quarantined', warning = 'damaged_text'")
+    lib.sql("UPDATE states SET state = 'quarantined', warning = 'damaged_text'")
     assert world.documents.chunks(1).chunks[0].reason == "damaged_text"
     assert world.documents.chunks(1).chunks[0].state is ChunkState.QUARANTINED
 
 
 @proves("documents.listed")
-def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(here: Place) -> None:
-    world = shelf(here)
+def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(lib: LibraryFixture) -> None:
+    world = shelf(lib)
     world.reader("ada").set_position("hut.txt", sentence=0)
     bound = Authority(frozenset([world.access.record().id]), frozenset([Verb.FOLLOW]))
-    mine = here.library.under(bound).world("shelf")
+    mine = lib.library.under(bound).world("shelf")
     calls = (lambda: mine.documents.find(), lambda: mine.documents.chunks("hut.txt"))
     for call in calls:
         with pytest.raises(NotAllowed):
@@ -165,9 +167,9 @@ def test_a_caller_bound_to_a_reader_gets_neither_list_nor_chunks(here: Place) ->
 
 
 @proves("documents.read-again")
-def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
-    world = shelf(here)
-    here.write("quay/Lamps.txt", "There is but one lamp now.")
+def test_a_file_is_read_again_with_its_labels(lib: LibraryFixture) -> None:
+    world = shelf(lib)
+    lib.write("quay/Lamps.txt", "There is but one lamp now.")
 
     job = world.reingest("Lamps.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
@@ -179,8 +181,8 @@ def test_a_file_is_read_again_with_its_labels(here: Place) -> None:
 
 
 @proves("documents.read-again")
-def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) -> None:
-    world = shelf(here)
+def test_what_cannot_be_read_again_says_what_to_do(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = shelf(lib)
     with pytest.raises(InvalidArgument, match="Upload it again"):
         world.reingest("👩🏽‍🚀 log.txt", background=True)
     secret = tmp_path / "elsewhere" / "secret.txt"
@@ -196,4 +198,4 @@ def test_what_cannot_be_read_again_says_what_to_do(here: Place, tmp_path: Path) 
     every = frozenset({Verb.READ, Verb.WRITE})
     writer = Authority(frozenset([world.access.record().id]), every)
     with pytest.raises(NotAllowed):
-        here.library.under(writer).world("shelf").reingest("boats.txt", background=True)
+        lib.library.under(writer).world("shelf").reingest("boats.txt", background=True)

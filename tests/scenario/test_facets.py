@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed
 from truespan.types.document import Facet, Facets
@@ -32,20 +32,20 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def shelved(here: Place) -> World:
-    world = here.library.create_world("world", defaults="recommended")
+def shelved(lib: LibraryFixture) -> World:
+    world = lib.library.create_world("world", defaults="recommended")
     for number, path in enumerate(DOCUMENTS):
-        here.write(path, f"The lamp burns in room {number}.")
+        lib.write(path, f"The lamp burns in room {number}.")
     lines = [json.dumps({"path": path, "lang": "en", **more}) for path, more in DOCUMENTS.items()]
-    world.ingest(manifest=here.write("all.jsonl", "\n".join(lines)))
+    world.ingest(manifest=lib.write("all.jsonl", "\n".join(lines)))
     return world
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = place(tmp_path_factory.mktemp("world"))
-    yield shelved(here)
-    here.library.close()
+    lib = make_library(tmp_path_factory.mktemp("world"))
+    yield shelved(lib)
+    lib.library.close()
 
 
 def listed(facets: Facets) -> dict[tuple[str, bool], list[tuple[Any, int]]]:
@@ -135,10 +135,10 @@ def test_a_filter_by_a_listed_value_finds_as_many_documents(world: World) -> Non
 
 @proves("request.facets")
 def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world()
+    lib = make_library(tmp_path)
+    world = lib.world()
     everything = {f"k{number:03}": number for number in range(120)} | {"many": list(range(30))}
-    world.ingest(here.write("a.txt", "The lamp."), metadata=everything)
+    world.ingest(lib.write("a.txt", "The lamp."), metadata=everything)
 
     found = world.facets()
 
@@ -146,16 +146,16 @@ def test_many_keys_and_values_are_cut_with_a_count_of_the_rest(tmp_path: Path) -
     [many] = world.facets(["many"]).facets
     assert (len(many.values), many.more_values) == (10, 20)
     assert (many.least, many.greatest) == (0, 29)
-    assert here.library.create_world("empty").facets().facets == ()
+    assert lib.library.create_world("empty").facets().facets == ()
 
 
 @proves("request.facets")
 def test_damaged_documents_are_named_and_not_counted(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shelved(here)
-    here.sql("""UPDATE revisions SET metadata = '{"team":"z"}' WHERE name = 'b.txt'""")
-    here.sql("UPDATE revisions SET kind = 'book' WHERE name = 'c.txt'")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib = make_library(tmp_path)
+    world = shelved(lib)
+    lib.sql("""UPDATE revisions SET metadata = '{"team":"z"}' WHERE name = 'b.txt'""")
+    lib.sql("UPDATE revisions SET kind = 'book' WHERE name = 'c.txt'")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
 
     found = world.facets(["kind", "team", "tags"])
 
@@ -169,22 +169,22 @@ def test_damaged_documents_are_named_and_not_counted(tmp_path: Path) -> None:
     assert notice.code == "metadata_damaged"
     assert "not counted: b.txt, c.txt." in notice.message
     assert world.facets(["team"], metadata={"team": "b"}).warnings
-    here.library.close()
+    lib.library.close()
 
 
 @proves("request.facets")
 def test_facets_are_of_one_world_and_not_for_readers(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shelved(here)
-    here.library.create_world("other").ingest(
-        here.write("x.txt", "Hidden."), metadata={"secret": 1}, tags=["hidden"]
+    lib = make_library(tmp_path)
+    world = shelved(lib)
+    lib.library.create_world("other").ingest(
+        lib.write("x.txt", "Hidden."), metadata={"secret": 1}, tags=["hidden"]
     )
     shown = repr(world.facets()) + repr(world.facets(["secret", "tags"]).facets[1:])
     assert "hidden" not in shown
     assert "FacetValue(value=1," not in shown
     follow = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.FOLLOW}))
-    follower = here.library.under(follow).world("world")
+    follower = lib.library.under(follow).world("world")
     with pytest.raises(NotAllowed):
         follower.facets()
     assert not hasattr(world.reader("ada"), "facets")
-    here.library.close()
+    lib.library.close()

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import AssetsTaken, ImageNotFound, StoreDamaged
@@ -99,15 +99,15 @@ PLAIN = docx(
 )
 
 
-def library(folder: Path, flags: FigureFlags) -> Place:
-    return place(folder, preparation=Preparation(figures=flags))
+def library(folder: Path, flags: FigureFlags) -> LibraryFixture:
+    return make_library(folder, preparation=Preparation(figures=flags))
 
 
-def filled(here: Place, content: bytes = REPORT, name: str = "report.docx") -> World:
-    path = here.folder / "files" / name
+def filled(lib: LibraryFixture, content: bytes = REPORT, name: str = "report.docx") -> World:
+    path = lib.folder / "files" / name
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(content)
-    world = here.library.world("world", create=True)
+    world = lib.library.world("world", create=True)
     report = world.ingest(path)
     assert report.failures == []
     return world
@@ -139,8 +139,8 @@ def test_a_marker_stands_where_the_picture_stands(tmp_path: Path) -> None:
 
 @proves("figures.placeholder-in-place")
 def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here, docx(paragraph("Look at [FIGURE:fake] here."), media={}))
+    lib = library(tmp_path, ALL)
+    world = filled(lib, docx(paragraph("Look at [FIGURE:fake] here."), media={}))
 
     assert world.documents.text("1") == "Look at [ FIGURE:fake] here."
     assert figures(world) == []
@@ -148,8 +148,8 @@ def test_a_marker_that_an_author_wrote_is_none(tmp_path: Path) -> None:
 
 @proves("figures.chunk-fields")
 def test_figure_chunks_name_their_figure_image_and_parent(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     doc_id = world.documents.get(1).doc_id
 
     first, second = figures(world)
@@ -182,9 +182,9 @@ def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> No
 def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path) -> None:
     sent = []
     for attempt in ("one", "two"):
-        here = library(tmp_path / attempt, ALL)
-        filled(here)
-        sent.append([text for text in here.embedder.documents if text.startswith("Figure ")])
+        lib = library(tmp_path / attempt, ALL)
+        filled(lib)
+        sent.append([text for text in lib.embedder.documents if text.startswith("Figure ")])
 
     assert sent[0] == sent[1]
     assert len(sent[0]) == 2
@@ -194,8 +194,8 @@ def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path
 
 @proves("figures.relative-image-ref", "figures.images-behind-flag")
 def test_images_are_files_below_the_folder_for_assets(tmp_path: Path) -> None:
-    here = library(tmp_path, FigureFlags(extract_images=True))
-    world = filled(here)
+    lib = library(tmp_path, FigureFlags(extract_images=True))
+    world = filled(lib)
     doc_id = world.documents.get(1).doc_id
     folder = tmp_path / "assets" / doc_id
 
@@ -217,10 +217,10 @@ def test_nothing_is_written_unless_images_are_wanted(tmp_path: Path) -> None:
 
 @proves("figures.images-behind-flag")
 def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     folder = tmp_path / "assets" / world.documents.get(1).doc_id
-    filled(here, docx(paragraph("Only one ", drawing("rId1", "new")), media={"other.gif": GIF}))
+    filled(lib, docx(paragraph("Only one ", drawing("rId1", "new")), media={"other.gif": GIF}))
     assert sorted(one.name for one in folder.iterdir()) == [".world", "img_001.gif"]
 
     world.documents.delete("1")
@@ -230,16 +230,16 @@ def test_images_change_with_their_document_and_go_with_it(tmp_path: Path) -> Non
 
 @proves("figures.images-behind-flag")
 def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     folder = tmp_path / "assets" / world.documents.get(1).doc_id
-    other = here.library.create_world("other")
-    (here.folder / "files" / "report.docx").write_bytes(
+    other = lib.library.create_world("other")
+    (lib.folder / "files" / "report.docx").write_bytes(
         docx(paragraph("Foreign ", drawing("rId1", "x")), media={"image1.png": GIF})
     )
 
     for _ in range(2):
-        report = other.ingest(here.folder / "files" / "report.docx")
+        report = other.ingest(lib.folder / "files" / "report.docx")
         assert [one.code for one in report.failures] == [AssetsTaken.code]
         assert other.documents.list() == []
 
@@ -248,8 +248,8 @@ def test_a_document_of_the_same_id_in_another_world_touches_no_image(tmp_path: P
 
 @proves("figures.images-behind-flag")
 def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    doc_id = filled(here).documents.get(1).doc_id
+    lib = library(tmp_path, ALL)
+    doc_id = filled(lib).documents.get(1).doc_id
     assert (tmp_path / "assets" / doc_id).exists()
 
     filled(library(tmp_path, FigureFlags(chunks=True)))
@@ -259,8 +259,8 @@ def test_images_go_when_they_are_no_longer_wanted(tmp_path: Path) -> None:
 
 @proves("figures.images-behind-flag")
 def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     document = world.documents.get(1)
     home = tmp_path / "assets" / document.doc_id
     # As if the run had ended after the document was flipped, and one image was moved.
@@ -270,7 +270,7 @@ def test_images_that_wait_are_published_by_the_next_run(tmp_path: Path) -> None:
     (home / "img_002.gif").rename(staged / "img_002.gif")
     (home / "img_009.png").write_bytes(b"of an earlier revision")
 
-    assert world.ingest(here.folder / "files" / "report.docx").unchanged == 1
+    assert world.ingest(lib.folder / "files" / "report.docx").unchanged == 1
 
     assert {entry.name for entry in home.iterdir()} == {".world", "img_001.png", "img_002.gif"}
     assert (home / "img_002.gif").read_bytes() == GIF
@@ -350,8 +350,8 @@ def test_with_all_flags_off_pictures_leave_no_trace(tmp_path: Path) -> None:
     assert vectors(with_pictures, one) == vectors(without, other)
 
 
-def vectors(here: Place, world: World) -> list[tuple[str | None, bytes]]:
-    return sorted((point.text_hash or "", point.vector) for point in here.points(world).values())
+def vectors(lib: LibraryFixture, world: World) -> list[tuple[str | None, bytes]]:
+    return sorted((point.text_hash or "", point.vector) for point in lib.points(world).values())
 
 
 @proves("figures.out-of-context")
@@ -390,10 +390,10 @@ def test_figures_take_no_place_from_text(tmp_path: Path) -> None:
 
 @proves("figures.chunk-fields")
 def test_a_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     before = figures(world)
-    here.sql("UPDATE chunks SET text = 'forged', figure = NULL WHERE figure IS NOT NULL")
+    lib.sql("UPDATE chunks SET text = 'forged', figure = NULL WHERE figure IS NOT NULL")
     assert figures(world) == []
 
     world.repair()
@@ -404,9 +404,9 @@ def test_a_damaged_figure_chunk_is_written_again(tmp_path: Path) -> None:
     assert all(hash_text(one.text) == one.receipt.text_hash for one in after)
 
 
-def told(here: Place, content: bytes, sid: int) -> object:
+def told(lib: LibraryFixture, content: bytes, sid: int) -> object:
     """Return all that a reader at a sentence is told, the time apart."""
-    world = filled(here, content)
+    world = filled(lib, content)
     reader = world.reader("ann")
     reader.set_position("1", sentence=sid)
     bundles = [
@@ -435,17 +435,17 @@ def test_no_figure_tells_a_reader_what_comes_after(
         (paragraph("Nobody waved."), paragraph(drawing("rId2", "Corpse"))),
     )
     media = {"image1.png": PNG, "image2.gif": GIF}
-    here = library(tmp_path, flags)
+    lib = library(tmp_path, flags)
 
-    answers = [told(here, docx(*opening, *ending, media=media), sid) for ending in endings]
+    answers = [told(lib, docx(*opening, *ending, media=media), sid) for ending in endings]
 
     assert all(answer == answers[0] for answer in answers)
 
 
 @proves("reading.never-past-position")
 def test_a_reader_meets_a_figure_once_the_text_around_it_is_read(tmp_path: Path) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here)
+    lib = library(tmp_path, ALL)
+    world = filled(lib)
     reader = world.reader("ann")
     seen = []
     for sid in range(4):
@@ -473,37 +473,37 @@ _FLAGS = [FigureFlags(extract_images=True), FigureFlags(placeholders=True), ALL]
 @proves("reading.non-interference")
 @pytest.mark.parametrize("flags", _FLAGS, ids=["images", "placeholders", "all"])
 def test_damaged_figure_ahead_changes_no_page_of_a_reader(tmp_path: Path, flags: FigureFlags):
-    here = library(tmp_path, flags)
-    _, reader = picture_book(here)
+    lib = library(tmp_path, flags)
+    _, reader = picture_book(lib)
     before = to_json(reader.sentences())
     assert before.count("fig-00") >= 2
-    image = here.sql("SELECT image_ref FROM figures WHERE number = 4")[0][0]
+    image = lib.sql("SELECT image_ref FROM figures WHERE number = 4")[0][0]
     for column, value in _DAMAGES.items():
-        rows = here.sql("SELECT * FROM figures ORDER BY revision, number")
-        here.sql(f"UPDATE figures SET {column} = {value} WHERE number > 2")
+        rows = lib.sql("SELECT * FROM figures ORDER BY revision, number")
+        lib.sql(f"UPDATE figures SET {column} = {value} WHERE number > 2")
 
         assert to_json(reader.sentences()) == before, column
         if image:
             with pytest.raises(ImageNotFound):
                 reader.image(image)
-        restore(here, rows)
+        restore(lib, rows)
 
 
 @proves("reading.non-interference")
 @pytest.mark.parametrize("flags", _FLAGS, ids=["images", "placeholders", "all"])
 def test_damaged_figure_that_was_read_is_an_error(tmp_path: Path, flags: FigureFlags):
-    here = library(tmp_path, flags)
-    _, reader = picture_book(here)
+    lib = library(tmp_path, flags)
+    _, reader = picture_book(lib)
     for column in ("image_ref", "description", "mark", "checksum"):
-        rows = here.sql("SELECT * FROM figures ORDER BY revision, number")
-        here.sql(f"UPDATE figures SET {column} = {_DAMAGES[column]} WHERE number = 1")
+        rows = lib.sql("SELECT * FROM figures ORDER BY revision, number")
+        lib.sql(f"UPDATE figures SET {column} = {_DAMAGES[column]} WHERE number = 1")
 
         with pytest.raises(StoreDamaged, match="A figure of document 1"):
             reader.sentences()
-        restore(here, rows)
+        restore(lib, rows)
 
 
-def picture_book(here: Place) -> tuple[World, Reader]:
+def picture_book(lib: LibraryFixture) -> tuple[World, Reader]:
     """Return a world with a book of four chapters with a picture each, and a reader of two."""
     parts = []
     for number in range(1, 5):
@@ -513,18 +513,18 @@ def picture_book(here: Place) -> tuple[World, Reader]:
             paragraph(f"On morning {number} it was out. The oil was gone."),
         ]
     media = {f"image{number}.png": PNG for number in range(1, 5)}
-    path = here.folder / "files" / "book.docx"
+    path = lib.folder / "files" / "book.docx"
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_bytes(docx(*parts, media=media))
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     assert world.ingest(path, kind="book", chunking="sentences").failures == []
     reader = world.reader("ann")
     reader.set_position("book.docx", passage="On morning 2 it was out.")
     return world, reader
 
 
-def restore(here: Place, rows: list) -> None:
+def restore(lib: LibraryFixture, rows: list) -> None:
     """Write the rows of figures again as they were."""
-    here.sql("DELETE FROM figures")
+    lib.sql("DELETE FROM figures")
     for row in rows:
-        here.sql(f"INSERT INTO figures VALUES ({', '.join('?' * len(row))})", *row)
+        lib.sql(f"INSERT INTO figures VALUES ({', '.join('?' * len(row))})", *row)

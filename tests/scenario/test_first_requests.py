@@ -13,7 +13,7 @@ from tests.contract.keyed_parts import KEY, ring_of
 from tests.promises import proves
 from tests.support.providers import Answer, Google, Loopback, Model, Ollama, OpenAi, PassingClock
 from tests.support.providers.embedders import make_embedder
-from tests.support.worlds import Place, WordCounter, place
+from tests.support.worlds import LibraryFixture, WordCounter, make_library
 from truespan.errors import ProfileMismatch, ProviderUnavailable
 from truespan.providers.google import GoogleEmbedder
 from truespan.providers.ollama import OllamaEmbedder
@@ -40,10 +40,12 @@ class Provider(Struct, frozen=True):
         model = given.pop("model", self.model)
         return make_embedder(self.kind, getattr(server, "base", server.url), model, **given)
 
-    def open(self, folder: Path, server: Loopback, index: Any = None, **changes: Any) -> Place:
+    def open(
+        self, folder: Path, server: Loopback, index: Any = None, **changes: Any
+    ) -> LibraryFixture:
         clock = PassingClock()
         embedder = self.embedder(server, clock, **changes)
-        return place(folder, embedder=embedder, clock=clock, index=index)
+        return make_library(folder, embedder=embedder, clock=clock, index=index)
 
 
 PROVIDERS = {
@@ -68,12 +70,12 @@ def test_ingest_survives_any_request_that_fails_once(provider: Provider, tmp_pat
             server.fault = lambda _, server=server, number=number: (
                 Answer(503, {"error": "loading"}) if len(server.asked) == number else None
             )
-            here = provider.open(tmp_path / str(number), server)
+            lib = provider.open(tmp_path / str(number), server)
 
-            here.world(tide__txt=TIDE)
+            lib.world(tide__txt=TIDE)
 
             assert len(server.asked) > count, f"request {number} was not refused"
-            assert here.library.world("world").status().embedded == 1, f"request {number} failed"
+            assert lib.library.world("world").status().embedded == 1, f"request {number} failed"
 
 
 @proves("embedding.retries-transient-only")
@@ -81,10 +83,10 @@ def test_reindex_survives_a_first_request_that_fails(provider: Provider, tmp_pat
     with provider.serve() as server:
         before = provider.open(tmp_path, server)
         before.world(tide__txt=TIDE)
-        here, asked = provider.open(tmp_path, server, before.index), len(server.asked)
+        lib, asked = provider.open(tmp_path, server, before.index), len(server.asked)
         server.fault = lambda _: Answer(503, {}) if len(server.asked) == asked + 1 else None
 
-        built = here.library.world("world").generations.reindex()
+        built = lib.library.world("world").generations.reindex()
 
         assert built.generation == 2
 
@@ -94,11 +96,11 @@ def test_question_does_not_retry_its_first_request(provider: Provider, tmp_path:
     with provider.serve() as server:
         before = provider.open(tmp_path, server)
         before.world(tide__txt=TIDE)
-        here, asked = provider.open(tmp_path, server, before.index), len(server.asked)
+        lib, asked = provider.open(tmp_path, server, before.index), len(server.asked)
         server.fault = lambda _: Answer(503, {})
 
         with pytest.raises(ProviderUnavailable):
-            here.library.world("world").search("tide")
+            lib.library.world("world").search("tide")
 
         assert len(server.asked) == asked + 1
 

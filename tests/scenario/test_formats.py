@@ -12,7 +12,7 @@ from tests.support.docx_maker import docx, p
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.pptx_maker import line, pptx, shape, title
 from tests.support.sheet_maker import rows, sheet, xlsx, zipped
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 
 
 def sentence(word: str) -> str:
@@ -75,8 +75,8 @@ def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> No
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
     (folder / "manifest.jsonl").write_text('{"path": "a.docx"}\n')
-    here = place(tmp_path / "library", defaults="recommended")
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path / "library", defaults="recommended")
+    world = lib.library.create_world("world")
 
     report = world.ingest(str(folder))
 
@@ -92,14 +92,14 @@ def test_a_folder_of_many_formats_is_found_with_its_places(tmp_path: Path) -> No
 
 @proves("loader.sheets")
 def test_a_figure_is_found_in_the_sheet_and_cells_it_is_from(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="recommended")
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, defaults="recommended")
+    world = lib.library.create_world("world")
     months = ("January", "February", "March", "April", "May")
     tables = {
         month: sheet(rows([["City", "Sold"], [f"Bergen {month}", number]], top=number + 1))
         for number, month in enumerate(months)
     }
-    path = here.folder / "sales.xlsx"
+    path = lib.folder / "sales.xlsx"
     path.write_bytes(xlsx(tables))
     world.ingest(str(path))
 

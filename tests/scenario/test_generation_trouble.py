@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support import docx_maker
-from tests.support.worlds import Place, WordEmbedder, other_profile, place, sqlite_store
+from tests.support.worlds import (
+    LibraryFixture,
+    WordEmbedder,
+    make_library,
+    other_profile,
+    sqlite_store,
+)
 from truespan.engine.world import World
 from truespan.errors import (
     GenerationNotFound,
@@ -41,24 +47,24 @@ def wide() -> WordEmbedder:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path, others={"wide": wide()})
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path, others={"wide": wide()})
 
 
 @proves("generation.never-half-filled")
-def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> None:
-    world = here.world(a__md=FERRY, b__md=FERRY + "B.")
-    embedder = here.library._components.others["wide"].embedder()
+def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixture) -> None:
+    world = lib.world(a__md=FERRY, b__md=FERRY + "B.")
+    embedder = lib.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
-    embedder.before = lambda: here.store.retire_generation(world.generations._scope_of(2))
+    embedder.before = lambda: lib.store.retire_generation(world.generations._scope_of(2))
 
     with pytest.raises(GenerationNotFound):
         world.generations.reindex(embedding="wide")
-    assert not any(points for (_, tenant), points in here.index.points.items() if tenant[-1] == "2")
-    here.store.add_generation(here.scope(world), embedder.profile, None)
+    assert not any(points for (_, tenant), points in lib.index.points.items() if tenant[-1] == "2")
+    lib.store.add_generation(lib.scope(world), embedder.profile, None)
     embedder.before = None
     built = world.generations._scope_of(3)
-    here.store.retire_generation(built)
+    lib.store.retire_generation(built)
 
     with pytest.raises(GenerationNotFound):
         world.generations._start(built, None)
@@ -66,22 +72,22 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(here: Place) -> N
 
 @pytest.mark.contract
 @proves("generation.alias-moves-on-request")
-def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide", chunking="sentences")
     world.generations.promote(2)
 
-    world.ingest(here.write("world/more.md", FERRY + "More."), update_alias=True)
+    world.ingest(lib.write("world/more.md", FERRY + "More."), update_alias=True)
 
-    generation = here.scope(world).generation
+    generation = lib.scope(world).generation
     assert (generation.number, generation.profile.model) == (3, "wide")
     assert generation.chunking == SENTENCES
 
 
 @proves("generation.never-half-filled")
-def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(here: Place) -> None:
-    world = here.world(a__md=FERRY, b__md=FERRY + "B.")
-    embedder = here.library._components.others["wide"].embedder()
+def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(lib: LibraryFixture) -> None:
+    world = lib.world(a__md=FERRY, b__md=FERRY + "B.")
+    embedder = lib.library._components.others["wide"].embedder()
     assert isinstance(embedder, WordEmbedder)
     embedder.before = _stop
     with pytest.raises(Interrupted):
@@ -100,11 +106,11 @@ def _stop() -> None:
 
 @proves("generation.never-half-filled")
 def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
-    here: Place, tmp_path: Path
+    lib: LibraryFixture, tmp_path: Path
 ) -> None:
-    world = here.world(ferry__md=FERRY)
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
-    alone = place(tmp_path, index=here.index).library.world("world")
+    alone = make_library(tmp_path, index=lib.index).library.world("world")
 
     with pytest.raises(ProfileMismatch):
         alone.generations.promote(2)
@@ -127,15 +133,15 @@ class Picky(WordEmbedder):
 @proves("generation.never-half-filled")
 def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Path) -> None:
     picky = Picky(profile=other_profile(model="picky", dimensions=96))
-    here = place(tmp_path, others={"picky": picky})
-    world = here.world(ferry__md=FERRY)
+    lib = make_library(tmp_path, others={"picky": picky})
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="picky")
     world.generations.promote(2, domain="harbour")
 
-    report = world.ingest(here.write("world/ferry.md", FERRY + "poison."))
+    report = world.ingest(lib.write("world/ferry.md", FERRY + "poison."))
 
     assert [failure.code for failure in report.failures] == ["provider_bad_reply"]
-    for asked in (world, here.library.domain("harbour")):
+    for asked in (world, lib.library.domain("harbour")):
         found = asked.search("the ferry and the poison", floor=0.0).passages
         assert found
         assert not any("poison" in passage.text for passage in found)
@@ -146,23 +152,23 @@ def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Pa
     "wrong", [{"golden": "nothing.yaml"}, {"golden": "bad.jsonl"}, {"domain_key": " k "}]
 )
 def test_what_is_wrong_with_a_rotation_is_told_before_anything_is_done(
-    here: Place, wrong: dict[str, Any]
+    lib: LibraryFixture, wrong: dict[str, Any]
 ) -> None:
-    world = here.world(ferry__md=FERRY)
-    (here.folder / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    world = lib.world(ferry__md=FERRY)
+    (lib.folder / "bad.jsonl").write_text("{}\n", encoding="utf-8")
     if "golden" in wrong:
-        wrong = {"golden": str(here.folder / wrong["golden"])}
+        wrong = {"golden": str(lib.folder / wrong["golden"])}
 
     with pytest.raises((GoldenInvalid, InvalidArgument, SourceMissing)):
-        world.ingest(here.write("world/b.md", FERRY), update_alias=True, **wrong)
+        world.ingest(lib.write("world/b.md", FERRY), update_alias=True, **wrong)
 
     assert len(world.documents.list()) == 1
     assert [one.generation.number for one in world.generations.list()] == [1]
 
 
 @proves("generation.alias-moves-on-request")
-def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex()
     world.generations.promote(2)
     world.generations.rollback()
@@ -181,45 +187,45 @@ def test_there_is_no_way_back_to_what_was_removed_nor_to_a_former_life(here: Pla
 
 @proves("generation.target-index")
 @pytest.mark.parametrize("key", ["", " a", "a\nb", "\x1b[31m", "x" * 201])
-def test_a_domain_has_a_key_that_can_be_printed_in_one_line(here: Place, key: str) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_a_domain_has_a_key_that_can_be_printed_in_one_line(lib: LibraryFixture, key: str) -> None:
+    world = lib.world(ferry__md=FERRY)
 
     with pytest.raises(InvalidArgument):
         world.generations.promote(1, domain=key)
 
-    assert here.library.domains() == []
+    assert lib.library.domains() == []
 
 
 @proves("generation.target-index")
-def test_texts_that_another_model_embeds_are_counted_and_foretold(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_texts_that_another_model_embeds_are_counted_and_foretold(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
-    source = here.write("world/b.md", "A tower. It burned.")
+    source = lib.write("world/b.md", "A tower. It burned.")
 
     assert ["wide" in model for model in world.plan_ingest(source).other_models] == [True]
     assert world.ingest(source).embedded == 2
 
 
 @proves("store.disk-reserve")
-def test_a_full_disk_keeps_nobody_from_asking_anew(here: Place, tmp_path: Path) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_a_full_disk_keeps_nobody_from_asking_anew(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.reader("ann").set_position("1", sentence=4)
     asked = ("the ferry", "the pilot of glass")
     before = [world.search(query).passages for query in asked]
     read = world.reader("ann").retrieve("who sang").context
-    here.sql("DELETE FROM query_cache")
-    here.sql("DELETE FROM tails")
-    here.sql("DELETE FROM tail_marks")
-    here.store.close()
+    lib.sql("DELETE FROM query_cache")
+    lib.sql("DELETE FROM tails")
+    lib.sql("DELETE FROM tail_marks")
+    lib.store.close()
 
-    full = sqlite_store(tmp_path / "store.db", here.clock, reserve=1 << 60)
-    msgspec.structs.force_setattr(here.library._components, "store", full)
+    full = sqlite_store(tmp_path / "store.db", lib.clock, reserve=1 << 60)
+    msgspec.structs.force_setattr(lib.library._components, "store", full)
 
-    again = here.library.world("world")
+    again = lib.library.world("world")
     assert [again.search(query).passages for query in asked] == before
     assert again.reader("ann").retrieve("who sang").context == read
     with pytest.raises(StorageFull):
-        again.ingest(here.write("world/b.md", FERRY))
+        again.ingest(lib.write("world/b.md", FERRY))
 
 
 def text(words: str) -> str:
@@ -262,13 +268,13 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
     tmp_path: Path, chunking: str, placeholders: bool
 ) -> None:
     flags = FigureFlags(placeholders=placeholders, chunks=True)
-    here = place(tmp_path / "here", preparation=Preparation(figures=flags))
+    lib = make_library(tmp_path / "lib", preparation=Preparation(figures=flags))
     for seed in range(3):
         source = write_with_pictures(tmp_path, seed)
-        first = here.library.create_world(f"first{seed}")
+        first = lib.library.create_world(f"first{seed}")
         first.ingest(source, chunking="window")
         first.generations.reindex(chunking=chunking)
-        fresh = here.library.create_world(f"fresh{seed}")
+        fresh = lib.library.create_world(f"fresh{seed}")
         fresh.ingest(source, chunking=chunking)
 
         anew = World(replace(first.access, target=2))
@@ -280,11 +286,11 @@ def test_figures_cut_anew_stand_where_a_fresh_ingest_puts_them(
 @proves("verify.every-point")
 def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) -> None:
     flags = FigureFlags(placeholders=True, chunks=True)
-    here = place(tmp_path / "here", preparation=Preparation(figures=flags))
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path / "lib", preparation=Preparation(figures=flags))
+    world = lib.library.create_world("world")
     world.ingest(write_with_pictures(tmp_path, 0), chunking="window")
     true, forged = figures(world), "A map of another harbour."
-    here.sql(
+    lib.sql(
         "UPDATE chunks SET text = ?, text_hash = ? WHERE figure IS NOT NULL",
         forged,
         hash_text(forged),
@@ -292,8 +298,8 @@ def test_a_forged_figure_is_not_carried_into_another_generation(tmp_path: Path) 
 
     world.generations.reindex(chunking="sentences")
 
-    assert forged not in here.embedder.documents
-    here.library.doctor(apply=True)
+    assert forged not in lib.embedder.documents
+    lib.library.doctor(apply=True)
     world.generations.reindex(chunking="sentences")
-    assert forged not in here.embedder.documents
+    assert forged not in lib.embedder.documents
     assert figures(world) == true

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,
@@ -28,9 +28,9 @@ FERRY = "The ferry crossed the river at dawn. Nobody waved. The pilot sang of gl
 TOWER = "The tower burned in winter. Ash fell on the market. The bell was never found. " * 12
 
 
-def two_models(folder: Path) -> Place:
+def two_models(folder: Path) -> LibraryFixture:
     wide = WordEmbedder(profile=other_profile(model="wide", dimensions=96))
-    return place(folder, others={"wide": wide})
+    return make_library(folder, others={"wide": wide})
 
 
 def texts(world: World, query: str = "the ferry and the river") -> list[str]:
@@ -38,15 +38,15 @@ def texts(world: World, query: str = "the ferry and the river") -> list[str]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def lib(tmp_path: Path) -> LibraryFixture:
     return two_models(tmp_path)
 
 
 @proves("generation.alias-moves-on-request", "generation.never-half-filled")
 def test_generation_of_another_model_is_seen_after_promotion(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+    world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
 
     report = world.generations.reindex(embedding="wide")
@@ -58,12 +58,12 @@ def test_generation_of_another_model_is_seen_after_promotion(
     after = world.search("the ferry")
     assert {one.receipt.generation for one in after.passages} == {2}
     assert sorted(one.text for one in after.passages) == sorted(one.text for one in before.passages)
-    assert len(here.index.points[(here.scope(world).profile.id, here.scope(world).tenant)]) > 0
+    assert len(lib.index.points[(lib.scope(world).profile.id, lib.scope(world).tenant)]) > 0
 
 
 @proves("generation.alias-moves-on-request")
-def test_rolling_back_gives_the_earlier_results_again(here: Place) -> None:
-    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+def test_rolling_back_gives_the_earlier_results_again(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
     world.generations.reindex(embedding="wide")
     world.generations.promote(2)
@@ -82,9 +82,9 @@ def chunking_of(world: World, generation: int) -> list[tuple[int, int]]:
 @pytest.mark.contract
 @proves("generation.target-index")
 def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
-    here: Place, tmp_path: Path
+    lib: LibraryFixture, tmp_path: Path
 ) -> None:
-    world = here.world(ferry__md=FERRY)
+    world = lib.world(ferry__md=FERRY)
     (tmp_path / "files" / "world" / "ferry.md").unlink()
 
     world.generations.reindex(chunking="sentences")
@@ -94,17 +94,17 @@ def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
     source = tmp_path / "again.md"
     source.write_text(FERRY, encoding="utf-8")
     fresh.ingest(source, chunking="sentences")
-    assert here.scope(world).generation.chunking == SENTENCES
+    assert lib.scope(world).generation.chunking == SENTENCES
     assert chunking_of(world, 2) == chunking_of(fresh, 1)
     assert chunking_of(world, 2) != chunking_of(world, 1)
 
 
 @proves("generation.never-half-filled")
-def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
 
-    world.ingest([here.write("world/tower.md", TOWER), here.write("world/ferry.md", FERRY + "Z.")])
+    world.ingest([lib.write("world/tower.md", TOWER), lib.write("world/ferry.md", FERRY + "Z.")])
 
     first, second = world.generations.list()
     assert (first.complete, second.complete) == (True, True)
@@ -118,30 +118,30 @@ def aimed(world: World, generation: int) -> World:
 
 
 @proves("generation.never-half-filled")
-def test_an_incomplete_generation_is_not_promoted(here: Place) -> None:
-    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     wide = other_profile(model="wide", dimensions=96)
-    here.store.add_generation(here.scope(world), wide, None)
+    lib.store.add_generation(lib.scope(world), wide, None)
 
     with pytest.raises(GenerationIncomplete) as caught:
         world.generations.promote(2)
 
     assert "2 documents" in str(caught.value)
-    assert here.scope(world).generation.number == 1
+    assert lib.scope(world).generation.number == 1
 
 
 @proves("generation.never-half-filled")
-def test_generation_with_wrong_points_is_not_promoted(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_generation_with_wrong_points_is_not_promoted(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
-    built = here.library._components.store.kept_generations(here.scope(world))[1].generation
-    lost = here.index.points[(built.profile.id, f"{world.id}.2")]
+    built = lib.library._components.store.kept_generations(lib.scope(world))[1].generation
+    lost = lib.index.points[(built.profile.id, f"{world.id}.2")]
     lost.pop(next(iter(lost)))
 
     with pytest.raises(PromotionRefused, match="missing_point"):
         world.generations.promote(2)
 
-    assert here.scope(world).generation.number == 1
+    assert lib.scope(world).generation.number == 1
 
 
 def golden(folder: Path, phrase: str) -> str:
@@ -156,74 +156,74 @@ def golden(folder: Path, phrase: str) -> str:
 @proves("generation.golden-queries-first")
 def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Path) -> None:
     blind = WordEmbedder(profile=other_profile(model="blind", dimensions=1))
-    here = place(tmp_path, others={"blind": blind})
+    lib = make_library(tmp_path, others={"blind": blind})
     files = {f"filler{number}__md": f"Filler {number} of no use. " for number in range(20)}
-    world = here.world(**files, ferry__md="The ferry and the river met.")
+    world = lib.world(**files, ferry__md="The ferry and the river met.")
     world.generations.reindex(embedding="blind")
 
     with pytest.raises(PromotionRefused):
         world.generations.promote(2, golden=golden(tmp_path, "ferry and the river met"))
 
-    assert here.scope(world).generation.number == 1
+    assert lib.scope(world).generation.number == 1
 
 
 @proves("generation.golden-queries-first")
-def test_golden_queries_are_asked_of_both_before_the_alias_moves(here: Place) -> None:
-    world = here.world(ferry__md=FERRY, tower__md=TOWER)
+def test_golden_queries_are_asked_of_both_before_the_alias_moves(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     world.generations.reindex(embedding="wide")
 
-    done = world.generations.promote(2, golden=golden(here.folder, "The pilot sang"))
+    done = world.generations.promote(2, golden=golden(lib.folder, "The pilot sang"))
 
     assert done.verdict is not None
     assert done.verdict.passed
-    wide = here.library._components.others["wide"].embedder()
-    assert here.embedder.queries[-1] == "the ferry and the river"
+    wide = lib.library._components.others["wide"].embedder()
+    assert lib.embedder.queries[-1] == "the ferry and the river"
     assert isinstance(wide, WordEmbedder)
     assert wide.queries == ["the ferry and the river"]
 
 
 @proves("generation.target-index")
-def test_what_is_ingested_under_a_domain_lands_in_its_generation(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_what_is_ingested_under_a_domain_lands_in_its_generation(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
     world.generations.promote(2, domain="harbour")
 
-    here.library.domain("harbour").ingest(here.write("world/tower.md", TOWER))
+    lib.library.domain("harbour").ingest(lib.write("world/tower.md", TOWER))
 
     tower = "the tower in winter"
-    harbour = here.library.domain("harbour").search(tower)
+    harbour = lib.library.domain("harbour").search(tower)
     assert {one.receipt.generation for one in harbour.passages} == {2}
     assert {one.receipt.generation for one in world.search(tower).passages} == {1}
     assert harbour.passages[0].text == world.search(tower).passages[0].text
 
 
 @proves("generation.alias-moves-on-request")
-def test_an_alias_moves_with_update_alias_and_not_without(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
-    source = here.write("world/tower.md", TOWER)
+def test_an_alias_moves_with_update_alias_and_not_without(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    source = lib.write("world/tower.md", TOWER)
 
     assert world.ingest(source).generation is None
-    assert here.scope(world).generation.number == 1
+    assert lib.scope(world).generation.number == 1
     report = world.ingest(source, update_alias=True)
-    assert report.generation == here.scope(world).generation.number == 2
+    assert report.generation == lib.scope(world).generation.number == 2
     named = world.ingest(source, domain_key="towers", update_alias=True)
     assert named.generation == 3
-    assert [(one.key, one.generation) for one in here.library.domains()] == [("towers", 3)]
-    assert here.scope(world).generation.number == 2
+    assert [(one.key, one.generation) for one in lib.library.domains()] == [("towers", 3)]
+    assert lib.scope(world).generation.number == 2
 
 
 @proves("generation.golden-queries-first")
-def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
-    source = here.write("world/tower.md", TOWER)
-    asked = golden(here.folder, "words that stand nowhere")
+def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    source = lib.write("world/tower.md", TOWER)
+    asked = golden(lib.folder, "words that stand nowhere")
 
     with pytest.raises(PromotionRefused):
         world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
     with pytest.raises(PromotionRefused) as caught:
         world.ingest(source, domain_key="towers", update_alias=True, golden=asked)
 
-    assert here.library.domains() == []
+    assert lib.library.domains() == []
     assert len(world.documents.list()) == 2
     assert [record.generation.number for record in world.generations.list()] == [1]
     assert caught.value.report.unchanged == 1  # type: ignore[union-attr]
@@ -234,11 +234,11 @@ def test_an_alias_is_not_moved_by_an_ingest_whose_golden_queries_fail(here: Plac
 
 
 @proves("generation.golden-queries-first")
-def test_an_ingest_is_compared_with_what_was_found_before_it(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
-    source = str(here.folder / "files" / "world" / "ferry.md")
-    asked = golden(here.folder, " ".join(FERRY.split()[:6]))
-    here.write("world/ferry.md", TOWER)
+def test_an_ingest_is_compared_with_what_was_found_before_it(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    source = str(lib.folder / "files" / "world" / "ferry.md")
+    asked = golden(lib.folder, " ".join(FERRY.split()[:6]))
+    lib.write("world/ferry.md", TOWER)
 
     with pytest.raises(PromotionRefused):
         world.ingest(source, update_alias=True, golden=asked)
@@ -247,34 +247,34 @@ def test_an_ingest_is_compared_with_what_was_found_before_it(here: Place) -> Non
 
 
 @proves("generation.golden-queries-first")
-def test_golden_query_about_a_new_document_is_judged_after_it(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
-    asked = here.folder / "golden.jsonl"
+def test_golden_query_about_a_new_document_is_judged_after_it(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
+    asked = lib.folder / "golden.jsonl"
     rows = [
         {"query": " ".join(text.split()[:6]), "expected": [name]}
         for name, text in (("ferry.md", FERRY), ("tower.md", TOWER))
     ]
     asked.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
-    report = world.ingest(here.write("world/tower.md", TOWER), update_alias=True, golden=str(asked))
+    report = world.ingest(lib.write("world/tower.md", TOWER), update_alias=True, golden=str(asked))
 
-    assert report.generation == here.scope(world).generation.number == 2
+    assert report.generation == lib.scope(world).generation.number == 2
     # A new query does not compensate for an old query without results.
-    here.write("world/ferry.md", "Nothing of that is left here.")
+    lib.write("world/ferry.md", "Nothing of that is left here.")
     rows.append({"query": "Where is the quay?", "expected": ["quay.md"]})
     asked.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    here.write("world/quay.md", "The quay is behind the tower. Where is the quay?")
+    lib.write("world/quay.md", "The quay is behind the tower. Where is the quay?")
     with pytest.raises(PromotionRefused) as refusal:
-        world.ingest(here.folder / "files" / "world", update_alias=True, golden=str(asked))
+        world.ingest(lib.folder / "files" / "world", update_alias=True, golden=str(asked))
     assert "falls from" in str(refusal.value)
 
 
 @proves("generation.target-index")
-def test_unknown_and_foreign_domains_are_refused_alike(here: Place) -> None:
-    mine, other = here.world("mine", a__md=FERRY), here.world("other", b__md=TOWER)
+def test_unknown_and_foreign_domains_are_refused_alike(lib: LibraryFixture) -> None:
+    mine, other = lib.world("mine", a__md=FERRY), lib.world("other", b__md=TOWER)
     other.generations.promote(1, domain="theirs")
-    bound = Authority(worlds=frozenset({here.scope(mine).world}), verbs=frozenset(Verb))
-    library = type(here.library)(here.library._components, bound)
+    bound = Authority(worlds=frozenset({lib.scope(mine).world}), verbs=frozenset(Verb))
+    library = type(lib.library)(lib.library._components, bound)
 
     messages = []
     for key in ("theirs", "nobodys"):
@@ -287,12 +287,12 @@ def test_unknown_and_foreign_domains_are_refused_alike(here: Place) -> None:
     with pytest.raises(DomainNotFound):
         mine.generations.promote(1, domain="theirs")
     with pytest.raises(InvalidArgument):
-        here.library.domain("theirs", world="mine")
+        lib.library.domain("theirs", world="mine")
 
 
 @proves("generation.alias-moves-on-request")
-def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
     world.generations.promote(2, domain="harbour")
 
@@ -305,12 +305,12 @@ def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> Non
     assert [one.generation.number for one in world.generations.list()] == [1]
     assert not any(
         points
-        for (_, tenant), points in here.index.points.items()
+        for (_, tenant), points in lib.index.points.items()
         if "." in tenant and tenant.endswith(".2")
     )
-    assert here.sql("SELECT count(*) FROM states WHERE generation = 2") == [(0,)]
-    assert here.sql(
-        "SELECT count(*) FROM vectors WHERE profile_id <> ?", here.scope(world).profile.id
+    assert lib.sql("SELECT count(*) FROM states WHERE generation = 2") == [(0,)]
+    assert lib.sql(
+        "SELECT count(*) FROM vectors WHERE profile_id <> ?", lib.scope(world).profile.id
     ) == [(0,)]
     with pytest.raises(GenerationNotFound):
         world.generations.promote(2)
@@ -318,8 +318,8 @@ def test_only_a_generation_that_nothing_names_can_be_removed(here: Place) -> Non
 
 
 @proves("generation.never-half-filled")
-def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_a_reader_keeps_the_position_in_another_generation(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     reader = world.reader("ann")
     reader.set_position("1", sentence=9)
     before = reader.retrieve("the pilot")
@@ -335,8 +335,8 @@ def test_a_reader_keeps_the_position_in_another_generation(here: Place) -> None:
 
 
 @proves("generation.alias-moves-on-request")
-def test_promoting_what_is_named_already_is_no_move(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
+def test_promoting_what_is_named_already_is_no_move(lib: LibraryFixture) -> None:
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
     world.generations.promote(2)
     world.generations.promote(2)
@@ -345,9 +345,11 @@ def test_promoting_what_is_named_already_is_no_move(here: Place) -> None:
 
 
 @proves("generation.never-half-filled")
-def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(here: Place) -> None:
-    world = here.world(ferry__md=FERRY)
-    wide = here.library._components.others["wide"].embedder()
+def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(
+    lib: LibraryFixture,
+) -> None:
+    world = lib.world(ferry__md=FERRY)
+    wide = lib.library._components.others["wide"].embedder()
     assert isinstance(wide, WordEmbedder)
     wide.before = _broken
     with pytest.raises(ProviderUnavailable):
@@ -369,12 +371,12 @@ def _broken() -> None:
 
 @proves("generation.never-half-filled")
 def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> None:
-    here = two_models(tmp_path)
-    world = here.world(ferry__md=FERRY)
+    lib = two_models(tmp_path)
+    world = lib.world(ferry__md=FERRY)
     world.generations.reindex(embedding="wide")
-    here.sql("UPDATE states SET state = 'pending' WHERE generation = 2")
-    here.sql("DELETE FROM vectors WHERE profile_id <> ?", here.scope(world).profile.id)
-    alone = place(tmp_path, index=here.index)
+    lib.sql("UPDATE states SET state = 'pending' WHERE generation = 2")
+    lib.sql("DELETE FROM vectors WHERE profile_id <> ?", lib.scope(world).profile.id)
+    alone = make_library(tmp_path, index=lib.index)
 
     alone.library.world("world").repair()
 
@@ -387,8 +389,8 @@ def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> No
 
 
 @proves("generation.target-index")
-def test_a_world_that_holds_nothing_has_no_generations_and_says_so(here: Place) -> None:
-    empty = here.library.create_world("empty")
+def test_a_world_that_holds_nothing_has_no_generations_and_says_so(lib: LibraryFixture) -> None:
+    empty = lib.library.create_world("empty")
 
     assert empty.generations.list() == []
     with pytest.raises(InvalidArgument, match="is empty"):

@@ -24,7 +24,7 @@ BOOK = [f"On night {number} somebody lit lamp {number}." for number in range(8)]
 @pytest.fixture(params=["sqlite", "postgres"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
     made = study(tmp_path, embedder=WordEmbedder(), store=request.param)
-    path = made.here.write("book.txt", "\n\n".join(BOOK) + "\n")
+    path = made.lib.write("book.txt", "\n\n".join(BOOK) + "\n")
     made.world.ingest([path], kind="book")
     return made
 
@@ -65,7 +65,7 @@ def test_turns_further_on_push_out_no_visible_turn(made: Study) -> None:
     assert shown(reader, talk.id) == before
     assert [turn.question[-2] for turn in talk.turns()] == ["1", "2"]
     # Of each position those are stored that are shown there.
-    assert made.here.sql("SELECT count(*) FROM turns") == [(4,)]
+    assert made.lib.sql("SELECT count(*) FROM turns") == [(4,)]
     answer = talk.ask("And who lit lamp 0?")
     assert answer.decision_explain["conversation"]["earlier_turns"] == 2
     assert [turn.question[-2] for turn in talk.turns()] == ["2", "0"]
@@ -113,7 +113,7 @@ def test_tried_position_shows_its_turns_and_stores_none(made: Study) -> None:
     talk.ask("Who lit lamp 1?")
     reader.set_position("book.txt", sentence=6)
     talk.ask("Who lit lamp 5?")
-    stored = made.here.sql("SELECT count(*) FROM turns")
+    stored = made.lib.sql("SELECT count(*) FROM turns")
     tried = reader.at_position("book.txt", 3)
 
     answer = tried.conversation(talk.id).ask("And who lit it then?")
@@ -126,6 +126,6 @@ def test_tried_position_shows_its_turns_and_stores_none(made: Study) -> None:
     begun = tried.conversation()
     assert "turn_not_stored" in [warning.code for warning in begun.ask("Who?").warnings]
     assert begun.turns() == []
-    assert made.here.sql("SELECT count(*) FROM turns") == stored
+    assert made.lib.sql("SELECT count(*) FROM turns") == stored
     with pytest.raises(ConversationNotFound):
         reader.conversation(begun.id)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.interfaces.http_client import serve_library
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.types.request import Mode
@@ -26,11 +26,11 @@ It was late on the quay. The keeper lit three lamps 🏮 in the tower. Nobody sa
 """
 
 
-def shelf(folder: Path) -> tuple[Place, World]:
-    here = place(folder)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BOOK), kind="book")
-    return here, world
+def shelf(folder: Path) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BOOK), kind="book")
+    return lib, world
 
 
 def marked(text: str, match: Match | None) -> tuple[str | None, list[str]]:
@@ -41,7 +41,7 @@ def marked(text: str, match: Match | None) -> tuple[str | None, list[str]]:
 
 @proves("retrieval.fitted-passages")
 def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     query = "Who lit the lamp of the keepers?"
     lit = "The keeper lit three lamps 🏮 in the tower."
 
@@ -64,14 +64,14 @@ def test_passages_say_which_sentence_and_which_words_match(tmp_path: Path) -> No
     assert note.match is not None
     assert note.match.sid == 3
     assert all(one.match is None for one in world.search(query).passages)
-    here.library.close()
+    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
 def test_vector_mode_marks_sentences_keyword_mode_words(
     tmp_path: Path,
 ) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
 
     for one in world.search("lamps lit", mode=Mode.VECTOR, highlight=True).passages:
         sentence, words = marked(one.text, one.match)
@@ -89,30 +89,30 @@ def test_vector_mode_marks_sentences_keyword_mode_words(
     assert japanese[1]
     with pytest.raises(InvalidArgument, match="highlight must be true or false"):
         world.search("lamp", highlight=1)  # type: ignore[arg-type]
-    here.library.close()
+    lib.library.close()
 
 
 @proves("verify.skips-reported", "retrieval.fitted-passages")
 def test_unverified_sentences_are_not_marked(
     tmp_path: Path,
 ) -> None:
-    here, world = shelf(tmp_path)
-    here.sql("UPDATE sentences SET text_hash = zeroblob(32)")
+    lib, world = shelf(tmp_path)
+    lib.sql("UPDATE sentences SET text_hash = zeroblob(32)")
 
     result = world.search("who lit the lamp", highlight=True)
 
     assert result.passages
     assert all(one.match is not None and one.match.sid is None for one in result.passages)
     assert [notice.code for notice in result.warnings] == ["sentences_damaged"]
-    here.library.close()
+    lib.library.close()
 
 
 @proves("retrieval.fitted-passages")
 def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     world.reader("ann").set_position("book.md", sentence=4)
     body = {"query": "who lit the lamp", "mode": "hybrid"}
-    with serve_library(here.library) as client:
+    with serve_library(lib.library) as client:
         for call in ("search", "retrieve", "readers/ann/retrieve"):
             base = f"/v1/worlds/world/{call}"
             marked = client.json("POST", f"{base}?highlight=true", body)

@@ -10,7 +10,7 @@ import pytest
 from tests.promises import proves
 from tests.support.providers.loopback import Answer
 from tests.support.qdrant_loopback import QdrantLoopback
-from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, place
+from tests.support.worlds import MemoryIndex, WordCounter, WordEmbedder, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexKeyRefused, IndexUnavailable
@@ -174,8 +174,8 @@ class Approximate(MemoryIndex):
 
 @proves("reading.non-interference")
 def test_a_reader_is_never_answered_approximately(tmp_path: Path) -> None:
-    here = place(tmp_path, index=Approximate())
-    world = here.world(book__txt=BOOK)
+    lib = make_library(tmp_path, index=Approximate())
+    world = lib.world(book__txt=BOOK)
     reader = world.reader("r")
     reader.set_position("book.txt", sentence=2)
 

@@ -16,7 +16,7 @@ from tests.support.sample_texts import (
     story,
     texts,
 )
-from tests.support.worlds import WordEmbedder, place
+from tests.support.worlds import WordEmbedder, make_library
 from truespan.cli.output.jobs import show_followed
 from truespan.cli.output.start import show_ingest
 from truespan.types.ids import WorldId, chunk_id
@@ -47,56 +47,56 @@ def test_point_ids_are_the_uuid5_of_where_the_chunk_stands() -> None:
 
 @proves("ingest.no-duplicates")
 def test_ingesting_again_does_nothing(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=story(60), b__txt=story(5, "garden"))
-    points = set(here.points(world))
-    asked = here.embedder.calls
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(60), b__txt=story(5, "garden"))
+    points = set(lib.points(world))
+    asked = lib.embedder.calls
+    lib.journal.clear()
 
-    report = world.ingest(str(here.folder / "files"))
+    report = world.ingest(str(lib.folder / "files"))
 
     assert (report.unchanged, report.ingested, report.embedded) == (2, [], 0)
-    assert here.embedder.calls == asked
-    assert set(here.points(world)) == points
+    assert lib.embedder.calls == asked
+    assert set(lib.points(world)) == points
     writes = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "upsert", "flush"}
-    assert not [call for call in here.journal if call.split(".")[1] in writes]
+    assert not [call for call in lib.journal if call.split(".")[1] in writes]
 
 
 @proves("ingest.no-leftover-points")
 def test_a_shorter_version_leaves_no_point_behind(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(100))
-    before = len(here.points(world))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(100))
+    before = len(lib.points(world))
 
-    world.ingest(here.write("world/a.txt", story(3)))
+    world.ingest(lib.write("world/a.txt", story(3)))
 
     assert before > 3
-    assert len(here.points(world)) == len(texts(here)) == 1
-    assert_settled(here, world)
+    assert len(lib.points(world)) == len(texts(lib)) == 1
+    assert_settled(lib, world)
 
 
 @proves("ingest.no-duplicates")
 def test_equal_text_is_embedded_once_per_world(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(40), b__txt=story(40), c__txt=story(40))
-    assert len(here.embedder.documents) == len(set(here.embedder.documents))
-    asked = len(here.embedder.documents)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(40), b__txt=story(40), c__txt=story(40))
+    assert len(lib.embedder.documents) == len(set(lib.embedder.documents))
+    asked = len(lib.embedder.documents)
 
-    here.world("other", a__txt=story(40))
+    lib.world("other", a__txt=story(40))
 
-    assert len(here.embedder.documents) == 2 * asked
-    assert_settled_vectors(here, world)
+    assert len(lib.embedder.documents) == 2 * asked
+    assert_settled_vectors(lib, world)
 
 
 @proves("ingest.durability-order")
 def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    here.world(a__txt=story(30))
+    lib = make_library(tmp_path, watched=True)
+    lib.world(a__txt=story(30))
 
     steps = ("stage", "keep_vectors", "upsert", "flush", "mark_embedded", "activate")
-    durable = [call.split(".")[1] for call in here.journal]
+    durable = [call.split(".")[1] for call in lib.journal]
     seen = [step for step in durable if step in steps]
 
     assert [step for i, step in enumerate(seen) if i == 0 or seen[i - 1] != step] == list(steps)
@@ -104,32 +104,32 @@ def test_rows_then_points_then_flush_then_state_then_flip(tmp_path: Path) -> Non
 
 @proves("ingest.delete-order")
 def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=story(30), b__txt=story(5, "garden"))
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(30), b__txt=story(5, "garden"))
+    lib.journal.clear()
 
     world.documents.delete("a.txt")
 
-    order = [call for call in here.journal if call.split(".")[1] in
+    order = [call for call in lib.journal if call.split(".")[1] in
              ("tombstone", "delete", "flush", "purge")]  # fmt: skip
     assert order == ["store.tombstone", "index.delete", "index.flush", "store.purge"]
     assert [document.name for document in world.documents.list()] == ["b.txt"]
-    assert here.sql("SELECT count(*) FROM sentences s WHERE s.revision NOT IN "
+    assert lib.sql("SELECT count(*) FROM sentences s WHERE s.revision NOT IN "
                     "(SELECT key FROM revisions)") == [(0,)]  # fmt: skip
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 @proves("ingest.delete-order")
 def test_deleted_document_is_hidden_while_points_remain(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.", b__txt="The harbour wall.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.", b__txt="The harbour wall.")
 
-    here.store.tombstone(here.scope(world), 1)
+    lib.store.tombstone(lib.scope(world), 1)
     result = world.search("harbour", floor=0.0)
 
-    assert len(here.points(world)) == 2
+    assert len(lib.points(world)) == 2
     assert [passage.document for passage in result.passages] == [2]
     assert result.skipped == ()
     assert [document.number for document in world.documents.list()] == [2]
@@ -139,9 +139,9 @@ def test_deleted_document_is_hidden_while_points_remain(
 def test_document_replaced_under_reading_is_old_or_new(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(12)]
-    world = here.world(a__txt=versions[0])
+    world = lib.world(a__txt=versions[0])
     odd: list[object] = []
     stop = threading.Event()
     reads = [0]
@@ -160,7 +160,7 @@ def test_document_replaced_under_reading_is_old_or_new(
         thread.start()
     try:
         for version in versions[1:]:
-            world.ingest(here.write("world/a.txt", version))
+            world.ingest(lib.write("world/a.txt", version))
     finally:
         stop.set()
         for thread in threads:
@@ -168,7 +168,7 @@ def test_document_replaced_under_reading_is_old_or_new(
 
     assert reads[0] > 10
     assert odd == []
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 @proves("embedding.vectors-checked")
@@ -191,12 +191,12 @@ def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
             ]
 
     embedder = Spoiled()
-    here = place(tmp_path, embedder=embedder)
-    world = here.library.create_world("world")
-    here.write("good.txt", "The harbour light.")
-    here.write("bad.txt", "The POISON harbour.")
+    lib = make_library(tmp_path, embedder=embedder)
+    world = lib.library.create_world("world")
+    lib.write("good.txt", "The harbour light.")
+    lib.write("bad.txt", "The POISON harbour.")
 
-    report = world.ingest(str(here.folder / "files"))
+    report = world.ingest(str(lib.folder / "files"))
 
     assert report.ingested == ["good.txt"]
     assert [(failure.name, failure.code) for failure in report.failures] == [
@@ -204,22 +204,22 @@ def test_a_chunk_with_a_broken_vector_fails_and_the_others_stand(
     ]
     assert world.search("harbour", floor=0.0).context == "The harbour light."
     embedder.spoil = False
-    assert world.ingest(str(here.folder / "files")).ingested == ["bad.txt"]
-    assert_settled(here, world)
+    assert world.ingest(str(lib.folder / "files")).ingested == ["bad.txt"]
+    assert_settled(lib, world)
 
 
 @proves("repair.pending-resumes")
 def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(60), b__txt=story(5, "garden"))
-    path = here.write("world/a.txt", story(60))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(60), b__txt=story(5, "garden"))
+    path = lib.write("world/a.txt", story(60))
 
     def run_after(state: str) -> tuple[str, list[str]]:
-        key = here.sql("SELECT key FROM revisions WHERE name = 'a.txt'")[0][0]
-        here.sql("UPDATE states SET state = ? WHERE revision = ? AND position = 0", state, key)
+        key = lib.sql("SELECT key FROM revisions WHERE name = 'a.txt'")[0][0]
+        lib.sql("UPDATE states SET state = ? WHERE revision = ? AND position = 0", state, key)
         counted = "SELECT count(*) FROM states WHERE revision = ? AND state = 'embedded'"
-        count = here.sql(counted, key)[0][0]
-        here.sql("UPDATE tallies SET embedded = ? WHERE revision = ?", count, key)
+        count = lib.sql(counted, key)[0][0]
+        lib.sql("UPDATE tallies SET embedded = ? WHERE revision = ?", count, key)
         report = world.ingest(path)
         documents = world.jobs.documents(report.job)
         shown = show_followed(world.jobs.get(report.job), documents, [])
@@ -241,10 +241,10 @@ def test_every_file_of_a_run_is_counted_and_recorded(tmp_path: Path) -> None:
 def test_file_deleted_by_another_run_is_not_reported_missing(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(5))
-    path = here.write("world/a.txt", story(6))
-    here.embedder.before = once(lambda: world.documents.delete("a.txt") and None)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(5))
+    path = lib.write("world/a.txt", story(6))
+    lib.embedder.before = once(lambda: world.documents.delete("a.txt") and None)
 
     report = world.ingest(path)
 

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 from tests.promises import proves
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.engine.components import MAX_CRASHES
 from truespan.types.job import JobState
 
 RUN = """
 import os, sys
 from pathlib import Path
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.types.source import Upload
 
 here = place(Path(sys.argv[1]), store="sqlite")
@@ -47,6 +47,6 @@ def test_a_job_that_ends_its_process_is_not_taken_up_for_ever(tmp_path: Path) ->
 
     taken = [(9, "1")] * (MAX_CRASHES - 1)
     assert restarts == [*taken, (0, "0")]
-    with place(tmp_path, store="sqlite").library as library:
+    with make_library(tmp_path, store="sqlite").library as library:
         [job] = library.world("world").jobs.list()
         assert (job.state, job.crashes) == (JobState.INTERRUPTED, MAX_CRASHES)

@@ -12,7 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.support.qdrant_loopback import QdrantLoopback
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.core.clock import SystemClock
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -36,26 +36,26 @@ CODE = "index_incomplete"
 MODES = ("hybrid", "vector", "keyword")
 
 
-def two_documents(here: Place, *, kind: DocumentKind = DocumentKind.DOCUMENT) -> World:
-    world = here.library.create_world("world")
-    world.ingest([here.write("otter.txt", OTTER), here.write("ledger.txt", LEDGER)], kind=kind)
+def two_documents(lib: LibraryFixture, *, kind: DocumentKind = DocumentKind.DOCUMENT) -> World:
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("otter.txt", OTTER), lib.write("ledger.txt", LEDGER)], kind=kind)
     return world
 
 
-def lose(here: Place, world: World, document: int | None = None) -> None:
+def lose(lib: LibraryFixture, world: World, document: int | None = None) -> None:
     """Delete the points of a document or a world directly in the index."""
-    points = here.points(world).values()
+    points = lib.points(world).values()
     lost = [one.chunk_id for one in points if document in (None, one.place and one.place.document)]
     assert lost
-    here.index.delete(here.scope(world), lost)
+    lib.index.delete(lib.scope(world), lost)
 
 
 class Held:
     """Background repairs that wait until they are released."""
 
-    def __init__(self, here: Place) -> None:
+    def __init__(self, lib: LibraryFixture) -> None:
         self._released = threading.Event()
-        self._repairs = here.library._repairs
+        self._repairs = lib.library._repairs
         self._repair, self._repairs._repair = self._repairs._repair, self
 
     def __call__(self, scope: Scope) -> None:
@@ -69,8 +69,8 @@ class Held:
         self._released.clear()
 
 
-def settle(here: Place) -> None:
-    held = here.library._repairs._repair
+def settle(lib: LibraryFixture) -> None:
+    held = lib.library._repairs._repair
     assert isinstance(held, Held)
     held.settle()
 
@@ -101,8 +101,8 @@ def questions(world: World, mode: str | None = None) -> dict[str, Callable[[], A
 
 
 @pytest.fixture(params=["contract", "recommended"])
-def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path, defaults=request.param)
+def lib(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path, defaults=request.param)
     held = Held(made)
     yield made
     held.settle()
@@ -110,38 +110,38 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @proves("index.lost-points")
-def test_questions_to_an_empty_index_are_errors(here: Place) -> None:
-    world = two_documents(here)
+def test_questions_to_an_empty_index_are_errors(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
     for mode in MODES:
         for name, ask in questions(world, mode).items():
             assert code_of(ask) is None, name
-            lose(here, world)
+            lose(lib, world)
             assert code_of(ask) == CODE, (mode, name)
-            settle(here)
+            settle(lib)
             # The vectors are in the store, so no provider was needed.
             assert code_of(ask) is None, (mode, name)
-    assert len(here.embedder.documents) == len(here.points(world))
+    assert len(lib.embedder.documents) == len(lib.points(world))
 
 
 @proves("index.lost-points")
-def test_results_that_remain_carry_a_warning(here: Place) -> None:
-    world = two_documents(here)
-    lose(here, world, document=2)
+def test_results_that_remain_carry_a_warning(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
+    lose(lib, world, document=2)
     found = world.search("otter ledger", floor=0.0)
     [warning] = [one for one in found.warnings if one.code == CODE]
 
     assert [one.source for one in found.passages] == ["otter.txt"]
     assert "The index lacks 1 of 2 chunks" in warning.message
-    settle(here)
+    settle(lib)
     again = world.search("otter ledger", floor=0.0)
     assert {one.source for one in again.passages} == {"otter.txt", "ledger.txt"}
     assert CODE not in [one.code for one in again.warnings]
 
 
 @proves("index.lost-points")
-def test_filtered_questions_look_at_their_documents_only(here: Place) -> None:
-    world = two_documents(here)
-    lose(here, world, document=2)
+def test_filtered_questions_look_at_their_documents_only(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
+    lose(lib, world, document=2)
     own = world.search("otter ledger", floor=0.0, documents=["otter.txt"])
 
     assert CODE not in [one.code for one in own.warnings]
@@ -150,38 +150,38 @@ def test_filtered_questions_look_at_their_documents_only(here: Place) -> None:
 
 
 @proves("index.lost-points")
-def test_status_counts_lost_points(here: Place) -> None:
-    world = two_documents(here)
+def test_status_counts_lost_points(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
     assert world.status().missing == 0
-    lose(here, world, document=2)
+    lose(lib, world, document=2)
     assert world.status().missing == 1
 
     class Silent(MemoryIndex):
         def count(self, scope: Scope) -> int:
             raise IndexUnavailable("It does not answer.")
 
-    here.index.__class__ = Silent
+    lib.index.__class__ = Silent
     assert world.status().missing is None
 
 
 @proves("index.lost-points")
-def test_repair_writes_lost_points_again(here: Place) -> None:
-    world = two_documents(here)
-    before = here.points(world)
-    lose(here, world)
+def test_repair_writes_lost_points_again(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
+    before = lib.points(world)
+    lose(lib, world)
 
     assert world.repair().reembedded == len(before)
-    assert here.points(world) == before
+    assert lib.points(world) == before
     assert world.repair().reembedded == 0
 
 
 @proves("index.lost-points")
-def test_restoring_marks_chunks_without_a_vector_pending(here: Place) -> None:
-    world = two_documents(here)
-    lose(here, world)
-    here.sql("DELETE FROM vectors WHERE rowid = (SELECT min(rowid) FROM vectors)")
+def test_restoring_marks_chunks_without_a_vector_pending(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
+    lose(lib, world)
+    lib.sql("DELETE FROM vectors WHERE rowid = (SELECT min(rowid) FROM vectors)")
 
-    assert restore_points(here.store, here.index, here.scope(world)) == 1
+    assert restore_points(lib.store, lib.index, lib.scope(world)) == 1
     assert world.status().pending == 1
     world.repair()
     assert (world.status().pending, world.status().missing) == (0, 0)
@@ -199,14 +199,14 @@ def test_points_of_a_document_deleted_meanwhile_do_not_return(tmp_path: Path) ->
             super().upsert(scope, points)
 
     index = Slow()
-    here = place(tmp_path, index=index)
-    world = two_documents(here)
-    lose(here, world, document=2)
+    lib = make_library(tmp_path, index=index)
+    world = two_documents(lib)
+    lose(lib, world, document=2)
     index.meanwhile = lambda: world.documents.delete("ledger.txt")
-    restore_points(here.store, index, here.scope(world))
+    restore_points(lib.store, index, lib.scope(world))
 
-    assert len(here.points(world)) == 1
-    here.library.close()
+    assert len(lib.points(world)) == 1
+    lib.library.close()
 
 
 @proves("index.lost-points")
@@ -221,29 +221,29 @@ def test_world_that_changes_meanwhile_raises_no_false_alarm(tmp_path: Path) -> N
             return super().count_within(scope)
 
     index = Changing()
-    here = place(tmp_path, index=index)
-    world = two_documents(here)
+    lib = make_library(tmp_path, index=index)
+    world = two_documents(lib)
     index.meanwhile = lambda: world.documents.delete("ledger.txt")
     found = world.search("otter", floor=0.99)
 
     assert index.meanwhile is None
     assert CODE not in [one.code for one in found.warnings]
-    here.library.close()
+    lib.library.close()
 
 
 @proves("index.lost-points")
-def test_complete_index_is_counted_only_after_few_results(here: Place) -> None:
-    world = two_documents(here)
+def test_complete_index_is_counted_only_after_few_results(lib: LibraryFixture) -> None:
+    world = two_documents(lib)
 
     def counts(floor: float) -> int:
-        here.index.calls.clear()
+        lib.index.calls.clear()
         world.search("otter by night", floor=floor, top_k=2)
-        return here.index.calls.count("count_within")
+        return lib.index.calls.count("count_within")
 
     assert counts(0.0) == 0
     # One of two results is below the floor: the index is counted once, then trusted for a while.
     assert [counts(0.3), counts(0.3)] == [1, 0]
-    here.clock.time += 60
+    lib.clock.time += 60
     assert counts(0.3) == 1
     # An empty result is never trusted.
     assert [counts(0.99), counts(0.99)] == [1, 1]
@@ -263,45 +263,45 @@ BOOK = " ".join(
 )
 
 
-def reading(here: Place) -> tuple[World, Reader]:
-    world = here.library.create_world("world")
-    book, other = here.write("book.txt", BOOK), here.write("other.txt", BOOK + " " + OTTER)
+def reading(lib: LibraryFixture) -> tuple[World, Reader]:
+    world = lib.library.create_world("world")
+    book, other = lib.write("book.txt", BOOK), lib.write("other.txt", BOOK + " " + OTTER)
     world.ingest([book, other], kind=DocumentKind.BOOK)
     reader = world.reader("ada")
     reader.set_position("book.txt", sentence=READ)
     return world, reader
 
 
-def lose_where(here: Place, world: World, chosen: Callable[[PointPlace], bool]) -> int:
-    points = here.points(world).values()
+def lose_where(lib: LibraryFixture, world: World, chosen: Callable[[PointPlace], bool]) -> int:
+    points = lib.points(world).values()
     lost = [one.chunk_id for one in points if one.place and chosen(one.place)]
-    here.index.delete(here.scope(world), lost)
+    lib.index.delete(lib.scope(world), lost)
     return len(lost)
 
 
 @proves("search.non-interference")
-def test_reader_does_not_notice_points_that_are_not_theirs(here: Place) -> None:
-    world, reader = reading(here)
+def test_reader_does_not_notice_points_that_are_not_theirs(lib: LibraryFixture) -> None:
+    world, reader = reading(lib)
     asked = [(mode, query) for mode in MODES for query in ("lanterns", "keeper", "candles")]
     before = [frozen(reader.retrieve(query, mode=mode)) for mode, query in asked]
-    assert lose_where(here, world, lambda at: at.document != 1 or at.pos_reach > READ)
+    assert lose_where(lib, world, lambda at: at.document != 1 or at.pos_reach > READ)
 
     assert [frozen(reader.retrieve(query, mode=mode)) for mode, query in asked] == before
     assert CODE not in "".join(before)
 
 
 @proves("index.lost-points")
-def test_reader_is_told_of_lost_points_of_the_read_part(here: Place) -> None:
-    world, reader = reading(here)
+def test_reader_is_told_of_lost_points_of_the_read_part(lib: LibraryFixture) -> None:
+    world, reader = reading(lib)
     for mode in ("hybrid", "vector"):
         for ask in (reader.retrieve, reader.answer):
-            assert lose_where(here, world, lambda at: at.document == 1 and at.pos_reach <= READ)
+            assert lose_where(lib, world, lambda at: at.document == 1 and at.pos_reach <= READ)
             try:
                 told = to_json(ask("lanterns", mode=mode))
             except IndexIncomplete as error:
                 told = error.code
             assert CODE in told, (mode, ask)
-            settle(here)
+            settle(lib)
             assert CODE not in to_json(ask("lanterns", mode=mode))
 
 
@@ -328,15 +328,15 @@ def test_emptied_collection_is_an_error_until_it_is_filled(
     tmp_path: Path, make: Callable[[Path], Iterator[VectorIndex]]
 ) -> None:
     for index in make(tmp_path):
-        here = place(tmp_path, index=index)
-        Held(here)
-        world = two_documents(here)
-        before = here.points(world)
-        index.reset(here.scope(world))
+        lib = make_library(tmp_path, index=index)
+        Held(lib)
+        world = two_documents(lib)
+        before = lib.points(world)
+        index.reset(lib.scope(world))
         with pytest.raises(IndexIncomplete, match="lacks 2 of 2 chunks"):
             world.search("otter by night")
-        settle(here)
+        settle(lib)
 
-        assert here.points(world) == before
+        assert lib.points(world) == before
         assert world.search("otter by night").passages
-        here.library.close()
+        lib.library.close()

@@ -20,14 +20,14 @@ def test_lost_word_rows_are_counted_again(tmp_path: Path, again: bool) -> None:
     room.add(a__txt=LAMP, b__txt="Rain fell all night.")
     assert room.world.search("rain", mode="keyword", floor=0.0).passages
 
-    room.here.sql("DELETE FROM words")
+    room.lib.sql("DELETE FROM words")
     if again:
-        room.here.store._clear_words()
+        room.lib.store._clear_words()
     found = room.world.search("lamp", mode="keyword", floor=0.0)
 
     assert [part.source for part in found.passages] == ["a.txt"]
     assert found.warnings == ()
-    assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
+    assert room.lib.sql("SELECT count(*) FROM words") != [(0,)]
 
 
 @proves("search.words-explained")
@@ -35,10 +35,10 @@ def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     room.add(a__txt=LAMP)
     room.add(b__txt="The lamp stands on the quay.")
-    revision = room.here.sql("SELECT min(revision) FROM words")[0][0]
+    revision = room.lib.sql("SELECT min(revision) FROM words")[0][0]
 
-    room.here.sql("DELETE FROM words WHERE revision = ?", revision)
-    room.here.store._clear_words()
+    room.lib.sql("DELETE FROM words WHERE revision = ?", revision)
+    room.lib.store._clear_words()
 
     found = room.world.search("lamp", mode="keyword", floor=0.0)
     assert {part.source for part in found.passages} == {"a.txt", "b.txt"}
@@ -48,14 +48,14 @@ def test_lost_words_of_one_document_are_counted_again(tmp_path: Path) -> None:
 def test_lost_words_of_a_book_are_counted_for_its_reader(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
-    room.world.ingest(room.here.write("book.txt", lines), kind="book")
+    room.world.ingest(room.lib.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
     reader.set_position("book.txt", sentence=29)
 
-    room.here.sql("DELETE FROM words")
+    room.lib.sql("DELETE FROM words")
 
     assert reader.retrieve("lamp", mode="keyword").retrieved_chunks
-    assert room.here.sql("SELECT count(*) FROM words") != [(0,)]
+    assert room.lib.sql("SELECT count(*) FROM words") != [(0,)]
 
 
 @proves("search.words-explained")

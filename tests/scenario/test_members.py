@@ -11,7 +11,7 @@ import pytest
 
 from tests.interfaces.http_client import until
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from tests.unit.test_members import zip_of
 from truespan.engine.world import World
 from truespan.errors import Cancelled, SourceMissing, SourceOutside
@@ -28,14 +28,14 @@ FILES = {
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    found = place(tmp_path)
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    found = make_library(tmp_path)
     yield found
     found.library.close()
 
 
-def put(here: Place, name: str, files: Mapping[str, str | bytes]) -> str:
-    path = Path(here.write(name, ""))
+def put(lib: LibraryFixture, name: str, files: Mapping[str, str | bytes]) -> str:
+    path = Path(lib.write(name, ""))
     path.write_bytes(zip_of(files))
     return str(path)
 
@@ -45,9 +45,9 @@ def shown(world: World) -> set[str]:
 
 
 @proves("ingest.members-are-documents")
-def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> None:
-    world = here.world()
-    path = put(here, "team/docs.zip", FILES)
+def test_members_are_documents_and_only_changed_are_embedded(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = put(lib, "team/docs.zip", FILES)
     report = world.ingest(path)
 
     assert (sorted(report.ingested), report.unsupported) == (
@@ -61,13 +61,13 @@ def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> Non
     found = world.search("when does the ferry leave", floor=0, top_k=1).passages[0]
     assert found.path == "team/docs.zip/notes/north.txt"
 
-    calls = len(here.embedder.documents)
+    calls = len(lib.embedder.documents)
     assert world.ingest(path).unchanged == 3
     # Other bytes of the archive, the same members, in another order.
-    put(here, "team/docs.zip", dict(reversed(FILES.items())) | {"more.jpg": "x"})
+    put(lib, "team/docs.zip", dict(reversed(FILES.items())) | {"more.jpg": "x"})
     assert world.ingest(path).unchanged == 3
-    assert len(here.embedder.documents) == calls
-    put(here, "team/docs.zip", FILES | {"notes/north.txt": "The ferry leaves at five."})
+    assert len(lib.embedder.documents) == calls
+    put(lib, "team/docs.zip", FILES | {"notes/north.txt": "The ferry leaves at five."})
     report = world.ingest(path)
     assert (report.ingested, report.unchanged, report.embedded) == (["north.txt"], 2, 1)
     changed = world.documents.get("north.txt")
@@ -75,39 +75,39 @@ def test_members_are_documents_and_only_changed_are_embedded(here: Place) -> Non
 
 
 @proves("ingest.members-are-documents")
-def test_a_single_member_can_be_ingested_and_read_again(here: Place) -> None:
-    world = here.world()
-    path = put(here, "docs.zip", FILES)
+def test_a_single_member_can_be_ingested_and_read_again(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = put(lib, "docs.zip", FILES)
 
     assert world.ingest(f"{path}/notes/north.txt").ingested == ["north.txt"]
     assert shown(world) == {"files/docs.zip/notes/north.txt"}
     missing = world.ingest(f"{path}/notes/west.txt")
     assert [(f.name, f.code) for f in missing.failures] == [("west.txt", "source_missing")]
-    put(here, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
+    put(lib, "docs.zip", FILES | {"notes/north.txt": "The ferry leaves at six."})
     job = world.reingest("north.txt", background=True)
     until(lambda: world.jobs.get(job.id).state.is_over)
     assert world.jobs.get(job.id).state is JobState.DONE
     assert "six" in world.documents.text("north.txt")
     inside = str(Path(path).parent)
-    (here.folder / "uploads").mkdir(exist_ok=True)
+    (lib.folder / "uploads").mkdir(exist_ok=True)
     assert world.ingest(path, within=[inside]).ingested == ["guide.md", "south.txt"]
     # To look at one member says nothing about the others.
     assert world.ingest(f"{path}/notes/north.txt", prune=True).removed == []
     with pytest.raises(SourceOutside):
-        world.ingest(f"{path}/guide.md", within=[str(here.folder / "uploads")])
+        world.ingest(f"{path}/guide.md", within=[str(lib.folder / "uploads")])
     with pytest.raises(SourceMissing):
         world.ingest(f"{inside}/none.zip/guide.md")
 
 
 @proves("ingest.members-are-documents")
-def test_pruning_removes_the_documents_of_members_that_are_gone(here: Place) -> None:
-    world = here.world()
-    path = put(here, "team/docs.zip", FILES)
+def test_pruning_removes_the_documents_of_members_that_are_gone(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = put(lib, "team/docs.zip", FILES)
     folder = str(Path(path).parent)
-    here.write("team/other.txt", "Another text.")
+    lib.write("team/other.txt", "Another text.")
     world.ingest(folder)
     less = {name: text for name, text in FILES.items() if "south" not in name}
-    put(here, "team/docs.zip", less)
+    put(lib, "team/docs.zip", less)
     assert world.ingest(folder).removed == []
 
     plan = world.plan_ingest(folder, prune=True)
@@ -133,12 +133,12 @@ def test_pruning_removes_the_documents_of_members_that_are_gone(here: Place) -> 
 
 
 @proves("document.sidecar", "ingest.members-are-documents")
-def test_what_is_declared_of_an_archive_holds_for_its_members(here: Place) -> None:
-    world = here.world()
-    put(here, "docs.zip", {"a.txt": "The lamp.", "b.txt": "The ferry.", "a.txt.meta.toml": "x"})
-    here.write("docs.zip.meta.toml", 'tags = ["old"]\n[metadata]\nteam = "it"')
+def test_what_is_declared_of_an_archive_holds_for_its_members(lib: LibraryFixture) -> None:
+    world = lib.world()
+    put(lib, "docs.zip", {"a.txt": "The lamp.", "b.txt": "The ferry.", "a.txt.meta.toml": "x"})
+    lib.write("docs.zip.meta.toml", 'tags = ["old"]\n[metadata]\nteam = "it"')
     line = {"path": "docs.zip", "doc_id": "docs", "metadata": {"year": 2026}}
-    manifest = here.write("list.jsonl", json.dumps(line))
+    manifest = lib.write("list.jsonl", json.dumps(line))
     world.ingest(manifest=manifest)
 
     for document in world.documents.list():
@@ -153,14 +153,14 @@ def test_what_is_declared_of_an_archive_holds_for_its_members(here: Place) -> No
         (Path(manifest).parent / name).rename(moved / name)
     # The id of the line, not where the file is, identifies the members.
     assert world.ingest(manifest=moved / "list.jsonl").unchanged == 2
-    here.write("moved/docs.zip.meta.toml", "titel = 1")
+    lib.write("moved/docs.zip.meta.toml", "titel = 1")
     failures = world.ingest(manifest=moved / "list.jsonl").failures
     assert [failure.code for failure in failures] == ["sidecar_invalid"]
 
 
 @proves("ingest.members-are-documents")
-def test_an_uploaded_archive_is_opened_and_forgotten(here: Place) -> None:
-    world = here.world()
+def test_an_uploaded_archive_is_opened_and_forgotten(lib: LibraryFixture) -> None:
+    world = lib.world()
     upload = Upload("docs.zip", zip_of(FILES))
     assert len(world.ingest_uploads([upload]).ingested) == 3
     assert shown(world) == {
@@ -175,17 +175,17 @@ def test_an_uploaded_archive_is_opened_and_forgotten(here: Place) -> None:
         assert any(document.staged for document in world.documents.list())
         raise Cancelled
 
-    here.embedder.before = cancel
+    lib.embedder.before = cancel
     with pytest.raises(Cancelled):
         world.ingest_uploads([Upload("docs.zip", zip_of(FILES | {"guide.md": "Changed."}))])
-    here.embedder.before = None
+    lib.embedder.before = None
     assert not any(document.staged for document in world.documents.list())
-    assert not [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+    assert not [path for path in (lib.folder / "uploads").rglob("*") if path.is_file()]
 
 
 @proves("ingest.records-are-documents")
-def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -> None:
-    world = here.world()
+def test_records_are_documents_and_only_changed_ones_are_embedded(lib: LibraryFixture) -> None:
+    world = lib.world()
     rows = {
         f"T-{number}": f"Lamp {number},Lamp {number} burns on the quay.,https://d.example/{number}"
         for number in range(20)
@@ -193,10 +193,10 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
 
     def write(more: str = "") -> None:
         lines = [f"{key},{row}" for key, row in rows.items()]
-        here.write("desk/tickets.csv", "\n".join(["ticket,subject,body,link", *lines, more]))
+        lib.write("desk/tickets.csv", "\n".join(["ticket,subject,body,link", *lines, more]))
 
     write("T-bad,Bad,Text.,not a link")
-    here.write("desk/plain.csv", "a,b\n1,2\n")
+    lib.write("desk/plain.csv", "a,b\n1,2\n")
     line = {
         "path": "tickets.csv",
         "tags": ["desk"],
@@ -205,7 +205,7 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
             "metadata": ["subject"],
         },
     }  # fmt: skip
-    manifest = here.write("desk/list.jsonl", json.dumps(line))
+    manifest = lib.write("desk/list.jsonl", json.dumps(line))
     report = world.ingest(manifest=manifest)
     assert (len(report.ingested), [(f.name, f.code) for f in report.failures]) == (
         20,
@@ -238,7 +238,7 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
 
     # A sidecar says the same to a folder; without one, the file is a single document.
     fields = 'fields = {text = "body", title = "subject", id = "ticket"}\n'
-    sidecar = Path(here.write("desk/tickets.csv.meta.toml", fields))
+    sidecar = Path(lib.write("desk/tickets.csv.meta.toml", fields))
     Path(manifest).unlink()
     report = world.ingest(str(Path(manifest).parent), prune=True)
     assert (report.ingested, report.unchanged, report.removed) == (["plain.csv"], 20, [])
@@ -258,12 +258,12 @@ def test_records_are_documents_and_only_changed_ones_are_embedded(here: Place) -
 
 
 @proves("ingest.records-are-documents")
-def test_records_without_an_id_have_their_line_as_their_place(here: Place) -> None:
-    world = here.world()
+def test_records_without_an_id_have_their_line_as_their_place(lib: LibraryFixture) -> None:
+    world = lib.world()
     rows = ["The lamp of the quay is out.", '"The ferry rings\n\nno bell."', "The buoy is adrift."]
 
     def write() -> str:
-        return here.write("desk/tickets.csv", "\n".join(["body", *rows]))
+        return lib.write("desk/tickets.csv", "\n".join(["body", *rows]))
 
     def places() -> dict[str, str | None]:
         found = world.search("lamp ferry buoy bell", top_k=9).passages
@@ -279,15 +279,17 @@ def test_records_without_an_id_have_their_line_as_their_place(here: Place) -> No
     assert places() == {"bell": "line 2", "lamp": "line 3", "ferry": "line 4", "buoy": "line 7"}
 
     lines = ['{"body": "The lamp is lit."}', "", '{"body": "The buoy is red."}']
-    world.ingest(here.write("desk/lamps.jsonl", "\n".join(lines)), fields={"text": "body"})
+    world.ingest(lib.write("desk/lamps.jsonl", "\n".join(lines)), fields={"text": "body"})
     world.ingest(table, fields={"text": "body"}, prune=True)
     found = world.search("buoy red", top_k=1).passages[0]
     assert (found.text, found.location) == ("The buoy is red.", "line 3")
 
 
 @proves("ingest.members-are-documents")
-def test_messages_and_their_attachments_are_documents_with_their_headers(here: Place) -> None:
-    world = here.world()
+def test_messages_and_their_attachments_are_documents_with_their_headers(
+    lib: LibraryFixture,
+) -> None:
+    world = lib.world()
     message = EmailMessage()
     message["From"], message["Subject"] = "Ida Quill <ida@quay.example>", "The ferry"
     message["Date"], message["Message-ID"] = "Mon, 16 Nov 2026 09:30:00 +0100", "<1@x.example>"
@@ -295,7 +297,7 @@ def test_messages_and_their_attachments_are_documents_with_their_headers(here: P
     message.add_attachment("The key hangs on hook seven.", filename="keys.txt")
     second = b"Subject: The bell\nDate: Tue, 17 Nov 2026 09:00:00 +0100\n\nThe bell was mended.\n"
     separator = b"From ida@quay.example Mon Nov 16 09:30:00 2026\n"
-    single, box = Path(here.write("mail/a.eml", "")), Path(here.write("mail/b.mbox", ""))
+    single, box = Path(lib.write("mail/a.eml", "")), Path(lib.write("mail/b.mbox", ""))
     single.write_bytes(bytes(message))
     box.write_bytes(separator + bytes(message) + b"\n" + separator + second)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import StoreDamaged
 from truespan.ingest.report import Progress
@@ -25,26 +25,26 @@ TEXT = "\n\n".join(
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
 def derived(world: World) -> dict:
     return world.documents.metadata(1)
 
 
-def kept(here: Place, world: World) -> tuple:
-    points = sorted((p.chunk_id, p.vector) for p in here.points(world).values())
+def kept(lib: LibraryFixture, world: World) -> tuple:
+    points = sorted((p.chunk_id, p.vector) for p in lib.points(world).values())
     return (
         world.documents.text("1"),
         points,
-        here.sql("SELECT text, text_hash FROM chunks ORDER BY 1"),
+        lib.sql("SELECT text, text_hash FROM chunks ORDER BY 1"),
     )
 
 
 @proves("ingest.metadata-after-embedding")
-def test_what_a_source_says_of_itself_becomes_its_metadata(here: Place) -> None:
-    world = here.world(book__html=PAGE)
+def test_what_a_source_says_of_itself_becomes_its_metadata(lib: LibraryFixture) -> None:
+    world = lib.world(book__html=PAGE)
 
     found = derived(world)
 
@@ -59,8 +59,8 @@ def test_what_a_source_says_of_itself_becomes_its_metadata(here: Place) -> None:
 
 
 @proves("ingest.metadata-after-embedding")
-def test_keywords_are_taken_from_the_text_where_nobody_names_any(here: Place) -> None:
-    world = here.world(a__txt=TEXT)
+def test_keywords_are_taken_from_the_text_where_nobody_names_any(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=TEXT)
 
     found = derived(world)
 
@@ -71,10 +71,10 @@ def test_keywords_are_taken_from_the_text_where_nobody_names_any(here: Place) ->
 
 @proves("ingest.metadata-after-embedding")
 def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
 
-    steps = [step.split("(")[0] for step in here.journal]
+    steps = [step.split("(")[0] for step in lib.journal]
 
     assert steps.index("store.keep_derived") > max(
         place for place, step in enumerate(steps) if step in ("index.upsert", "store.flip")
@@ -84,14 +84,14 @@ def test_metadata_come_after_vectors_and_change_neither_them_nor_text(tmp_path: 
 
 @proves("ingest.metadata-after-embedding")
 def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> None:
-    whole = place(tmp_path / "whole")
+    whole = make_library(tmp_path / "whole")
     expected = whole.world(a__txt=TEXT)
-    here = place(tmp_path / "broken")
-    world = here.library.create_world("world")
-    path = here.write("world/a.txt", TEXT)
+    lib = make_library(tmp_path / "broken")
+    world = lib.library.create_world("world")
+    path = lib.write("world/a.txt", TEXT)
 
     def spoil(_: Progress) -> None:
-        here.sql("UPDATE revisions SET properties = 'spoilt'")
+        lib.sql("UPDATE revisions SET properties = 'spoilt'")
 
     report = world.ingest(path, on_progress=spoil)
 
@@ -100,26 +100,26 @@ def test_a_failure_there_leaves_text_and_vectors_as_they_are(tmp_path: Path) -> 
     assert len(report.warnings) == 1
     with pytest.raises(StoreDamaged):
         world.documents.metadata(1)
-    text, points, rows = kept(here, world)
+    text, points, rows = kept(lib, world)
     assert (text, rows) == (kept(whole, expected)[0], kept(whole, expected)[2])
     assert [vector for _, vector in points] == [v for _, v in kept(whole, expected)[1]] or len(
         points
     ) == len(kept(whole, expected)[1])
-    here.library.apply_plan(here.library.doctor())
+    lib.library.apply_plan(lib.library.doctor())
     assert world.ingest(path).ingested == ["a.txt"]
     assert derived(world)["title"] == "a.txt"
 
 
 @proves("ingest.metadata-after-embedding")
-def test_what_the_caller_gives_wins_and_is_kept(here: Place) -> None:
-    here.write("world/a.txt", TEXT)
+def test_what_the_caller_gives_wins_and_is_kept(lib: LibraryFixture) -> None:
+    lib.write("world/a.txt", TEXT)
     line = {
         "path": "a.txt",
         "metadata": {"authors": ["B"], "shelf": 7},
         "source_url": "https://a.example/x",
     }
-    manifest = here.write("world/library.jsonl", json.dumps(line))
-    world = here.library.create_world("world")
+    manifest = lib.write("world/library.jsonl", json.dumps(line))
+    world = lib.library.create_world("world")
 
     world.ingest(manifest=manifest)
 
@@ -129,8 +129,8 @@ def test_what_the_caller_gives_wins_and_is_kept(here: Place) -> None:
 
 
 @proves("reading.every-surface")
-def test_readers_see_nothing_that_was_derived_from_the_whole(here: Place) -> None:
-    world = here.world(book__html=PAGE)
+def test_readers_see_nothing_that_was_derived_from_the_whole(lib: LibraryFixture) -> None:
+    world = lib.world(book__html=PAGE)
     reader = world.reader("ann")
     reader.set_position("1", sentence=2)
 

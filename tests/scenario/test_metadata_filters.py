@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, StoreDamaged
 from truespan.evaluation.golden import Expected, GoldenQuery
@@ -37,23 +37,23 @@ TEAM_A = read_conditions({"team": "a"})
 NAMES = {Path(path).name for path in DOCUMENTS}
 
 
-def shelved(here: Place) -> World:
+def shelved(lib: LibraryFixture) -> World:
     """Return a world of four documents with different metadata."""
-    world = here.library.create_world("world", defaults="recommended")
+    world = lib.library.create_world("world", defaults="recommended")
     lines = [{"path": path, **declared} for path, declared in DOCUMENTS.items()]
     for number, path in enumerate(DOCUMENTS):
-        here.write(path, f"The lamp burns in room {number}.")
+        lib.write(path, f"The lamp burns in room {number}.")
     lines[2]["path"] = "notes ?draft?.txt"
-    manifest = here.write("all.jsonl", "\n".join(json.dumps(line) for line in lines))
+    manifest = lib.write("all.jsonl", "\n".join(json.dumps(line) for line in lines))
     world.ingest(manifest=manifest)
     return world
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    here = place(tmp_path_factory.mktemp("world"))
-    yield shelved(here)
-    here.library.close()
+    lib = make_library(tmp_path_factory.mktemp("world"))
+    yield shelved(lib)
+    lib.library.close()
 
 
 ROWS: list[tuple[dict[str, Any], set[str]]] = [
@@ -163,7 +163,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 
     asked: list[Scope] = []
     index = Deaf()
-    world = shelved(place(tmp_path, index=index))
+    world = shelved(make_library(tmp_path, index=index))
     rows = [({"metadata": {"team": "b"}}, "keys.txt"), ({"kinds": ["book"]}, "saga.txt")]
 
     for index.deaf in (False, True):
@@ -181,10 +181,10 @@ def test_an_index_that_ignores_the_filters_is_not_believed(tmp_path: Path) -> No
 def test_metadata_with_wrong_checksum_are_named_and_ignored(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = shelved(here)
-    here.sql("UPDATE revisions SET properties = '{}' WHERE name = 'keys.txt'")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib = make_library(tmp_path)
+    world = shelved(lib)
+    lib.sql("UPDATE revisions SET properties = '{}' WHERE name = 'keys.txt'")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
 
     for filters in ({"team": "a"}, {"team": "b"}, {"secret": {"exists": False}}):
         result = world.search("the lamp", floor=0, metadata=filters)
@@ -213,10 +213,10 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(
 
 @proves("request.metadata-filter")
 def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shelved(here)
-    here.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib = make_library(tmp_path)
+    world = shelved(lib)
+    lib.sql("""UPDATE revisions SET metadata = '{"team":"a"}' WHERE name = 'keys.txt'""")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
 
     result = world.search("the lamp", floor=0, metadata={"team": "a"})
 
@@ -228,10 +228,10 @@ def test_metadata_that_were_changed_let_no_text_through(tmp_path: Path) -> None:
 def test_damaged_labels_are_found_whatever_the_filter(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = shelved(here)
-    here.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
-    here.sql("UPDATE worlds SET changes = changes + 1")
+    lib = make_library(tmp_path)
+    world = shelved(lib)
+    lib.sql("UPDATE revisions SET kind = 'book', path = '/x' WHERE name = 'keys.txt'")
+    lib.sql("UPDATE worlds SET changes = changes + 1")
 
     result = world.search("the lamp", floor=0, kinds=["book"], source="saga.txt")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.novels import PROSE, make_text
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.types.request import Defaults
@@ -22,8 +22,8 @@ REPORT = make_text(
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path / "library")
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path / "library")
 
 
 def write(tmp_path: Path, text: str, name: str = "novel.txt") -> str:
@@ -37,8 +37,8 @@ def kind_of(world: World, name: str = "novel.txt") -> str:
 
 
 @proves("reading.novels")
-def test_a_novel_becomes_a_book_and_the_report_says_so(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults="recommended")
+def test_a_novel_becomes_a_book_and_the_report_says_so(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, NOVEL))
 
@@ -52,8 +52,8 @@ def test_a_novel_becomes_a_book_and_the_report_says_so(here: Place, tmp_path: Pa
 
 
 @proves("reading.novels")
-def test_chapters_without_a_story_are_pointed_out(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults="recommended")
+def test_chapters_without_a_story_are_pointed_out(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, make_text(CHAPTERS, PROSE)))
 
@@ -62,8 +62,8 @@ def test_chapters_without_a_story_are_pointed_out(here: Place, tmp_path: Path) -
 
 
 @proves("reading.novels")
-def test_a_declared_kind_counts_and_nothing_is_said(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults="recommended")
+def test_a_declared_kind_counts_and_nothing_is_said(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.library.create_world("world", defaults="recommended")
 
     report = world.ingest(write(tmp_path, NOVEL), kind="document")
 
@@ -74,8 +74,10 @@ def test_a_declared_kind_counts_and_nothing_is_said(here: Place, tmp_path: Path)
 
 
 @proves("reading.novels")
-def test_a_contract_world_takes_every_text_for_a_document(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults=Defaults.CONTRACT)
+def test_a_contract_world_takes_every_text_for_a_document(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
+    world = lib.library.create_world("world", defaults=Defaults.CONTRACT)
 
     report = world.ingest(write(tmp_path, NOVEL))
 
@@ -85,12 +87,14 @@ def test_a_contract_world_takes_every_text_for_a_document(here: Place, tmp_path:
 
 
 @proves("reading.novels")
-def test_a_text_keeps_its_kind_when_its_content_changes(here: Place, tmp_path: Path) -> None:
+def test_a_text_keeps_its_kind_when_its_content_changes(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
     manifest = tmp_path / "list.jsonl"
     manifest.write_text(json.dumps({"path": "*.txt"}), encoding="utf-8")
     world, listed = (
-        here.library.create_world("world", defaults="recommended"),
-        here.library.create_world("listed", defaults="recommended"),
+        lib.library.create_world("world", defaults="recommended"),
+        lib.library.create_world("listed", defaults="recommended"),
     )
     for first, second, kind in ((NOVEL, REPORT, "book"), (REPORT, NOVEL, "document")):
         name = f"{kind}.txt"
@@ -107,8 +111,8 @@ def test_a_text_keeps_its_kind_when_its_content_changes(here: Place, tmp_path: P
 
 
 @proves("reading.chapters-by-name")
-def test_a_reader_names_parts_and_chapters(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults="recommended")
+def test_a_reader_names_parts_and_chapters(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.library.create_world("world", defaults="recommended")
     world.ingest(write(tmp_path, NOVEL))
     ada = world.reader("ada")
 
@@ -128,10 +132,10 @@ def test_a_reader_names_parts_and_chapters(here: Place, tmp_path: Path) -> None:
 
 
 @proves("reading.chapters-by-name")
-def test_a_damaged_position_can_be_set_by_chapter(here: Place, tmp_path: Path) -> None:
-    world = here.library.create_world("world", defaults="recommended")
+def test_a_damaged_position_can_be_set_by_chapter(lib: LibraryFixture, tmp_path: Path) -> None:
+    world = lib.library.create_world("world", defaults="recommended")
     world.ingest(write(tmp_path, NOVEL))
     world.reader("ada").set_position("novel.txt", through_chapter="chapter i")
-    here.sql("UPDATE positions SET sid = sid + 1")
+    lib.sql("UPDATE positions SET sid = sid + 1")
 
     assert world.reader("ada").set_position("novel.txt", through_chapter="chapter ii").chapter

@@ -14,7 +14,7 @@ from tests.promises import proves
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
 from tests.support.reading_worlds import stored
 from tests.support.sample_books import FORMS, book
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.errors import ImageNotFound
@@ -54,9 +54,9 @@ def pictures(reader: Reader, doc_id: str) -> Iterator[str]:
                 yield str(error)
 
 
-def told(here: Place, content: bytes, sid: int) -> list[str]:
+def told(lib: LibraryFixture, content: bytes, sid: int) -> list[str]:
     """Return all pages and pictures that a reader at a sentence can have."""
-    world = filled(here, content)
+    world = filled(lib, content)
     reader = world.reader("ann")
     reader.set_position("1", sentence=sid)
     pages = [
@@ -73,9 +73,9 @@ def told(here: Place, content: bytes, sid: int) -> list[str]:
 def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
     tmp_path: Path, flags: FigureFlags, sid: int
 ) -> None:
-    here = library(tmp_path, flags)
+    lib = library(tmp_path, flags)
 
-    answers = [told(here, docx(*OPENING, *end, media=MEDIA), sid) for end in ENDINGS]
+    answers = [told(lib, docx(*OPENING, *end, media=MEDIA), sid) for end in ENDINGS]
 
     assert all(answer == answers[0] for answer in answers)
     assert any("image/png" in line for line in answers[0]) == (sid >= 3)
@@ -84,10 +84,10 @@ def test_no_page_and_no_picture_tells_a_reader_what_comes_after(
 @proves("reading.never-past-position", "reading.every-surface")
 @pytest.mark.parametrize("form", FORMS)
 def test_reader_pages_end_at_the_position(tmp_path: Path, form: str) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
-    whole, texts = world.documents.sentences(1, limit=1000), stored(here, world, 1).texts
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write(f"book.{form}", book(31, form, 20)), kind="book", title="A Book")
+    whole, texts = world.documents.sentences(1, limit=1000), stored(lib, world, 1).texts
     assert [one.text for one in whole.sentences] == texts
     reader = world.reader("ann")
     for sid in range(-1, len(texts), 3):
@@ -149,15 +149,15 @@ class Meddled:
     ("part", "verb"), [("assets", "read"), ("store", "figures"), ("store", "in_force")]
 )
 def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str, verb: str) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here, docx(*OPENING, media=MEDIA))
+    lib = library(tmp_path, ALL)
+    world = filled(lib, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
     reader.set_position("1", sentence=3)
     # The new book has another picture under the same name, and nothing of it was read.
     burning = paragraph("Later the ship ", drawing("rId1", "A ship"), " was on fire.")
     secret = docx(paragraph("It was dark."), burning, media={"image1.png": b"\x89PNG secret"})
-    parts = here.library._components
-    happening = Meddled(getattr(parts, part), verb, lambda: filled(here, secret))
+    parts = lib.library._components
+    happening = Meddled(getattr(parts, part), verb, lambda: filled(lib, secret))
     late = Library(replace(parts, **{part: happening})).world("world").reader("ann")
 
     with pytest.raises(ImageNotFound):
@@ -175,13 +175,13 @@ def test_replaced_book_gives_no_picture_ahead_of_time(tmp_path: Path, part: str,
 def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
     tmp_path: Path, verb: str
 ) -> None:
-    here = library(tmp_path, ALL)
-    world = filled(here, docx(*OPENING, media=MEDIA))
+    lib = library(tmp_path, ALL)
+    world = filled(lib, docx(*OPENING, media=MEDIA))
     reader = world.reader("ann")
     reader.set_position("1", sentence=3)
     changed = docx(OPENING[0], paragraph("A shot rang. It was over."), media={})
-    parts = here.library._components
-    happening: Any = Meddled(parts.store, verb, lambda: filled(here, changed))
+    parts = lib.library._components
+    happening: Any = Meddled(parts.store, verb, lambda: filled(lib, changed))
     late = Library(replace(parts, store=happening)).world("world").reader("ann")
 
     page = late.sentences()
@@ -195,12 +195,12 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
 
 @proves("reading.sentence-order")
 def test_page_says_which_sentences_begin_a_line(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     text = (
         "# Verse\n\nOne ends. Two goes on\nhere. Three.\nFour.\n\n| a | b |\n|---|---|\n| c | d |\n"
     )
-    world.ingest(here.write("verse.md", text), kind="book")
+    world.ingest(lib.write("verse.md", text), kind="book")
     count = world.documents.get("verse.md").sentences
 
     whole = world.documents.sentences("verse.md").sentences

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import BlankQuery, InvalidArgument, QueryTooLong
@@ -55,10 +55,10 @@ BEST_SENTENCES: dict[str, Any] = {"granularity": "sentence"}
 ANY: dict[str, Any] = {"language": None, "version": None}
 
 
-def filled(here: Place) -> World:
+def filled(lib: LibraryFixture) -> World:
     """Return a world of one book, cut into two sentences a chunk without overlap."""
-    world = here.library.create_world("world")
-    world.ingest([here.write("book.md", BOOK)], kind="book", chunking="pairs")
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("book.md", BOOK)], kind="book", chunking="pairs")
     return world
 
 
@@ -67,13 +67,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return filled(pairs(tmp_path_factory.mktemp("passages")))
 
 
-def pairs(folder: Path, **parts: Any) -> Place:
+def pairs(folder: Path, **parts: Any) -> LibraryFixture:
     from truespan.ingest.draft import Preparation
     from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 
     own = ChunkingProfile("pairs", Strategy.SENTENCES, size=2, overlap=0)
     preparation = Preparation(chunkings={**STANDARD_CHUNKING, "pairs": own})
-    return place(folder, preparation=preparation, **parts)
+    return make_library(folder, preparation=preparation, **parts)
 
 
 def canonical(world: World) -> str:
@@ -147,10 +147,10 @@ def test_passages_that_touch_or_overlap_have_no_text_twice(world: World) -> None
 
 @proves("retrieval.fitted-passages")
 def test_a_chapter_filter_bounds_neighbours_and_sentences(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     # One chunk for both chapters: it belongs to the first, where it begins.
-    world.ingest([here.write("book.md", BOOK)], kind="book")
+    world.ingest([lib.write("book.md", BOOK)], kind="book")
     for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
         bundle = world.retrieve("brass key seventh hook", chapter="One: The quay", **options, **ANY)
         assert bundle.retrieved_chunks
@@ -185,10 +185,10 @@ def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path)
     for sid in (3, 8, 10):
         seen = set()
         for number, ending in enumerate(endings):
-            here = pairs(tmp_path / f"{sid}-{number}")
-            world = here.library.create_world("world")
+            lib = pairs(tmp_path / f"{sid}-{number}")
+            world = lib.library.create_world("world")
             text = f"{head}He found\nthe{ending}"
-            world.ingest([here.write("book.md", text)], kind="book", chunking="pairs", title="Book")
+            world.ingest([lib.write("book.md", text)], kind="book", chunking="pairs", title="Book")
             reader = world.reader("ann")
             reader.set_position("book.md", sentence=sid)
             for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
@@ -200,8 +200,8 @@ def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path)
 
 @proves("retrieval.fitted-passages")
 def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    here = pairs(tmp_path)
-    world = filled(here)
+    lib = pairs(tmp_path)
+    world = filled(lib)
     query = "brass key seventh hook"
     plain = world.search(query, top_k=1).passages[0]
     found = []
@@ -209,13 +209,13 @@ def test_damaged_neighbours_are_left_out_with_a_warning(tmp_path: Path) -> None:
         "UPDATE sentences SET tokens = tokens + 1 WHERE sid = 4",
         "UPDATE texts SET text = replace(text, 'touched', 'scratch')",
     ):
-        here.sql(damage)
+        lib.sql(damage)
         wide = world.search(query, top_k=1, neighbours=1)
         bundle = world.retrieve(query, top_k=1, neighbours=1, **ANY)
         found.append((wide.passages[0].text, bundle.context))
         assert "sentences_damaged" in {notice.code for notice in wide.warnings}
         assert "sentences_damaged" in {notice.code for notice in bundle.metadata.warnings}
-        here.sql("UPDATE sentences SET tokens = tokens - 1 WHERE sid = 4")
+        lib.sql("UPDATE sentences SET tokens = tokens - 1 WHERE sid = 4")
 
     assert found == [(plain.text, plain.text)] * 2
 
@@ -241,7 +241,7 @@ def test_sentences_are_returned_with_their_own_span_and_number(world: World) -> 
 @proves("retrieval.fitted-passages")
 def test_headings_are_no_sentences_unless_there_is_nothing_else(tmp_path: Path) -> None:
     text = "# Lunch\n\nThe limit is 15 euro.\n\n# Keys\n\nAsk the porter.\n"
-    world = place(tmp_path).world(handbook__md=text, title__md="# Keys\n")
+    world = make_library(tmp_path).world(handbook__md=text, title__md="# Keys\n")
 
     found = world.search("keys lunch", top_k=20, floor=0, granularity="sentence")
     alone = world.search("keys", top_k=20, floor=0, granularity="sentence", documents=["title.md"])
@@ -263,18 +263,18 @@ def test_sentences_fill_the_budget_and_top_k_counts_them(world: World) -> None:
 
 @proves("retrieval.fitted-passages")
 def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     text = " ".join(f"The porter swept quay number {number} again." for number in range(200))
-    world.ingest([here.write("long.txt", text)])
-    here.embedder.documents.clear()
+    world.ingest([lib.write("long.txt", text)])
+    lib.embedder.documents.clear()
 
     by_words = world.search("porter quay", top_k=20, granularity="sentence", mode="keyword")
-    assert here.embedder.documents == []
+    assert lib.embedder.documents == []
     world.search("porter quay", top_k=20, granularity="sentence", mode="hybrid")
 
     assert len(by_words.passages) == 20
-    assert 0 < len(here.embedder.documents) <= 32
+    assert 0 < len(lib.embedder.documents) <= 32
 
 
 # Answers
@@ -283,10 +283,10 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
 @proves("retrieval.fitted-passages")
 def test_an_answer_gets_the_same_passages_narrower_or_wider(tmp_path: Path) -> None:
     model = Scripted("Yes [1].", "Yes [1].", "Yes [1].", "Yes [1].")
-    here = pairs(tmp_path)
-    world = filled(here)
+    lib = pairs(tmp_path)
+    world = filled(lib)
     rules = AnswerRules(DecisionSettings(max_chunks=1))
-    parts = replace(here.library._components, chat=ChatModels(model), answers=rules)
+    parts = replace(lib.library._components, chat=ChatModels(model), answers=rules)
     world = Library(parts).world("world")
     query = "Where did the brass key hang on the seventh hook for years?"
     plain = world.answer(query)
@@ -371,11 +371,11 @@ takes a key.
 
 @proves("retrieval.boilerplate-last")
 def test_boilerplate_comes_after_all_other_text_unless_it_is_asked_for(tmp_path: Path) -> None:
-    here = pairs(tmp_path)
-    world = here.library.create_world("world")
+    lib = pairs(tmp_path)
+    world = lib.library.create_world("world")
     story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
     text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
-    world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
+    world.ingest([lib.write("quay.txt", text)], kind="book", chunking="pairs")
     reader = world.reader("ann")
     reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
     query = "refund defect electronic work key"
@@ -426,8 +426,8 @@ def test_a_long_query_is_embedded_in_parts_or_refused_as_the_world_says(tmp_path
     long = " ".join([*parts, "A brass key hung on the seventh hook there."])
     for defaults in ("recommended", "contract"):
         embedder = WordEmbedder(profile=other_profile(input_limit=60))
-        here = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
-        world = filled(here)
+        lib = pairs(tmp_path / defaults, embedder=embedder, defaults=defaults)
+        world = filled(lib)
         reader = world.reader("ann")
         reader.set_position("book.md", sentence=6)
         embedder.queries.clear()
@@ -455,10 +455,10 @@ def test_the_defaults_of_a_world_decide_about_boilerplate(tmp_path: Path) -> Non
     story = "Rain fell. The dog slept. A key lay on the quay. Then it was night."
     query = "refund defect electronic work key"
     for defaults in ("recommended", "contract"):
-        here = pairs(tmp_path / defaults, defaults=defaults)
-        world = here.library.create_world("world")
+        lib = pairs(tmp_path / defaults, defaults=defaults)
+        world = lib.library.create_world("world")
         text = f"{HEADER}\n\n{story}\n\n{FOOTER}"
-        world.ingest([here.write("quay.txt", text)], kind="book", chunking="pairs")
+        world.ingest([lib.write("quay.txt", text)], kind="book", chunking="pairs")
         reader = world.reader("ann")
         reader.set_position("quay.txt", sentence=len(world.documents.sentences(1).sentences) - 1)
         first = world.search(query, floor=0.0, top_k=1).passages[0].text in story

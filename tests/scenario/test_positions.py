@@ -9,7 +9,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.reading_worlds import stored
-from tests.support.worlds import Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -53,12 +53,12 @@ SENTENCES = [
 LAST = len(SENTENCES) - 1
 
 
-def shelf(folder: Path, **books: str) -> tuple[Place, World]:
-    here = place(folder)
-    world = here.library.create_world("world")
+def shelf(folder: Path, **books: str) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
     for name, text in (books or {"book": BOOK}).items():
-        world.ingest(here.write(f"{name}.md", text), kind="book")
-    return here, world
+        world.ingest(lib.write(f"{name}.md", text), kind="book")
+    return lib, world
 
 
 def ann(world: World) -> Reader:
@@ -76,9 +76,9 @@ def codes(reader: Reader, **options: Any) -> list[str]:
 
 @proves("reading.sid-arithmetic")
 def test_the_book_of_these_tests_has_the_sentences_they_speak_of(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
 
-    assert stored(here, world, 1).texts == SENTENCES
+    assert stored(lib, world, 1).texts == SENTENCES
 
 
 @proves("reading.re-anchored")
@@ -165,7 +165,7 @@ def test_a_chapter_that_is_not_there_or_not_one_is_refused(tmp_path: Path, chapt
 def test_a_position_is_recorded_while_the_provider_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
 
     def unavailable(_: object) -> None:
         raise ProviderUnavailable("The provider is away.")
@@ -174,7 +174,7 @@ def test_a_position_is_recorded_while_the_provider_is_away(
     found = ann(world).set_position("book.md", through_chapter="one")
 
     assert found.sid == ann(world).position().sid == 6
-    here.library.close()
+    lib.library.close()
 
 
 @proves("reading.re-anchored")
@@ -246,12 +246,12 @@ def test_words_that_overlap_themselves_are_ambiguous(tmp_path: Path) -> None:
 
 @proves("reading.current-book", "reading.re-anchored")
 def test_a_reader_may_go_back_and_the_position_survives_a_restart(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     ann(world).set_position("book.md", sentence=11)
     ann(world).set_position("book.md", sentence=4)
-    here.library.close()
+    lib.library.close()
 
-    again = place(tmp_path, index=here.index).library.world("world")
+    again = make_library(tmp_path, index=lib.index).library.world("world")
 
     assert again.reader("ann").position().sid == 4
     assert "lamp went out" not in again.reader("ann").retrieve("the lamp went out").context
@@ -277,9 +277,9 @@ def test_each_book_has_its_own_position_and_one_is_the_current_book(tmp_path: Pa
 
 @proves("reading.current-book")
 def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
-    other = here.library.create_world("other")
-    other.ingest(here.write("other/book.md", BOOK), kind="book")
+    lib, world = shelf(tmp_path)
+    other = lib.library.create_world("other")
+    other.ingest(lib.write("other/book.md", BOOK), kind="book")
     ann(world).set_position("book.md", sentence=LAST)
 
     assert world.reader("bea").books() == []
@@ -293,13 +293,13 @@ def test_readers_and_worlds_know_nothing_of_each_others_positions(tmp_path: Path
 def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
     tmp_path: Path, book: str | None
 ) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BOOK), kind="book")
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BOOK), kind="book")
+    lib.journal.clear()
 
     assert codes(ann(world), book=book) == ["no_reading_position"]
-    assert not [call for call in here.journal if call.startswith(("index.", "embedder."))]
+    assert not [call for call in lib.journal if call.startswith(("index.", "embedder."))]
     with pytest.raises(PositionNotFound):
         ann(world).position(book)
     assert ann(world).books() == []
@@ -307,24 +307,24 @@ def test_without_a_position_nothing_is_readable_and_nobody_is_asked(
 
 @proves("reading.no-state")
 def test_before_the_first_sentence_nothing_is_readable_and_nobody_is_asked(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", BOOK), kind="book")
+    lib = make_library(tmp_path, watched=True)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", BOOK), kind="book")
     found = ann(world).set_position("book.md", sentence=-1)
-    here.journal.clear()
+    lib.journal.clear()
 
     assert codes(ann(world)) == ["nothing_read"]
-    assert not [call for call in here.journal if call.startswith(("index.", "embedder."))]
+    assert not [call for call in lib.journal if call.startswith(("index.", "embedder."))]
     assert (found.chapter, found.chapters_reached, found.last_sentence) == (None, (), None)
 
 
 @proves("reading.current-book")
 def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     for call in (
         lambda: ann(world).set_position("absent.md", sentence=0),
         lambda: ann(world).retrieve("the lamp", book="absent.md"),
-        lambda: here.library.create_world("empty").reader("ann").retrieve("lamp", book="book.md"),
+        lambda: lib.library.create_world("empty").reader("ann").retrieve("lamp", book="book.md"),
     ):
         with pytest.raises(DocumentNotFound):
             call()
@@ -334,15 +334,15 @@ def test_a_book_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @proves("reading.no-state", "reading.never-past-position")
 def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     ann(world).set_position("book.md", sentence=2)
     world.reader("bea").set_position("book.md", sentence=9)
-    bound = Library(here.library._components, OWNER.as_reader(here.scope(world).world, "ann"))
+    bound = Library(lib.library._components, OWNER.as_reader(lib.scope(world).world, "ann"))
     mine = bound.world("world")
 
     assert mine.reader("ann").position().sid == 2
     assert mine.reader("ann").retrieve("late").context == "The Lamp\n\nOne\n\nIt was late."
-    chunk = next(iter(here.points(world)))
+    chunk = next(iter(lib.points(world)))
     for call in (
         lambda: mine.reader("bea").position(),
         lambda: mine.reader("bea").retrieve("late"),
@@ -358,7 +358,7 @@ def test_whoever_is_bound_to_a_reader_cannot_move_or_leave_the_position(tmp_path
             call()
     for change in (
         lambda: mine.reader("ann").set_position("book.md", sentence=9),
-        lambda: mine.ingest(here.write("book.md", "Other.")),
+        lambda: mine.ingest(lib.write("book.md", "Other.")),
         lambda: mine.documents.delete("book.md"),
     ):
         with pytest.raises((NotAllowed, WorldNotFound)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.sample_books import canary, plain_book
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.types.request import Mode
@@ -17,14 +17,14 @@ LENGTH, READ = 60, 24
 SIDS = (-1, 0, 11, READ, READ + 1, LENGTH - 2)
 
 
-def shelf(folder: Path) -> tuple[Place, World]:
-    here = place(folder)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(LENGTH)), kind="book")
-    world.ingest(here.write("other.md", "The lamp of the harbour. It was lit."), kind="book")
+def shelf(folder: Path) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(LENGTH)), kind="book")
+    world.ingest(lib.write("other.md", "The lamp of the harbour. It was lit."), kind="book")
     world.reader("ann").set_position("other.md", sentence=0)
     world.reader("ann").set_position("book.md", sentence=READ)
-    return here, world
+    return lib, world
 
 
 def everything(reader: Reader) -> list[str]:
@@ -43,15 +43,15 @@ def everything(reader: Reader) -> list[str]:
 def test_preview_equals_recorded_position_and_records_nothing(
     tmp_path: Path,
 ) -> None:
-    here, world = shelf(tmp_path)
+    lib, world = shelf(tmp_path)
     stored = "SELECT * FROM positions", "SELECT * FROM readers"
-    before = [here.sql(rows) for rows in stored]
+    before = [lib.sql(rows) for rows in stored]
     ann = world.reader("ann")
 
     previews = [everything(ann.at_position(None, sid)) for sid in SIDS]
     fresh = [everything(world.reader("bea").at_position("book.md", sid)) for sid in SIDS]
 
-    assert [here.sql(rows) for rows in stored] == before
+    assert [lib.sql(rows) for rows in stored] == before
     assert ann.position().sid == READ
     assert [place.sid for place in ann.at_position(None, 3).books()] == [3]
     for sid, preview, first in zip(SIDS, previews, fresh, strict=True):

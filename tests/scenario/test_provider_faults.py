@@ -25,7 +25,7 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.providers.bench import KEY, SPEAKERS, Bench, Speaker
 from tests.support.providers.loopback import Answer, Asked, Raw, Reaction, drops
-from tests.support.worlds import MemoryIndex, Place, similarity, vector_of
+from tests.support.worlds import LibraryFixture, MemoryIndex, similarity, vector_of
 from truespan.engine.world import World
 from truespan.errors import TruespanError
 from truespan.ingest.embed import ATTEMPTS, CANARY
@@ -285,21 +285,21 @@ def strike(bench: Bench, row: Row, when: Callable[[int], bool]) -> None:
         bench.plant(fault, when)
 
 
-def late(here: Place) -> list[str]:
-    return [here.write(name, text) for name, text in LATE.items()]
+def late(lib: LibraryFixture) -> list[str]:
+    return [lib.write(name, text) for name, text in LATE.items()]
 
 
 def names(world: World) -> set[str]:
     return {document.name for document in world.documents.list() if document.active}
 
 
-def assert_true(here: Place, world: World) -> None:
+def assert_true(lib: LibraryFixture, world: World) -> None:
     """Every vector, in the store and in the index, is that of its own text."""
-    for chunk_id, point in here.points(world).items():
+    for chunk_id, point in lib.points(world).items():
         chunk = world.documents.chunk(chunk_id).chunk
         assert chunk is not None
         assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
-    kept = here.sql("SELECT text_hash, vector FROM vectors")
+    kept = lib.sql("SELECT text_hash, vector FROM vectors")
     true = {vector_of(text) for text in (*LATE.values(), "The tide comes in twice a day.")}
     for _, vector in kept:
         assert max(similarity(vector, one) for one in true) > 0.9999
@@ -326,8 +326,8 @@ def test_ingest_fault_is_named_keeps_nothing_false_recoverable(
     tmp_path: Path, row: Row, speaker: Speaker
 ) -> None:
     with Bench(speaker, tmp_path) as bench:
-        here, world = bench.built()
-        paths = late(here)
+        lib, world = bench.built()
+        paths = late(lib)
         # The canary alone is spared, so that the batch is what the fault strikes.
         strike(bench, row, lambda texts: texts > 1 or row.attempts > 1 or row.code == LARGE)
         before = len(bench.clock.slept)
@@ -343,26 +343,26 @@ def test_ingest_fault_is_named_keeps_nothing_false_recoverable(
         if row.lost is not None:
             expected |= set(LATE) - set(row.lost)
         assert names(world) == expected
-        assert len(here.points(world)) == len(expected)
-        assert_true(here, world)
+        assert len(lib.points(world)) == len(expected)
+        assert_true(lib, world)
         assert_no_key(tmp_path)
         assert bench.server.to("/elsewhere") == []
     with Bench(speaker, tmp_path) as bench:
-        assert_goes_on(bench, here.index, paths)
+        assert_goes_on(bench, lib.index, paths)
 
 
 def assert_goes_on(bench: Bench, index: MemoryIndex, paths: list[str]) -> None:
     """Once the fault is over, the same command ends where it would have ended without it."""
-    here = bench.open(index)
-    world = here.library.world("world")
+    lib = bench.open(index)
+    world = lib.library.world("world")
 
     report = world.ingest(paths)
 
     assert report.failures == []
     assert names(world) == {"tide.txt", *LATE}
-    assert len(here.points(world)) == 4
-    assert_true(here, world)
-    assert CANARY not in str(here.sql("SELECT text FROM chunks"))
+    assert len(lib.points(world)) == 4
+    assert_true(lib, world)
+    assert CANARY not in str(lib.sql("SELECT text FROM chunks"))
 
 
 @pytest.mark.contract
@@ -372,15 +372,15 @@ def test_a_question_that_gets_no_vector_is_an_error_before_the_index(
     tmp_path: Path, row: Row, speaker: Speaker
 ) -> None:
     with Bench(speaker, tmp_path) as bench:
-        here, world = bench.built()
+        lib, world = bench.built()
         strike(bench, row, lambda texts: True)
-        searched = here.index.calls.count("search")
+        searched = lib.index.calls.count("search")
 
         code = code_of(lambda: world.search(f"what of the {MARK} letter, {SECRET}?"))
 
         expected = row.code_for(speaker) if row.asked is None else row.asked
         assert code == expected
-        assert here.index.calls.count("search") - searched == (0 if expected else 1)
+        assert lib.index.calls.count("search") - searched == (0 if expected else 1)
         met = (0,) if row.way else row.met
         assert bench.counted(min(met)) in met
         assert_no_key(tmp_path)

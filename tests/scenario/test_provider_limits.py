@@ -13,7 +13,7 @@ from tests.support.providers import OpenAi, PassingClock
 from tests.support.providers.cooldowns import MemoryCooldowns
 from tests.support.providers.embedders import make_embedder
 from tests.support.providers.openai import complaint
-from tests.support.worlds import Place, WordCounter, place, similarity, vector_of
+from tests.support.worlds import LibraryFixture, WordCounter, make_library, similarity, vector_of
 from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
 from truespan.providers.keys import KeyRing
 from truespan.providers.openai import OpenAiEmbedder
@@ -37,7 +37,7 @@ def opened(
     cooldowns: MemoryCooldowns | None = None,
     index: Any = None,
     **changes: Any,
-) -> Place:
+) -> LibraryFixture:
     clock = changes.pop("clock", None) or PassingClock()
     own = [key()] if keys is None else keys
     given: dict[str, Any] = {"in_flight": 1} | changes
@@ -51,13 +51,13 @@ def opened(
         clock=clock,
         **given,
     )
-    return place(folder, embedder=embedder, clock=clock, index=index)
+    return make_library(folder, embedder=embedder, clock=clock, index=index)
 
 
-def content_of(here: Place) -> list[list[tuple[Any, ...]]]:
+def content_of(lib: LibraryFixture) -> list[list[tuple[Any, ...]]]:
     """Return every row of the store."""
-    tables = here.sql("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-    return [here.sql(f"SELECT * FROM {name}") for (name,) in tables]
+    tables = lib.sql("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    return [lib.sql(f"SELECT * FROM {name}") for (name,) in tables]
 
 
 UNUSABLE = {
@@ -76,16 +76,16 @@ def test_without_key_nothing_is_asked_and_nothing_changes(
     with OpenAi() as server:
         before = opened(tmp_path, server)
         before.world(tide__txt=TIDE)
-        here = opened(tmp_path, server, keys=keys, index=before.index)
-        world, path = here.library.world("world"), here.write("late.txt", "It comes late.")
-        kept, calls, asked = content_of(here), list(here.index.calls), len(server.asked)
+        lib = opened(tmp_path, server, keys=keys, index=before.index)
+        world, path = lib.library.world("world"), lib.write("late.txt", "It comes late.")
+        kept, calls, asked = content_of(lib), list(lib.index.calls), len(server.asked)
 
         for call in (lambda: world.search("the tide"), lambda: world.ingest(path)):
             with pytest.raises(CredentialsMissing):
                 call()
 
-        assert content_of(here) == kept
-        assert here.index.calls == calls
+        assert content_of(lib) == kept
+        assert lib.index.calls == calls
         assert len(server.asked) == asked
 
 
@@ -93,18 +93,18 @@ def test_without_key_nothing_is_asked_and_nothing_changes(
 def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Path) -> None:
     with OpenAi() as server:
         clock, cooldowns = PassingClock(), MemoryCooldowns()
-        here = opened(tmp_path, server, clock=clock, cooldowns=cooldowns)
-        world = here.world(tide__txt=TIDE)
+        lib = opened(tmp_path, server, clock=clock, cooldowns=cooldowns)
+        world = lib.world(tide__txt=TIDE)
         cooldowns.cool_down("openai", "main", clock.now() + 40)
-        calls, asked = list(here.index.calls), len(server.asked)
+        calls, asked = list(lib.index.calls), len(server.asked)
 
         with pytest.raises(ProviderCoolingDown) as caught:
             world.search("the tide")
 
         assert caught.value.retry_after == 40.0
         assert (caught.value.code, caught.value.retryable) == ("provider_cooldown", True)
-        assert [call for call in here.index.calls if call not in calls] == []
-        assert here.index.calls.count("search") == calls.count("search")
+        assert [call for call in lib.index.calls if call not in calls] == []
+        assert lib.index.calls.count("search") == calls.count("search")
         assert len(server.asked) == asked
         clock.time += 41
         assert world.search("the tide", floor=0.0).passages
@@ -113,16 +113,16 @@ def test_a_key_that_waits_blocks_a_search_before_provider_and_index(tmp_path: Pa
 @proves("errors.bad-key-configuration")
 def test_a_key_that_is_denied_changes_nothing_in_the_store(tmp_path: Path) -> None:
     with OpenAi() as server:
-        here = opened(tmp_path, server)
-        world = here.world(tide__txt=TIDE)
+        lib = opened(tmp_path, server)
+        world = lib.world(tide__txt=TIDE)
         server.keys = ()
-        kept, searched = content_of(here), here.index.calls.count("search")
+        kept, searched = content_of(lib), lib.index.calls.count("search")
 
         with pytest.raises(ProviderRefused):
             world.search("the tide")
 
-        assert content_of(here) == kept
-        assert here.index.calls.count("search") == searched
+        assert content_of(lib) == kept
+        assert lib.index.calls.count("search") == searched
 
 
 @proves("embedding.rate-limit", "embedding.batch-items")
@@ -131,10 +131,10 @@ def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
         clock = PassingClock()
         begun: list[float] = []
         server.fault = lambda asked: begun.append(clock.time)
-        here = opened(tmp_path, server, clock=clock, items=10, pace=RateLimiter(4, clock))
-        world = here.library.create_world("world")
+        lib = opened(tmp_path, server, clock=clock, items=10, pace=RateLimiter(4, clock))
+        world = lib.library.create_world("world")
 
-        report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(60)])
+        report = world.ingest([lib.write(f"{n}.txt", f"This is story {n}.") for n in range(60)])
 
         assert len(report.ingested) == 60
         assert max(len(asked["input"]) for asked in server.embeds) == 10
@@ -147,13 +147,13 @@ def test_an_ingest_keeps_its_pace_and_its_portions(tmp_path: Path) -> None:
 def test_a_provider_that_takes_less_than_it_says_gets_smaller_portions(tmp_path: Path) -> None:
     with OpenAi() as server:
         server.most_texts = 5
-        here = opened(tmp_path, server, items=32)
-        world = here.library.create_world("world")
+        lib = opened(tmp_path, server, items=32)
+        world = lib.library.create_world("world")
 
-        report = world.ingest([here.write(f"{n}.txt", f"This is story {n}.") for n in range(40)])
+        report = world.ingest([lib.write(f"{n}.txt", f"This is story {n}.") for n in range(40)])
 
         assert (len(report.ingested), report.failures) == (40, [])
-        for chunk_id, point in here.points(world).items():
+        for chunk_id, point in lib.points(world).items():
             chunk = world.documents.chunk(chunk_id).chunk
             assert chunk is not None
             assert similarity(point.vector, vector_of(chunk.data.decode())) > 0.9999
@@ -165,8 +165,8 @@ def test_overlong_chunk_keeps_its_bounds_and_is_found(
 ) -> None:
     text = " ".join(f"This is sentence{number} of a long chapter." for number in range(20))
     with OpenAi(context=60) as server:
-        here = opened(tmp_path, server)
-        world = here.world(tide__txt=TIDE, long__txt=text)
+        lib = opened(tmp_path, server)
+        world = lib.world(tide__txt=TIDE, long__txt=text)
 
         found = world.search("sentence19 of a long chapter", floor=0.0).passages
 
@@ -184,8 +184,8 @@ def test_a_key_is_in_no_log_no_error_and_no_file(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with OpenAi() as server:
-        here = opened(tmp_path, server)
-        world = here.world(tide__txt=TIDE)
+        lib = opened(tmp_path, server)
+        world = lib.world(tide__txt=TIDE)
         server.fault = lambda asked: complaint(401, f"Incorrect key {asked.headers!r}")
 
         with pytest.raises(TruespanError) as caught:
@@ -193,7 +193,7 @@ def test_a_key_is_in_no_log_no_error_and_no_file(
 
         shown = repr(caught.getrepr(showlocals=False, style="long")) + caplog.text
         assert any(KEY in str(asked.headers) for asked in server.asked)
-        assert KEY not in shown + repr(vars(caught.value)) + repr(here.embedder)
+        assert KEY not in shown + repr(vars(caught.value)) + repr(lib.embedder)
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert files
         assert all(KEY.encode() not in path.read_bytes() for path in files)

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import WORDS, ManualClock, MemoryIndex, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    WORDS,
+    ManualClock,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.retrieval.query_vector import cache_key
 from truespan.types.ids import WorldId
 
@@ -23,34 +30,34 @@ TEXT = "The lamp went out at midnight."
 def test_an_entry_is_used_while_strictly_younger_than_a_day(
     tmp_path: Path, age: float, calls: int
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     world.search("lamp")
 
-    here.clock.time += age
+    lib.clock.time += age
     world.search("lamp")
 
-    assert len(here.embedder.queries) == calls
+    assert len(lib.embedder.queries) == calls
 
 
 @proves("clock.jumps")
 def test_an_entry_dated_in_the_future_counts_as_expired(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     world.search("lamp")
 
-    here.clock.time -= 10
+    lib.clock.time -= 10
     world.search("lamp")
     world.search("lamp")
 
-    assert len(here.embedder.queries) == 2
+    assert len(lib.embedder.queries) == 2
 
 
 @proves("cache.younger-than-a-day", "cache.bit-identical")
 def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
     index = MemoryIndex()
-    here = place(tmp_path, index=index)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, index=index)
+    world = lib.world(a__txt=TEXT)
     asked: list[bytes] = []
     original = index.search
 
@@ -60,8 +67,8 @@ def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
 
     index.search = searching  # type: ignore[assignment]
     world.search("lamp")
-    here.library.close()
-    again = place(tmp_path, index=index, clock=ManualClock(here.clock.time + 5))
+    lib.library.close()
+    again = make_library(tmp_path, index=index, clock=ManualClock(lib.clock.time + 5))
     again.library.world("world").search("lamp")
 
     assert again.embedder.queries == []
@@ -72,12 +79,12 @@ def test_the_cache_survives_a_restart_bit_for_bit(tmp_path: Path) -> None:
 def test_every_part_of_the_key_matters() -> None:
     world, other = WorldId("w"), WorldId("x")
     keys = {
-        cache_key(world, "here", WORDS, "lamp"),
-        cache_key(other, "here", WORDS, "lamp"),
+        cache_key(world, "lib", WORDS, "lamp"),
+        cache_key(other, "lib", WORDS, "lamp"),
         cache_key(world, "there", WORDS, "lamp"),
-        cache_key(world, "here", WORDS, "Lamp"),
+        cache_key(world, "lib", WORDS, "Lamp"),
         *(
-            cache_key(world, "here", other_profile(**change), "lamp")
+            cache_key(world, "lib", other_profile(**change), "lamp")
             for change in (
                 {"provider": "p"},
                 {"model": "m"},
@@ -106,26 +113,26 @@ def test_parts_cannot_be_shifted_into_each_other() -> None:
 
 @proves("cache.other-model-misses")
 def test_worlds_and_models_do_not_share_entries(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    one = here.world("one", a__txt=TEXT)
-    two = here.world("two", a__txt=TEXT)
+    lib = make_library(tmp_path)
+    one = lib.world("one", a__txt=TEXT)
+    two = lib.world("two", a__txt=TEXT)
     one.search("lamp")
     two.search("lamp")
     wide = WordEmbedder(profile=other_profile(model="wide"))
-    third = place(tmp_path, embedder=wide).world("three", a__txt=TEXT)
+    third = make_library(tmp_path, embedder=wide).world("three", a__txt=TEXT)
     third.search("lamp")
 
-    assert here.embedder.queries == ["lamp", "lamp"]
+    assert lib.embedder.queries == ["lamp", "lamp"]
     assert wide.queries == ["lamp"]
 
 
 @proves("cache.bit-identical")
 def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     world.search("lamp")
-    here.sql("UPDATE query_cache SET vector = zeroblob(256)")
+    lib.sql("UPDATE query_cache SET vector = zeroblob(256)")
 
     assert world.search("lamp").passages
 
-    assert here.embedder.queries == ["lamp", "lamp"]
+    assert lib.embedder.queries == ["lamp", "lamp"]

@@ -14,11 +14,11 @@ from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
 from tests.support.worlds import (
+    LibraryFixture,
     MemoryIndex,
-    Place,
     WordEmbedder,
+    make_library,
     other_profile,
-    place,
     similarity,
     vector_of,
 )
@@ -35,10 +35,12 @@ BOTH_DEFAULTS = True
 QUERY = "the lamp by the harbour"
 
 
-def reading(here: Place, sid: int, *, sentences: int = 90, **options: Any) -> tuple[World, Reader]:
+def reading(
+    lib: LibraryFixture, sid: int, *, sentences: int = 90, **options: Any
+) -> tuple[World, Reader]:
     """Return a world with one book, and a reader at a sentence of it."""
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(sentences)), kind="book", **options)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(sentences)), kind="book", **options)
     reader = world.reader("ann")
     reader.set_position("book.md", sentence=sid)
     return world, reader
@@ -63,49 +65,49 @@ class Watching(MemoryIndex):
 def test_position_is_read_once_before_the_index_is_asked(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path, watched=True)
-    _, reader = reading(here, 40)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    _, reader = reading(lib, 40)
+    lib.journal.clear()
 
     reader.retrieve(QUERY)
 
-    assert here.journal.count("store.positions") == 1
-    first = here.journal.index("store.positions")
-    assert first < here.journal.index("index.start_search")
-    assert first < here.journal.index("embedder.embed_query")
+    assert lib.journal.count("store.positions") == 1
+    first = lib.journal.index("store.positions")
+    assert first < lib.journal.index("index.start_search")
+    assert first < lib.journal.index("embedder.embed_query")
 
 
 @proves("reading.position-read-first")
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_the_index_searches_while_the_tail_is_read(tmp_path: Path, mode: str) -> None:
-    here = place(tmp_path, watched=True)
-    _, reader = reading(here, 40)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    _, reader = reading(lib, 40)
+    lib.journal.clear()
 
     reader.retrieve(QUERY, mode=mode)
 
-    assert here.journal.count("index.start_search") == 1
-    begin = here.journal.index("index.start_search")
-    assert here.journal.index("store.positions") < begin < here.journal.index("store.tail")
+    assert lib.journal.count("index.start_search") == 1
+    begin = lib.journal.index("index.start_search")
+    assert lib.journal.index("store.positions") < begin < lib.journal.index("store.tail")
 
 
 @proves("reading.position-read-first")
 def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_path: Path) -> None:
-    here = place(tmp_path, index=Watching(), watched=True)
-    _, reader = reading(here, 40)
-    here.journal.clear()
-    search = here.index.search
+    lib = make_library(tmp_path, index=Watching(), watched=True)
+    _, reader = reading(lib, 40)
+    lib.journal.clear()
+    search = lib.index.search
     before: list[int] = []
 
     def search_late(*args: Any, **settings: Any) -> Any:
-        before.append(here.journal.count("store.vectors"))
+        before.append(lib.journal.count("store.vectors"))
         return search(*args, **settings)
 
-    here.index.search = search_late
+    lib.index.search = search_late
     reader.retrieve(QUERY, mode="hybrid")
 
     assert before == [1]
-    assert here.journal.index("store.positions") < here.journal.index("store.vectors")
+    assert lib.journal.index("store.positions") < lib.journal.index("store.vectors")
 
 
 @proves("reading.position-read-first")
@@ -113,26 +115,26 @@ def test_the_vectors_of_what_words_name_are_read_while_the_index_searches(tmp_pa
 def test_the_index_is_not_queried_where_words_alone_name_the_candidates(
     tmp_path: Path, query: str, mode: str
 ) -> None:
-    here = place(tmp_path, watched=True)
-    _, reader = reading(here, 40)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    _, reader = reading(lib, 40)
+    lib.journal.clear()
 
     reader.retrieve(query, mode=mode)
 
-    assert not [call for call in here.journal if call.startswith("index.")]
-    assert here.journal.count("store.positions") == 1
+    assert not [call for call in lib.journal if call.startswith("index.")]
+    assert lib.journal.count("store.positions") == 1
 
 
 @proves("reading.position-read-first", "reading.deterministic")
 def test_a_position_moved_during_a_request_does_not_split_it(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 60)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 60)
     expected = frozen(reader.retrieve(QUERY))
     reader.retrieve("warm the tail")
-    here.embedder.before = once(
+    lib.embedder.before = once(
         lambda: world.reader("ann").set_position("book.md", sentence=3) and None
     )
-    here.sql("DELETE FROM query_cache")
+    lib.sql("DELETE FROM query_cache")
 
     during = frozen(reader.retrieve(QUERY))
 
@@ -144,9 +146,9 @@ def test_a_position_moved_during_a_request_does_not_split_it(tmp_path: Path) -> 
 @proves("reading.position-in-request", "reading.current-book")
 def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: Path) -> None:
     index = Watching()
-    here = place(tmp_path, index=index)
-    world, reader = reading(here, 40)
-    world.ingest(here.write("other.md", plain_book(30)), kind="book")
+    lib = make_library(tmp_path, index=index)
+    world, reader = reading(lib, 40)
+    world.ingest(lib.write("other.md", plain_book(30)), kind="book")
 
     reader.retrieve(QUERY)
 
@@ -161,11 +163,11 @@ def test_document_start_and_reach_are_inside_the_request_to_the_index(tmp_path: 
 
 @proves("reading.current-book")
 def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 40)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40)
     before = frozen(reader.retrieve(QUERY))
 
-    world.ingest(here.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
+    world.ingest(lib.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
     reader.set_position("other.md", sentence=20, current=False)
 
     assert frozen(reader.retrieve(QUERY)) == before
@@ -176,8 +178,8 @@ def test_no_other_book_of_the_world_has_a_say(tmp_path: Path) -> None:
 @proves("reading.top-k-default", "reading.dense-only")
 def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path: Path) -> None:
     index = Watching()
-    here = place(tmp_path, index=index)
-    _, reader = reading(here, 298, sentences=300)
+    lib = make_library(tmp_path, index=index)
+    _, reader = reading(lib, 298, sentences=300)
     asked: list[Any] = []
     original = index.search
 
@@ -195,7 +197,7 @@ def test_twenty_chunks_at_most_by_similarity_alone_and_without_a_floor(tmp_path:
     assert len(far.retrieved_chunks) == 3
     every = [
         similarity(vector_of(QUERY), vector_of(row[0]))
-        for row in here.sql("SELECT text FROM chunks WHERE position IN "
+        for row in lib.sql("SELECT text FROM chunks WHERE position IN "
                             "(SELECT position FROM states WHERE reach <= 298)")
     ]  # fmt: skip
     best = sorted((round(score, 6) for score in every), reverse=True)[:20]
@@ -209,8 +211,8 @@ def test_empty_or_overlong_query_is_refused_before_any_call(
     tmp_path: Path,
 ) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=60))
-    here = place(tmp_path, embedder=narrow)
-    _, reader = reading(here, 40)
+    lib = make_library(tmp_path, embedder=narrow)
+    _, reader = reading(lib, 40)
     narrow.queries.clear()
 
     with pytest.raises(InvalidArgument):
@@ -237,9 +239,9 @@ def test_empty_or_overlong_query_is_refused_before_any_call(
 )
 @pytest.mark.parametrize("sid", [3, 9, 17, 26, 40, 89])
 def test_partly_read_chunk_shows_and_scores_read_sentences(tmp_path: Path, sid: int) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, sid)
-    texts = stored(here, world, 1).texts
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, sid)
+    texts = stored(lib, world, 1).texts
 
     bundle = reader.retrieve(QUERY)
 
@@ -255,13 +257,13 @@ def test_partly_read_chunk_shows_and_scores_read_sentences(tmp_path: Path, sid: 
 @proves("reading.single-sentence", "reading.partly-read-chunk")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_chunk_with_one_read_sentence_shows_that_sentence(tmp_path: Path, chunking: str) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 0, chunking=chunking)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 0, chunking=chunking)
 
     bundle = reader.retrieve(QUERY)
 
     (chunk,) = bundle.retrieved_chunks
-    assert chunk.content == bundle.context == stored(here, world, 1).texts[0]
+    assert chunk.content == bundle.context == stored(lib, world, 1).texts[0]
     assert (bundle.metadata.funnel.in_scope, bundle.metadata.funnel.fetched) == (1, 1)
 
 
@@ -271,8 +273,8 @@ def test_chunk_with_one_read_sentence_shows_that_sentence(tmp_path: Path, chunki
 def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
     tmp_path: Path, chunking: str
 ) -> None:
-    here = place(tmp_path)
-    _, reader = reading(here, 70, chunking=chunking)
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 70, chunking=chunking)
 
     for query in (QUERY, "the clock of the town", canary(50)):
         bundle = reader.retrieve(query)
@@ -285,25 +287,25 @@ def test_the_context_gives_each_sentence_once_and_in_the_order_of_the_book(
 
 @proves("reading.deterministic")
 def test_the_same_state_and_question_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    _, reader = reading(here, 55)
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 55)
     first = frozen(reader.retrieve(QUERY))
 
     assert {frozen(reader.retrieve(QUERY)) for _ in range(3)} == {first}
-    here.sql("DELETE FROM tails")
-    here.sql("DELETE FROM tail_marks")
-    here.sql("DELETE FROM query_cache")
-    again = place(tmp_path, index=here.index).library.world("world").reader("ann")
+    lib.sql("DELETE FROM tails")
+    lib.sql("DELETE FROM tail_marks")
+    lib.sql("DELETE FROM query_cache")
+    again = make_library(tmp_path, index=lib.index).library.world("world").reader("ann")
     assert frozen(again.retrieve(QUERY)) == first
 
 
 @proves("reading.sid-arithmetic")
 def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, _ = reading(here, 0)
-    texts = stored(here, world, 1).texts
+    lib = make_library(tmp_path)
+    world, _ = reading(lib, 0)
+    texts = stored(lib, world, 1).texts
 
-    for first, last, text in here.sql(
+    for first, last, text in lib.sql(
         """SELECT s.first_sid, s.last_sid, c.text FROM states s
            JOIN chunks c USING (revision, generation, position)"""
     ):
@@ -317,14 +319,14 @@ def test_sentence_k_of_a_chunk_is_the_one_that_many_after_its_first(tmp_path: Pa
 def test_reader_names_and_receipts_hold_nothing_unread(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 40)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40)
     namespace = uuid.UUID("6f1d3c1e-5b0e-5d0a-9d7c-7a1c54b6e0a1")
 
     bundle = reader.retrieve(QUERY)
 
-    owners = set(here.points(world))
-    text = stored(here, world, 1).canonical.text
+    owners = set(lib.points(world))
+    text = stored(lib, world, 1).canonical.text
     for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
         start = text.index(chunk.content)
         name = f"{world.id}:1:1:{note.first_sid}:{note.last_sid}:{start}:{note.text_hash}"
@@ -343,11 +345,11 @@ def test_reader_names_and_receipts_hold_nothing_unread(
 def test_title_inside_the_book_is_hidden_a_declared_one_shown(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     read = " ".join(f"The lamp burned {count} times." for count in range(20))
     text = f"---\ntitle: The Butler Did It\n---\n{read}\n\n# The Secret Of It\n\nIt was he.\n"
-    path = here.write("book.md", text)
+    path = lib.write("book.md", text)
     reader = world.reader("ann")
     world.ingest(path, kind="book")
     reader.set_position("book.md", sentence=17)

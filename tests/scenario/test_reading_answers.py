@@ -45,7 +45,7 @@ class AnsweringTrial(Trial):
         for name, rules in (("easy", EASY), ("usual", DecisionSettings())):
             models = ChatModels(Echo(), Echo()) if name == "easy" else ChatModels()
             parts = replace(
-                self.here.library._components, chat=models, answers=AnswerRules(decision=rules)
+                self.lib.library._components, chat=models, answers=AnswerRules(decision=rules)
             )
             reader = Library(parts).world("world").reader(f"at {sid}")
             for question in self.questions:
@@ -72,7 +72,7 @@ def test_an_answer_is_the_same_whatever_the_unread_part_says(
 def shelf(folder: Path, ahead: str = "The landlady did it. ", **models: Any) -> Study:
     room = study(folder, embedder=WordEmbedder(), rules=AnswerRules(EASY), **models)
     read = f"The spare key hung on hook seven. Nobody held it.{LONG} "
-    room.world.ingest(room.here.write("book.txt", read + ahead), kind="book")
+    room.world.ingest(room.lib.write("book.txt", read + ahead), kind="book")
     room.world.reader("ada").set_position("book.txt", passage="Nobody held it.")
     return room
 
@@ -139,7 +139,7 @@ def test_a_book_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_path: Path) -> None:
     room = shelf(tmp_path, primary=Scripted("So [1]."))
     bound = Library(
-        room.library._components, OWNER.as_reader(room.here.scope(room.world).world, "ada")
+        room.library._components, OWNER.as_reader(room.lib.scope(room.world).world, "ada")
     )
     world = bound.world("world")
 
@@ -164,7 +164,7 @@ def test_floor_applies_to_the_replacement_of_a_far_chunk(
 ) -> None:
     room = study(tmp_path)
     text = f"It was dark (score {score:.6f}). It grew light (score 0.9)."
-    room.world.ingest(room.here.write("book.txt", text), kind="book")
+    room.world.ingest(room.lib.write("book.txt", text), kind="book")
     room.world.reader("ada").set_position("book.txt", sentence=0)
 
     answer = room.world.reader("ada").answer(query)
@@ -176,7 +176,7 @@ def test_floor_applies_to_the_replacement_of_a_far_chunk(
 def test_the_quoted_answer_of_a_reader_is_in_reading_order_and_read(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder(), rules=AnswerRules(EASY))
     lines = [f"Sentence {n} says that the key is number {n}." for n in range(60)]
-    room.world.ingest(room.here.write("book.txt", " ".join(lines)), kind="book")
+    room.world.ingest(room.lib.write("book.txt", " ".join(lines)), kind="book")
     room.world.reader("ada").set_position("book.txt", sentence=41)
 
     answer = room.world.reader("ada").answer("Which key is number 30?")

@@ -12,7 +12,13 @@ from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import canary, plain_book
 from tests.support.sample_texts import once
-from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
@@ -23,10 +29,10 @@ from truespan.wire.serialize import to_json
 QUERY = "the lamp by the harbour"
 
 
-def reading(here: Place, sid: int, **options: Any) -> tuple[World, Reader]:
+def reading(lib: LibraryFixture, sid: int, **options: Any) -> tuple[World, Reader]:
     """Return a world with one book, and a reader at a sentence of it."""
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(90)), kind="book", **options)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(90)), kind="book", **options)
     reader = world.reader("ann")
     reader.set_position("book.md", sentence=sid)
     return world, reader
@@ -35,8 +41,8 @@ def reading(here: Place, sid: int, **options: Any) -> tuple[World, Reader]:
 @proves("embedding.down-is-an-error", "bundle.error-without-chunks")
 @pytest.mark.parametrize("part", ["query", "tail", "index"])
 def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: str) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 40)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40)
     if part != "query":
         other = world.reader("bea")
         other.set_position("book.md", sentence=41)
@@ -49,9 +55,9 @@ def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: 
         raise IndexUnavailable("The index did not answer.")
 
     if part == "index":
-        here.index.search = silent
+        lib.index.search = silent
     else:
-        here.embedder.before = fail
+        lib.embedder.before = fail
     bundle = reader.retrieve(QUERY)
 
     assert bundle.status is BundleStatus.ERROR
@@ -68,32 +74,32 @@ def test_a_failure_is_an_error_and_never_an_empty_success(tmp_path: Path, part: 
 def test_another_model_than_the_books_is_an_error_before_any_search(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    here = place(tmp_path)
-    reading(here, 40)
+    lib = make_library(tmp_path)
+    reading(lib, 40)
     other = WordEmbedder(profile=replace(other_profile(), **changes))
-    again = place(tmp_path, index=here.index, embedder=other)
-    here.index.calls.clear()
+    again = make_library(tmp_path, index=lib.index, embedder=other)
+    lib.index.calls.clear()
 
     bundle = again.library.world("world").reader("ann").retrieve(QUERY)
 
     assert bundle.error is not None
     assert bundle.error.code == ProfileMismatch.code
-    assert (other.calls, here.index.calls) == (0, [])
+    assert (other.calls, lib.index.calls) == (0, [])
 
 
-def replaced_during(here: Place, world: World, text: str) -> None:
+def replaced_during(lib: LibraryFixture, world: World, text: str) -> None:
     """Have the book replaced in the middle of the next request."""
-    path = here.write("book.md", text)
-    here.embedder.before = once(lambda: world.ingest(path, kind="book") and None)
+    path = lib.write("book.md", text)
+    lib.embedder.before = once(lambda: world.ingest(path, kind="book") and None)
 
 
 @proves("reading.never-past-position", "reading.re-anchored")
 @pytest.mark.parametrize("sid", [0, 12, 40, 88])
 def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, sid)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, sid)
     begun = plain_book(90)
-    replaced_during(here, world, begun[: begun.index(canary(20))] + "zq77777x. And zq77778x.")
+    replaced_during(lib, world, begun[: begun.index(canary(20))] + "zq77777x. And zq77778x.")
 
     bundle: ContextBundle = reader.retrieve(QUERY)
 
@@ -108,12 +114,12 @@ def test_book_replaced_during_a_request_shows_read_part(tmp_path: Path, sid: int
 def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
     tmp_path: Path, call: str, chunking: str
 ) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 40, chunking=chunking)
-    unread = stored(here, world, 1).texts[60]
-    path = here.write("book.md", f"{unread} {plain_book(90)}")
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40, chunking=chunking)
+    unread = stored(lib, world, 1).texts[60]
+    path = lib.write("book.md", f"{unread} {plain_book(90)}")
     replacing = once(lambda: world.ingest(path, kind="book") and None)
-    store = here.library._components.store
+    store = lib.library._components.store
     original = getattr(store, call)
 
     def interrupted(*args: Any, **options: Any) -> Any:
@@ -132,15 +138,15 @@ def test_a_book_replaced_while_its_tail_is_made_is_no_damage(
 @proves("reading.non-interference", "reading.every-surface")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_damage_ahead_of_a_reader_changes_no_byte(tmp_path: Path, chunking: str) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 40, chunking=chunking)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40, chunking=chunking)
     before = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
-    at = stored(here, world, 1).sentences[41].start + 2
+    at = stored(lib, world, 1).sentences[41].start + 2
 
-    here.sql("DELETE FROM tails")
-    here.sql("DELETE FROM tail_marks")
-    here.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
-    here.sql("UPDATE chunks SET text = 'zq99999x' WHERE text LIKE ?", f"%{canary(41)}%")
+    lib.sql("DELETE FROM tails")
+    lib.sql("DELETE FROM tail_marks")
+    lib.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    lib.sql("UPDATE chunks SET text = 'zq99999x' WHERE text LIKE ?", f"%{canary(41)}%")
 
     after = [frozen(reader.retrieve(QUERY)), frozen(reader.retrieve("the night", top_k=2))]
     assert after == before
@@ -157,36 +163,36 @@ def test_a_position_is_never_applied_to_a_revision_it_was_not_read_for(tmp_path:
             Restless.searches += 1
             changing, self.__class__ = self.__class__, MemoryIndex  # type: ignore[assignment]
             if Restless.searches == last:
-                world.ingest(here.write("book.md", "Secret zq66666x lamp. " * 60), kind="book")
+                world.ingest(lib.write("book.md", "Secret zq66666x lamp. " * 60), kind="book")
             else:
-                world.ingest(here.write("other.txt", f"Change {Restless.searches}."))
+                world.ingest(lib.write("other.txt", f"Change {Restless.searches}."))
             self.__class__ = changing
             return super().search(*args, **settings)
 
     # The request is repeated when the world has changed; the answer to its last attempt stands.
     for last in (1, 2, MAX_ATTEMPTS - 1, MAX_ATTEMPTS):
-        here = place(tmp_path / str(last))
-        world, reader = reading(here, 50)
+        lib = make_library(tmp_path / str(last))
+        world, reader = reading(lib, 50)
         Restless.searches = 0
-        here.index.__class__ = Restless
+        lib.index.__class__ = Restless
 
         bundle = reader.retrieve(QUERY)
 
         assert "zq66666x" not in frozen(bundle), last
         assert Restless.searches == last
-        here.library.close()
+        lib.library.close()
 
 
 @proves("reading.tail", "verify.one-read")
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("where", ["sentence", "between"])
 def test_tampered_tail_is_damage_and_not_shown(tmp_path: Path, chunking: str, where: str) -> None:
-    here = place(tmp_path)
-    world, reader = reading(here, 60, chunking=chunking)
-    held = stored(here, world, 1)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 60, chunking=chunking)
+    held = stored(lib, world, 1)
     at = held.sentences[60].start + (4 if where == "sentence" else -1)
 
-    here.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
+    lib.sql("UPDATE texts SET text = substr(text, 1, ?) || '#' || substr(text, ?)", at, at + 2)
     bundle = reader.retrieve(QUERY)
 
     assert bundle.error is not None
@@ -200,12 +206,12 @@ def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
     tmp_path: Path, asking: str
 ) -> None:
     """Each asks a library of its own: what one was not shown is repaired before another asks."""
-    here = place(tmp_path)
-    world, reader = reading(here, 60)
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 60)
 
-    here.sql("UPDATE chunks SET text = 'zq99999x' || substr(text, 9) WHERE position < 4")
+    lib.sql("UPDATE chunks SET text = 'zq99999x' || substr(text, 9) WHERE position < 4")
     bundle = reader.retrieve(QUERY) if asking == "reader" else world.retrieve(QUERY, top_k=20)
-    here.library.close()
+    lib.library.close()
 
     assert "zq99999x" not in frozen(bundle)
     assert ("damaged_text", 4) in [(entry.code, entry.count) for entry in bundle.metadata.skipped]
@@ -214,22 +220,22 @@ def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
 
 @proves("reading.tail")
 def test_a_kept_tail_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    _, reader = reading(here, 60)
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 60)
     before = frozen(reader.retrieve(QUERY))
 
-    here.sql("UPDATE tails SET text = text || ' Made up.'")
+    lib.sql("UPDATE tails SET text = text || ' Made up.'")
 
     assert frozen(reader.retrieve(QUERY)) == before
-    assert here.sql("SELECT count(*) FROM tails WHERE text LIKE '%Made up.%'") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM tails WHERE text LIKE '%Made up.%'") == [(0,)]
 
 
 @proves("reading.every-surface")
 def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    _, reader = reading(here, 60)
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 60)
 
-    here.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))
+    lib.sql("UPDATE texts SET text = replace(text, ?, 'zq99999x')", canary(60))
 
     with pytest.raises(StoreDamaged):
         reader.position()
@@ -237,15 +243,15 @@ def test_the_last_sentence_is_checked_before_it_is_told(tmp_path: Path) -> None:
 
 @proves("reading.non-interference")
 def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world, _ = reading(here, 40)
+    lib = make_library(tmp_path)
+    world, _ = reading(lib, 40)
     ahead = world.reader("bea")
     ahead.set_position("book.md", sentence=89)
     unread = [note.chunk_id for note in ahead.retrieve(QUERY, top_k=20).metadata.sources]
 
     def responses() -> list[str]:
         # Whoever opens the library now has nothing in memory of how it was.
-        again = place(tmp_path, index=here.index, embedder=here.embedder)
+        again = make_library(tmp_path, index=lib.index, embedder=lib.embedder)
         reader = again.library.world("world").reader("ann")
         found = [
             frozen(reader.retrieve(QUERY, mode=mode)) for mode in ("vector", "hybrid", "keyword")
@@ -254,7 +260,7 @@ def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> N
         return found
 
     before = responses()
-    here.sql("UPDATE states SET reach = 0 WHERE reach > 40")
+    lib.sql("UPDATE states SET reach = 0 WHERE reach > 40")
     assert responses() == before
-    here.sql("UPDATE states SET reach = 0, first_sid = 0, last_sid = 0 WHERE position > 8")
+    lib.sql("UPDATE states SET reach = 0, first_sid = 0, last_sid = 0 WHERE position > 8")
     assert responses() == before

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from tests.laws.examples import examples
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, common, stopped_at, stored
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 
 
-def shelf(folder: Path, text: str) -> tuple[Place, World]:
-    here = place(folder)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", text), kind="book")
-    return here, world
+def shelf(folder: Path, text: str) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", text), kind="book")
+    return lib, world
 
 
 def ann(world: World) -> Reader:
@@ -76,10 +76,10 @@ CHANGES = [
 def test_position_follows_the_last_read_sentence_that_remains(
     tmp_path: Path, change: Any, sid: int, expected: int
 ) -> None:
-    here, world = shelf(tmp_path, " ".join(OLD))
+    lib, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set_position("book.md", sentence=sid)
 
-    world.ingest(here.write("book.md", " ".join(change(OLD))), kind="book")
+    world.ingest(lib.write("book.md", " ".join(change(OLD))), kind="book")
 
     assert ann(world).position().sid == expected
     assert words(ann(world)) == " ".join(change(OLD)[: expected + 1])
@@ -97,19 +97,19 @@ def test_no_series_of_changes_ever_shows_a_sentence_that_was_ahead(
     def spelled(letters: list[str]) -> str:
         return " ".join(f"The lamp {letter} burned." for letter in letters)
 
-    here, world = shelf(tmp_path_factory.mktemp("series"), spelled(revisions[0]))
+    lib, world = shelf(tmp_path_factory.mktemp("series"), spelled(revisions[0]))
     sid = data.draw(st.integers(-1, len(revisions[0]) - 1))
     ann(world).set_position("book.md", sentence=sid)
-    before = stored(here, world, 1).texts
+    before = stored(lib, world, 1).texts
     for letters in revisions[1:]:
-        world.ingest(here.write("book.md", spelled(letters)), kind="book")
-        now = stored(here, world, 1).texts
+        world.ingest(lib.write("book.md", spelled(letters)), kind="book")
+        now = stored(lib, world, 1).texts
         read, ahead = before[: sid + 1], before[sid + 1 :]
         least, sid, before = min(sid, common(before, now)), ann(world).position().sid, now
         assert least <= sid
         assert sid == -1 or now[sid] in read
         assert not set(now[: sid + 1]) & (set(ahead) - set(read))
-    here.library.close()
+    lib.library.close()
 
 
 BOOK = """# The Lamp
@@ -141,40 +141,40 @@ EDITIONS = {
 @proves("reading.re-anchored", "reading.never-past-position")
 def test_another_edition_keeps_every_reader_at_the_same_sentence(tmp_path: Path) -> None:
     for number, (name, edition) in enumerate(EDITIONS.items()):
-        here, world = shelf(tmp_path / str(number), BOOK)
-        texts = stored(here, world, 1).texts
+        lib, world = shelf(tmp_path / str(number), BOOK)
+        texts = stored(lib, world, 1).texts
         readers = [world.reader(f"at {sid}") for sid in range(2, len(texts) - 1)]
         for sid, reader in enumerate(readers, 2):
             reader.set_position("book.md", sentence=sid)
 
-        world.ingest(here.write("book.md", edition), kind="book")
+        world.ingest(lib.write("book.md", edition), kind="book")
 
         for reader, text in zip(readers, texts[2:], strict=False):
             last = reader.position().last_sentence
             assert last is not None
             assert [c for c in last if c.isalnum()] == [c for c in text if c.isalnum()], name
             assert "killed" not in reader.retrieve("who killed the keeper?").context, name
-        here.library.close()
+        lib.library.close()
 
 
 @proves("reading.re-anchored", "reading.never-past-position")
 def test_edition_with_damaged_earlier_text_compares_from_start(
     tmp_path: Path,
 ) -> None:
-    here, world = shelf(tmp_path, BOOK)
+    lib, world = shelf(tmp_path, BOOK)
     ann(world).set_position("book.md", sentence=6)
-    here.sql("UPDATE texts SET text = replace(text, 'the door', 'the doors')")
+    lib.sql("UPDATE texts SET text = replace(text, 'the door', 'the doors')")
 
-    world.ingest(here.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
+    world.ingest(lib.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
 
     assert ann(world).position().last_sentence == "The Lamp"
 
 
 @proves("reading.re-anchored")
 def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path, BOOK)
+    lib, world = shelf(tmp_path, BOOK)
     late = world.reader("late")
-    database = here.library._components.store._db
+    database = lib.library._components.store._db
     original = database.write
 
     def write(*args: Any, **options: Any) -> Any:
@@ -184,39 +184,39 @@ def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: 
         return original(*args, **options)
 
     database.write = write
-    world.ingest(here.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
+    world.ingest(lib.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
 
     assert database.write == original
-    assert late.position().last_sentence == stored(here, world, 1).texts[late.position().sid]
+    assert late.position().last_sentence == stored(lib, world, 1).texts[late.position().sid]
     assert late.position().sid == 9
 
 
 @proves("reading.re-anchored", "reading.no-state")
 def test_a_book_that_was_deleted_comes_back_unread(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path, " ".join(OLD))
+    lib, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set_position("book.md", sentence=9)
 
     world.documents.delete("book.md")
     assert ann(world).books() == []
     assert nothing(ann(world)) == ["no_reading_position"]
-    world.ingest(here.write("book.md", " ".join(OLD)), kind="book")
+    world.ingest(lib.write("book.md", " ".join(OLD)), kind="book")
 
     assert ann(world).books() == []
     assert nothing(ann(world), book="book.md") == ["no_reading_position"]
 
 
-def staged(here: Place, text: str) -> None:
+def staged(lib: LibraryFixture, text: str) -> None:
     """Leave a replacement half done: written, and not seen by anybody."""
     with pytest.raises(Stopped):
-        stopped_at(here, 2).world("world").ingest(here.write("book.md", text), kind="book")
+        stopped_at(lib, 2).world("world").ingest(lib.write("book.md", text), kind="book")
 
 
 @proves("reading.re-anchored")
 def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> None:
-    here, world = shelf(tmp_path, " ".join(OLD))
+    lib, world = shelf(tmp_path, " ".join(OLD))
     ann(world).set_position("book.md", sentence=6)
 
-    staged(here, "All of it is new.")
+    staged(lib, "All of it is new.")
 
     assert ann(world).position().sid == 6
     assert words(ann(world)) == " ".join(OLD[:7])
@@ -231,16 +231,16 @@ def test_a_replacement_moves_no_position_before_it_is_seen(tmp_path: Path) -> No
 def test_position_set_during_a_rebuild_is_in_the_read_book(
     tmp_path: Path, told: dict[str, Any]
 ) -> None:
-    here, world = shelf(tmp_path, "# A\n\n" + " ".join(OLD[1:]))
+    lib, world = shelf(tmp_path, "# A\n\n" + " ".join(OLD[1:]))
     longer = "# A\n\n" + " ".join([*OLD[1:], *(f"Ahead zq{number}x." for number in range(20))])
-    staged(here, longer)
+    staged(lib, longer)
 
     try:
         ann(world).set_position("book.md", **told)
     except InvalidArgument:
         assert told["sentence"] > 11
         return
-    world.ingest(here.write("book.md", longer), kind="book")
+    world.ingest(lib.write("book.md", longer), kind="book")
 
     assert ann(world).position().sid == 11
     assert "zq" not in ann(world).retrieve("ahead").context

@@ -107,7 +107,7 @@ def test_reader_near_misses_stop_at_the_position(tmp_path: Path) -> None:
 
     def ask(rest: str) -> Answer:
         text = f"The key hung there (score 0.2).{LONG} {rest}"
-        room.world.ingest(room.here.write("book.txt", text), kind="book")
+        room.world.ingest(room.lib.write("book.txt", text), kind="book")
         reader.set_position("book.txt", sentence=1)
         return replace(reader.answer(QUESTION), record=None, processing_time_ms=0)
 
@@ -158,7 +158,7 @@ def test_why_not_says_that_no_word_occurs(tmp_path: Path) -> None:
 def test_reader_words_without_a_match_are_explained(tmp_path: Path) -> None:
     room = study(tmp_path, embedder=WordEmbedder())
     lines = " ".join(f"Sentence {n} is about the lamp." for n in range(30))
-    room.world.ingest(room.here.write("book.txt", lines), kind="book")
+    room.world.ingest(room.lib.write("book.txt", lines), kind="book")
     reader = room.world.reader("ada")
     reader.set_position("book.txt", sentence=29)
     chunk = reader.retrieve("lamp", mode="keyword").retrieved_chunks[0].chunk_id

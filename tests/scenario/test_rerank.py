@@ -23,13 +23,13 @@ from tests.support.providers.rerank import MODEL, RerankServer
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import book
 from tests.support.worlds import (
+    LibraryFixture,
     Lying,
     ManualClock,
     MemoryIndex,
-    Place,
     WordEmbedder,
+    make_library,
     other_profile,
-    place,
 )
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.engine.library import Library
@@ -64,17 +64,17 @@ class Backwards:
         return [float(place) for place in range(len(texts))]
 
 
-def reranked(here: Place, reranker: Reranker, *, candidates: int = 4) -> World:
+def reranked(lib: LibraryFixture, reranker: Reranker, *, candidates: int = 4) -> World:
     """Return the world of a place whose library has a reranker."""
     options = RerankOptions(reranker, candidates)
-    return Library(replace(here.library._components, rerank=options)).world("world")
+    return Library(replace(lib.library._components, rerank=options)).world("world")
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def lib(tmp_path_factory: pytest.TempPathFactory) -> LibraryFixture:
     """A world of six documents, each with its similarity to every query."""
     folder = tmp_path_factory.mktemp("rerank")
-    made = place(folder, embedder=ScoreEmbedder(), defaults="contract")
+    made = make_library(folder, embedder=ScoreEmbedder(), defaults="contract")
     files = {f"{number}__txt": scored(score) for number, score in enumerate(SCORES)}
     made.world(**files)
     return made
@@ -87,9 +87,9 @@ def similarities(found: SearchResult | ContextBundle) -> list[float]:
 
 
 @proves("rerank.order")
-def test_search_returns_the_best_of_the_candidates_in_their_new_order(here: Place) -> None:
+def test_search_returns_the_best_of_the_candidates_in_their_new_order(lib: LibraryFixture) -> None:
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
 
     found = world.search(QUESTION, top_k=2, rerank=True)
 
@@ -114,8 +114,8 @@ def test_search_returns_the_best_of_the_candidates_in_their_new_order(here: Plac
 
 
 @proves("rerank.order")
-def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Place) -> None:
-    world = reranked(here, Backwards())
+def test_results_past_the_candidates_follow_in_the_order_of_retrieval(lib: LibraryFixture) -> None:
+    world = reranked(lib, Backwards())
 
     found = world.search(QUESTION, top_k=6, rerank=True)
     plain = world.search(QUESTION, top_k=6)
@@ -128,8 +128,8 @@ def test_results_past_the_candidates_follow_in_the_order_of_retrieval(here: Plac
 
 
 @proves("rerank.order")
-def test_retrieve_packs_the_new_order_and_explains_it(here: Place) -> None:
-    world = reranked(here, Backwards())
+def test_retrieve_packs_the_new_order_and_explains_it(lib: LibraryFixture) -> None:
+    world = reranked(lib, Backwards())
 
     bundle = world.retrieve(QUESTION, top_k=2, rerank=True, language=None)
 
@@ -151,10 +151,10 @@ def test_retrieve_packs_the_new_order_and_explains_it(here: Place) -> None:
 
 
 @proves("rerank.order")
-def test_an_answer_uses_the_new_order_and_decides_as_without_it(here: Place) -> None:
+def test_an_answer_uses_the_new_order_and_decides_as_without_it(lib: LibraryFixture) -> None:
     rules = AnswerRules(decision=DecisionSettings(max_chunks=2))
     options = RerankOptions(Backwards(), 4)
-    parts = replace(here.library._components, rerank=options, answers=rules)
+    parts = replace(lib.library._components, rerank=options, answers=rules)
     world = Library(parts).world("world")
 
     plain, found = (world.answer(QUESTION, rerank=rerank) for rerank in (False, True))
@@ -170,9 +170,9 @@ def test_an_answer_uses_the_new_order_and_decides_as_without_it(here: Place) -> 
 
 
 @proves("rerank.order")
-def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(here: Place) -> None:
+def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(lib: LibraryFixture) -> None:
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
 
     wide = world.search(QUESTION, top_k=2, rerank=True, neighbours=1)
     sentences = world.search(QUESTION, top_k=2, rerank=True, granularity="sentence")
@@ -187,9 +187,9 @@ def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(here: Pla
 
 
 @proves("rerank.order")
-def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
+def test_a_reranker_is_asked_only_when_it_is_wanted(lib: LibraryFixture) -> None:
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
 
     for wanted in (None, False):
         world.search(QUESTION, rerank=wanted)
@@ -203,11 +203,11 @@ def test_a_reranker_is_asked_only_when_it_is_wanted(here: Place) -> None:
 
 @proves("rerank.order")
 def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=ScoreEmbedder(), defaults="recommended")
-    world = here.world(a__txt=scored(0.9), b__txt=scored(0.8))
+    lib = make_library(tmp_path, embedder=ScoreEmbedder(), defaults="recommended")
+    world = lib.world(a__txt=scored(0.9), b__txt=scored(0.8))
     assert world.search(QUESTION).rerank is None
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
     reader = world.reader("ann")
     reader.set_position("a.txt", sentence=world.documents.get("a.txt").sentences - 1)
 
@@ -226,8 +226,8 @@ def test_recommended_worlds_use_a_configured_reranker(tmp_path: Path) -> None:
 
 
 @proves("rerank.order")
-def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(here: Place) -> None:
-    plain, world = here.library.world("world"), reranked(here, Backwards())
+def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(lib: LibraryFixture) -> None:
+    plain, world = lib.library.world("world"), reranked(lib, Backwards())
     reader = plain.reader("ann")
     for call, said in (
         (lambda: plain.search(QUESTION, rerank=True), r"No reranker.*\[rerank\]"),
@@ -247,11 +247,11 @@ def test_a_reranker_that_is_not_there_or_has_no_query_is_a_mistake(here: Place) 
 
 @proves("rerank.order")
 def test_evaluation_grades_reranked_order_and_its_failures(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
     golden = b'{"id": "q", "query": "who?", "expected": ["3.txt"]}\n'
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
 
     plain, found = (world.evaluate(golden, rerank=rerank) for rerank in (False, True))
 
@@ -278,9 +278,11 @@ def broken(kind: str) -> Callable[[], None]:
 
 
 @proves("rerank.failure")
-def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Place) -> None:
+def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(
+    lib: LibraryFixture,
+) -> None:
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
     calls: list[Callable[[bool], Any]] = [
         lambda rerank: world.search(QUESTION, top_k=2, rerank=rerank).passages,
         lambda rerank: (
@@ -309,7 +311,7 @@ def test_a_failing_reranker_changes_no_result_and_is_named_in_a_warning(here: Pl
 
 
 @proves("rerank.failure")
-def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(here: Place) -> None:
+def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(lib: LibraryFixture) -> None:
     token = CancelToken()
 
     def react(_: Asked) -> Reaction:
@@ -318,24 +320,24 @@ def test_a_cancelled_request_ends_and_is_no_failure_of_the_reranker(here: Place)
 
     with RerankServer() as server:
         server.fault = react
-        world = reranked(here, http_reranker(server))
+        world = reranked(lib, http_reranker(server))
         with use_cancel_token(token), pytest.raises(Interrupted):
             world.search(QUESTION, rerank=True)
 
 
 @proves("rerank.failure", "search.one-state")
 def test_a_world_that_changes_meanwhile_does_not_multiply_requests(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=ScoreEmbedder())
-    here.world(a__txt=scored(0.9), b__txt=scored(0.8))
+    lib = make_library(tmp_path, embedder=ScoreEmbedder())
+    lib.world(a__txt=scored(0.9), b__txt=scored(0.8))
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
     left = [scored(0.1, f"Number {number}.") for number in range(3)]
 
     def change() -> None:
         if left:
-            world.ingest(here.write(f"{len(left)}.txt", left.pop()))
+            world.ingest(lib.write(f"{len(left)}.txt", left.pop()))
 
-    here.embedder.before = None
+    lib.embedder.before = None
     reranker.before = change
     found = world.search(QUESTION, top_k=2, rerank=True, floor=0.5)
 
@@ -360,12 +362,12 @@ def http_reranker(server: RerankServer) -> HttpReranker:
 
 @proves("rerank.visible-text", "search.text-from-store")
 def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: RerankServer) -> None:
-    here = place(tmp_path, embedder=ScoreEmbedder())
-    here.world(a__txt=scored(0.9), b__txt=scored(0.8, "A secret."), c__txt=scored(0.7))
-    here.sql("UPDATE chunks SET text = 'A forged secret.' WHERE text LIKE 'A secret%'")
+    lib = make_library(tmp_path, embedder=ScoreEmbedder())
+    lib.world(a__txt=scored(0.9), b__txt=scored(0.8, "A secret."), c__txt=scored(0.7))
+    lib.sql("UPDATE chunks SET text = 'A forged secret.' WHERE text LIKE 'A secret%'")
     server.asked.clear()
 
-    found = reranked(here, http_reranker(server)).search(QUESTION, rerank=True)
+    found = reranked(lib, http_reranker(server)).search(QUESTION, rerank=True)
 
     assert len(found.passages) == 2
     assert found.skipped
@@ -373,9 +375,9 @@ def test_text_that_cannot_be_verified_is_never_sent(tmp_path: Path, server: Rera
 
 
 @proves("rerank.visible-text")
-def test_filters_decide_what_is_sent(here: Place) -> None:
+def test_filters_decide_what_is_sent(lib: LibraryFixture) -> None:
     reranker = Backwards()
-    world = reranked(here, reranker)
+    world = reranked(lib, reranker)
 
     world.retrieve(QUESTION, documents=["1.txt", "4.txt"], rerank=True, language=None)
 
@@ -405,20 +407,20 @@ def sent_for_reader(world: World, server: RerankServer) -> tuple[list[bytes], li
 def test_reranking_for_a_reader_ignores_unread_text(
     tmp_path: Path, server: RerankServer, chunking: str
 ) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = lib.library.create_world("world")
     whole = book(31, "txt", 12)
-    path = here.write("book.txt", whole)
+    path = lib.write("book.txt", whole)
     world.ingest(path, kind="book", chunking=chunking)
-    texts = stored(here, world, 1).texts
+    texts = stored(lib, world, 1).texts
     position = len(texts) // 2
     world.reader("ann").set_position("book.txt", sentence=position)
-    asking = reranked(here, http_reranker(server), candidates=6)
+    asking = reranked(lib, http_reranker(server), candidates=6)
 
     before = sent_for_reader(asking, server)
 
     end = whole.index(texts[position]) + len(texts[position])
-    here.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
+    lib.write("book.txt", f"{whole[:end]} But the zebra lit every lamp of the harbour that night.")
     world.ingest(path, kind="book", chunking=chunking)
     world.reader("ann").set_position("book.txt", sentence=position)
     after = sent_for_reader(asking, server)
@@ -446,14 +448,14 @@ class Spoiling(Lying):
 def test_an_index_that_lies_gets_no_unread_text_to_the_reranker(
     tmp_path: Path, server: RerankServer
 ) -> None:
-    here = place(tmp_path, index=Spoiling())
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.txt", book(31, "txt", 12)), kind="book")
-    texts = stored(here, world, 1).texts
+    lib = make_library(tmp_path, index=Spoiling())
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.txt", book(31, "txt", 12)), kind="book")
+    texts = stored(lib, world, 1).texts
     position = len(texts) // 3
     world.reader("ann").set_position("book.txt", sentence=position)
 
-    requests, _ = sent_for_reader(reranked(here, http_reranker(server)), server)
+    requests, _ = sent_for_reader(reranked(lib, http_reranker(server)), server)
 
     unread = set(texts[position + 1 :]) - set(texts[: position + 1])
     assert requests

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.index.filters import AnyOf, Equals, Field, conditions
@@ -37,9 +37,9 @@ class Watching(MemoryIndex):
         return super().search(scope, *args, **settings)
 
 
-def shelved(here: Place) -> World:
+def shelved(lib: LibraryFixture) -> World:
     """Return a world of four documents that differ in every label."""
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
     labels = [
         ("one.md", ONE, {"language": "en", "version": "1.0", "tags": ["light", "red"]}),
         ("two.md", TWO, {"language": "en", "version": "2.0", "tags": ["light"]}),
@@ -47,7 +47,7 @@ def shelved(here: Place) -> World:
         ("four.txt", "The lamp is late.", {"language": "fr", "version": "2.0", "tags": ["red"]}),
     ]
     for name, text, declared in labels:
-        world.ingest(here.write(name, text), chunking="sentences", **declared)
+        world.ingest(lib.write(name, text), chunking="sentences", **declared)
     return world
 
 
@@ -84,7 +84,7 @@ def sources(bundle: ContextBundle) -> set[str]:
 def test_chapter_and_section_match_whole_and_without_regard_to_case(
     tmp_path: Path, settings: dict[str, str], places: set[tuple[str, str]]
 ) -> None:
-    bundle = asked(shelved(place(tmp_path)), **settings)
+    bundle = asked(shelved(make_library(tmp_path)), **settings)
 
     assert {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks} == places
     assert bundle.status is (BundleStatus.SUCCESS if places else BundleStatus.NO_MATCHES)
@@ -93,12 +93,12 @@ def test_chapter_and_section_match_whole_and_without_regard_to_case(
 @pytest.mark.contract
 @proves("request.section-filter", "request.constraints-combine")
 def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     part = " ".join(f"The lamp burned {count} times." for count in range(14))
     sections = "\n\n".join(f"### {name}\n\n{part}" for name in ("North", "South"))
     text = f"## One\n\n{sections}\n\n## Two\n\n{sections}\n"
-    world.ingest(here.write("lamps.md", text), chunking="sentences")
+    world.ingest(lib.write("lamps.md", text), chunking="sentences")
 
     south = asked(world, section="south")
     both = asked(world, section="SOUTH", chapter="two")
@@ -131,7 +131,7 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -
 def test_labels_of_documents_match_whole_and_null_means_any(
     tmp_path: Path, settings: dict[str, Any], names: set[str]
 ) -> None:
-    bundle = asked(shelved(place(tmp_path)), **settings)
+    bundle = asked(shelved(make_library(tmp_path)), **settings)
 
     assert sources(bundle) == names
 
@@ -139,14 +139,14 @@ def test_labels_of_documents_match_whole_and_null_means_any(
 @pytest.mark.contract
 @proves("request.language-constraint", "request.version-constraint")
 def test_without_a_word_a_retrieval_speaks_english_of_the_first_version(tmp_path: Path) -> None:
-    bundle = shelved(place(tmp_path)).retrieve("the lamp", top_k=20)
+    bundle = shelved(make_library(tmp_path)).retrieve("the lamp", top_k=20)
 
     assert sources(bundle) == {"one.md"}
 
 
 @proves("request.constraints-combine")
 def test_constraints_combine_with_and(tmp_path: Path) -> None:
-    world = shelved(place(tmp_path))
+    world = shelved(make_library(tmp_path))
     choices: dict[str, list[Any]] = {
         "language": [None, "en", "fr"],
         "version": [None, "1.0", "2.0"],
@@ -169,7 +169,7 @@ def test_constraints_combine_with_and(tmp_path: Path) -> None:
 @proves("request.constraints-combine", "request.chapter-filter", "request.section-filter")
 def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None:
     index = Watching()
-    world = shelved(place(tmp_path, index=index))
+    world = shelved(make_library(tmp_path, index=index))
 
     asked(
         world, language="en", version="2.0", tags=["light"],
@@ -196,25 +196,25 @@ def test_every_filter_is_inside_the_request_to_the_index(tmp_path: Path) -> None
 def test_an_index_that_ignores_the_filters_is_not_believed(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    honest = asked(shelved(place(tmp_path / "honest")), **settings)
+    honest = asked(shelved(make_library(tmp_path / "honest")), **settings)
 
     class Deaf(MemoryIndex):
         def search(self, scope: Scope, *args: Any, **options: Any) -> Any:
             deaf = replace(scope, documents=UNLIMITED, chapter=None, section=None)
             return super().search(deaf, *args, **options)
 
-    here = place(tmp_path / "deaf", index=Deaf())
-    world = shelved(here)
-    points = here.points(world)
+    lib = make_library(tmp_path / "deaf", index=Deaf())
+    world = shelved(lib)
+    points = lib.points(world)
     bundle = asked(world, **settings)
-    here.library.close()
+    lib.library.close()
 
     assert contents(bundle) == contents(honest)
     assert [chunk.chapter for chunk in bundle.retrieved_chunks] == [
         chunk.chapter for chunk in honest.retrieved_chunks
     ]
     # And nobody who asked with a filter may take the rest of the world for rubbish.
-    assert here.points(world) == points
+    assert lib.points(world) == points
 
 
 def codes(bundle: ContextBundle) -> list[str]:
@@ -243,7 +243,7 @@ def codes(bundle: ContextBundle) -> list[str]:
 def test_a_warning_says_when_a_default_is_what_left_nothing_over(
     tmp_path: Path, settings: dict[str, Any], blamed: bool
 ) -> None:
-    bundle = shelved(place(tmp_path)).retrieve("the lamp", **settings)
+    bundle = shelved(make_library(tmp_path)).retrieve("the lamp", **settings)
 
     assert ("default_filter_emptied_result" in codes(bundle)) is blamed
     assert not (blamed and bundle.retrieved_chunks)
@@ -252,7 +252,7 @@ def test_a_warning_says_when_a_default_is_what_left_nothing_over(
 @proves("request.constraints-combine")
 @pytest.mark.parametrize("name", ["documents", "tags"])
 def test_single_name_instead_of_a_list_is_refused(tmp_path: Path, name: str) -> None:
-    world = shelved(place(tmp_path))
+    world = shelved(make_library(tmp_path))
 
     with pytest.raises(InvalidArgument):
         world.retrieve("the lamp", **{name: "12"})  # type: ignore[arg-type]
@@ -261,9 +261,9 @@ def test_single_name_instead_of_a_list_is_refused(tmp_path: Path, name: str) -> 
 @pytest.mark.contract
 @proves("request.language-constraint")
 def test_a_label_that_was_changed_counts_at_once(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    path = here.write("one.txt", "The lamp is red.")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    path = lib.write("one.txt", "The lamp is red.")
     world.ingest(path, language="en")
     assert sources(world.retrieve("the lamp")) == {"one.txt"}
 

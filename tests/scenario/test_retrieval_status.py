@@ -10,7 +10,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.sample_texts import once
-from tests.support.worlds import Lying, MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
@@ -35,8 +35,8 @@ SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
 NO_MATCHES, ERROR = BundleStatus.NO_MATCHES, BundleStatus.ERROR
 
 
-def three(here: Place) -> World:
-    return here.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+def three(lib: LibraryFixture) -> World:
+    return lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
 
 
 def scored(*scores: float) -> MemoryIndex:
@@ -86,7 +86,7 @@ def test_the_status_is_the_first_that_applies(
 
 @proves("bundle.partial-or-success", "bundle.returned-count", "bundle.original-top-k")
 def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.9, 0.8, 0.7)))
+    world = three(make_library(tmp_path, index=scored(0.9, 0.8, 0.7)))
 
     two, all_there_is = world.retrieve("light", top_k=2), world.retrieve("light", top_k=20)
 
@@ -98,7 +98,7 @@ def test_as_many_as_were_asked_for_or_as_there_are_is_a_success(tmp_path: Path) 
 
 @proves("bundle.partial-or-success", "bundle.within-top-k")
 def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.9, 0.29, 0.28)))
+    world = three(make_library(tmp_path, index=scored(0.9, 0.29, 0.28)))
 
     bundle = world.retrieve("light", top_k=2)
 
@@ -108,7 +108,7 @@ def test_fewer_than_there_are_is_partial(tmp_path: Path) -> None:
 
 @proves("bundle.no-matches")
 def test_nothing_at_the_floor_is_no_match_and_the_near_misses_say_how_near(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.29, 0.28, 0.1)))
+    world = three(make_library(tmp_path, index=scored(0.29, 0.28, 0.1)))
 
     bundle = world.retrieve("light")
 
@@ -127,10 +127,10 @@ def test_which_near_misses_are_named_does_not_depend_on_the_index(
     tmp_path: Path, more: int
 ) -> None:
     answers = []
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     far = {f"d{number:02}__txt": "lamp and much other wood or stone" for number in range(more)}
-    world = here.world(**far, a__txt="lamp and wood or stone or much else")
-    points = here.index._of(here.scope(world))
+    world = lib.world(**far, a__txt="lamp and wood or stone or much else")
+    points = lib.index._of(lib.scope(world))
     for _ in range(2):
         turned = dict(list(points.items())[::-1])
         points.clear()
@@ -146,9 +146,9 @@ def test_which_near_misses_are_named_does_not_depend_on_the_index(
 def test_untrusted_candidates_give_partial_not_no_match(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    for point in here.index._of(here.scope(world)).values():
+    lib = make_library(tmp_path)
+    world = three(lib)
+    for point in lib.index._of(lib.scope(world)).values():
         point.text_hash = "0" * 64
 
     bundle = world.retrieve("harbour roses clock")
@@ -164,16 +164,16 @@ def failing(error: TruespanError) -> Callable[..., Any]:
     return fail
 
 
-def without_index(here: Place) -> None:
-    here.index.search = failing(IndexUnavailable("The index did not answer."))
+def without_index(lib: LibraryFixture) -> None:
+    lib.index.search = failing(IndexUnavailable("The index did not answer."))
 
 
-def without_provider(here: Place) -> None:
-    here.embedder.before = failing(ProviderUnavailable("The provider did not answer."))
+def without_provider(lib: LibraryFixture) -> None:
+    lib.embedder.before = failing(ProviderUnavailable("The provider did not answer."))
 
 
-def without_store(here: Place) -> None:
-    here.store.read_chunks = failing(StoreDamaged("The file is damaged."))
+def without_store(lib: LibraryFixture) -> None:
+    lib.store.read_chunks = failing(StoreDamaged("The file is damaged."))
 
 
 @proves("bundle.error-without-chunks", "bundle.exactly-one", "embedding.down-is-an-error")
@@ -187,14 +187,14 @@ def without_store(here: Place) -> None:
 )
 def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
     tmp_path: Path,
-    breaking: Callable[[Place], None],
+    breaking: Callable[[LibraryFixture], None],
     code: str,
     retryable: bool,
     reached: tuple[str, ...],
 ) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    breaking(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
+    breaking(lib)
 
     bundle = world.retrieve("harbour light")
 
@@ -209,29 +209,29 @@ def test_a_failure_is_one_bundle_with_an_error_and_no_chunks(
 
 @proves("bundle.exactly-one")
 def test_a_request_that_cannot_be_answered_raises_and_reads_nothing(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = three(here)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = three(lib)
+    lib.journal.clear()
 
     with pytest.raises(InvalidArgument):
         world.retrieve("harbour", top_k=0)
-    assert here.journal == []
+    assert lib.journal == []
     with pytest.raises(BlankQuery):
         world.retrieve("   \n")
     with pytest.raises(BlankQuery):
         world.retrieve("harbour", selected_text=" \t ")
-    assert set(here.journal) == {"store.find_world"}
-    here.library._components.store.find_world = lambda *_: None  # type: ignore[method-assign]
+    assert set(lib.journal) == {"store.find_world"}
+    lib.library._components.store.find_world = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(WorldNotFound):
         world.retrieve("harbour")
 
 
 @proves("bundle.exactly-one")
 def test_a_document_replaced_during_a_request_is_seen_as_it_is_afterwards(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     new = "The harbour light went out at once."
-    here.embedder.before = once(lambda: world.ingest(here.write("world/a.txt", new)) and None)
+    lib.embedder.before = once(lambda: world.ingest(lib.write("world/a.txt", new)) and None)
 
     bundle = world.retrieve("harbour light", top_k=1)
 

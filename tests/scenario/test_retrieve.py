@@ -12,14 +12,14 @@ from msgspec.structs import asdict, fields, replace
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.worlds import (
+    LibraryFixture,
     Lying,
     MemoryIndex,
-    Place,
-    PreparedPlace,
+    PreparedLibrary,
     WordCounter,
     WordEmbedder,
+    make_library,
     other_profile,
-    place,
 )
 from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, ContextBundle, RetrievedChunk
@@ -35,8 +35,8 @@ STAGES = ("received", "vectorized", "searched", "filtered", "ranked", "assembled
 SUCCESS, PARTIAL = BundleStatus.SUCCESS, BundleStatus.PARTIAL
 
 
-def three(here: Place) -> World:
-    return here.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+def three(lib: LibraryFixture) -> World:
+    return lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
 
 
 def scored(*scores: float) -> MemoryIndex:
@@ -70,7 +70,7 @@ def skipped(bundle: ContextBundle) -> dict[str, int]:
 def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
     tmp_path: Path, score: float, kept: bool
 ) -> None:
-    world = three(place(tmp_path, index=scored(score)))
+    world = three(make_library(tmp_path, index=scored(score)))
 
     bundle = world.retrieve("light")
 
@@ -80,16 +80,16 @@ def test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it(
 @pytest.mark.contract
 @proves("bundle.floor")
 def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     floors: list[float | None] = []
-    original = here.index.search
+    original = lib.index.search
 
     def searching(*args: Any, **settings: Any) -> Any:
         floors.append(settings["floor"])
         return original(*args, **settings)
 
-    here.index.search = searching
+    lib.index.search = searching
     bundle = world.retrieve("harbour light burned")
 
     assert floors == [0.3]
@@ -99,7 +99,7 @@ def test_the_floor_is_part_of_the_request_to_the_index(tmp_path: Path) -> None:
 @pytest.mark.contract
 @proves("bundle.relevance-order", "bundle.relevance-range")
 def test_chunks_come_by_relevance_whatever_order_they_were_found_in(tmp_path: Path) -> None:
-    world = three(place(tmp_path, index=scored(0.41, 1.0000002, 0.77)))
+    world = three(make_library(tmp_path, index=scored(0.41, 1.0000002, 0.77)))
 
     bundle = world.retrieve("light")
 
@@ -117,19 +117,19 @@ def test_equally_close_chunks_ignore_index_order_and_stale_hits(
     lamps = {f"a{number}__txt": "lamp key " * 4 + f"x{number}" for number in range(2)}
     better = {f"b{number}__txt": "lamp key lamp key" + " y" * number for number in range(3)}
     equal = {f"c{number:02}__txt": "lamp key and much other wood" for number in range(30)}
-    prepared = PreparedPlace(tmp_path, lambda here: here.world(**lamps, **better, **equal))
+    prepared = PreparedLibrary(tmp_path, lambda lib: lib.world(**lamps, **better, **equal))
     found = {}
     for top_k, order in product([1, 4, 5, 6], [1, -1]):
-        here = prepared.restore()
-        world = here.library.world("world")
-        points = here.index._of(here.scope(world))
+        lib = prepared.restore()
+        world = lib.library.world("world")
+        points = lib.index._of(lib.scope(world))
         for point in points.values():
             point.text_hash = "0" * 64 if point.document <= 2 else point.text_hash
         turned = dict(list(points.items())[::order])
         points.clear()
         points.update(turned)
         found[top_k, order] = numbers(world.retrieve("lamp key", top_k=top_k))
-        here.library.close()
+        lib.library.close()
 
     assert found == {(top_k, order): list(range(3, 3 + top_k)) for top_k, order in found}
 
@@ -137,11 +137,11 @@ def test_equally_close_chunks_ignore_index_order_and_stale_hits(
 @pytest.mark.contract
 @proves("bundle.chunk-fields-filled", "bundle.token-count", "bundle.content-unaltered")
 def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     text = "# The Lamp\n\n## One\n\nThe lamp burned.\n\n### Below\n\nThe lamp went out.\n"
-    world.ingest(here.write("lamp.md", text), chunking="sentences")
-    world.ingest(here.write("plain.txt", "The lamp is plain."))
+    world.ingest(lib.write("lamp.md", text), chunking="sentences")
+    world.ingest(lib.write("plain.txt", "The lamp is plain."))
 
     bundle = world.retrieve("the lamp", top_k=20)
 
@@ -159,7 +159,7 @@ def test_every_field_of_a_chunk_is_filled_from_the_document(tmp_path: Path) -> N
 
 @proves("bundle.content-unaltered")
 def test_bundle_passages_join_chunks_and_notes(tmp_path: Path) -> None:
-    world = place(tmp_path).world(a__txt="The lamp burned.", b__txt="The lamp went out.")
+    world = make_library(tmp_path).world(a__txt="The lamp burned.", b__txt="The lamp went out.")
 
     bundle = world.retrieve("the lamp")
 
@@ -174,13 +174,13 @@ def test_bundle_passages_join_chunks_and_notes(tmp_path: Path) -> None:
 
 @proves("bundle.chunk-id-round-trip", "bundle.content-unaltered")
 def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
 
     bundle = world.retrieve("harbour roses clock", top_k=20)
 
     assert bundle.retrieved_chunks
-    points = here.points(world)
+    points = lib.points(world)
     for chunk, note in zip(bundle.retrieved_chunks, bundle.metadata.sources, strict=True):
         record = world.documents.chunk(chunk.chunk_id)
         assert record.chunk is not None
@@ -194,25 +194,25 @@ def test_a_chunk_id_leads_back_to_the_record_and_the_point(tmp_path: Path) -> No
 
 @proves("bundle.state-order")
 def test_the_trace_shows_the_stages_in_their_order(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
 
     assert world.retrieve("harbour light").metadata.trace == STAGES
     assert world.retrieve("zebra").metadata.trace == STAGES
-    empty = here.library.create_world("empty").retrieve("harbour")
+    empty = lib.library.create_world("empty").retrieve("harbour")
     assert empty.metadata.trace == ("received", "assembled", "completed")
 
 
 @proves("bundle.processing-time")
 def test_the_time_taken_is_in_whole_milliseconds(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     assert world.retrieve("harbour light").metadata.processing_time_ms == 0
 
     def passing() -> None:
-        here.clock.time += 0.2504
+        lib.clock.time += 0.2504
 
-    here.embedder.before = passing
+    lib.embedder.before = passing
     taken = world.retrieve("harbour master").metadata.processing_time_ms
 
     assert taken == 250
@@ -221,15 +221,15 @@ def test_the_time_taken_is_in_whole_milliseconds(tmp_path: Path) -> None:
 
 @proves("bundle.partial-or-success", "bundle.budget-in-assembly")
 def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(**{f"d{n:02}__txt": f"The harbour light x{n}" for n in range(12)})
+    lib = make_library(tmp_path)
+    world = lib.world(**{f"d{n:02}__txt": f"The harbour light x{n}" for n in range(12)})
     wanted = numbers(world.retrieve("the harbour light", top_k=8))
-    for point in here.index._of(here.scope(world)).values():
+    for point in lib.index._of(lib.scope(world)).values():
         if point.document in wanted[:4]:
             point.text_hash = "0" * 64
 
     bundle = world.retrieve("the harbour light", top_k=4)
-    here.library.close()
+    lib.library.close()
 
     assert (bundle.status, numbers(bundle)) == (SUCCESS, wanted[4:])
     assert skipped(bundle) == {"stale_vector": 4}
@@ -238,20 +238,20 @@ def test_what_cannot_be_trusted_is_passed_over_and_made_up_for(tmp_path: Path) -
 @proves("bundle.partial-or-success", "search.non-interference")
 @pytest.mark.parametrize("step", range(2, 8))
 def test_half_replaced_document_changes_no_byte_before_seen(tmp_path: Path, step: int) -> None:
-    here = place(tmp_path)
-    world = here.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
+    lib = make_library(tmp_path)
+    world = lib.world(**{f"d{n:02}__txt": f"The harbour light {'x ' * n}" for n in range(12)})
     asked = [("the harbour light", 3), ("the harbour light x", 12)]
     before = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]
     paths = [
-        here.write(f"world/d{n:02}.txt", f"The harbour light of another day {'y ' * n}")
+        lib.write(f"world/d{n:02}.txt", f"The harbour light of another day {'y ' * n}")
         for n in range(0, 12, 2)
     ]
 
     with pytest.raises(Stopped):
-        stopped_at(here, step).world("world").ingest(paths)
+        stopped_at(lib, step).world("world").ingest(paths)
     after = [frozen(world.retrieve(query, top_k=k)) for query, k in asked]
 
-    flipped = here.sql("SELECT count(*) FROM revisions WHERE state = 'active' AND number > 1")
+    flipped = lib.sql("SELECT count(*) FROM revisions WHERE state = 'active' AND number > 1")
     assert (after == before) is (flipped == [(0,)])
 
 
@@ -260,12 +260,12 @@ def test_chunk_over_budget_is_skipped_for_the_next(
     tmp_path: Path,
 ) -> None:
     wide = WordEmbedder(profile=replace(other_profile(), input_limit=10_000))
-    here = place(tmp_path, embedder=wide)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path, embedder=wide)
+    world = lib.library.create_world("world")
     huge = " ".join("The lamp " + "lamp " * 600 + "burned." for _ in range(8))
-    world.ingest(here.write("huge.txt", huge), kind="book")
-    world.ingest(here.write("small.txt", "The lamp burned."))
-    assert here.sql("SELECT max(tokens) FROM states")[0][0] > 4000
+    world.ingest(lib.write("huge.txt", huge), kind="book")
+    world.ingest(lib.write("small.txt", "The lamp burned."))
+    assert lib.sql("SELECT max(tokens) FROM states")[0][0] > 4000
 
     bundle = world.retrieve("lamp", top_k=2)
 
@@ -278,20 +278,20 @@ def test_chunk_over_budget_is_skipped_for_the_next(
 def test_excluded_passage_is_skipped_for_the_next(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     sentences = " ".join(f"The lamp {count} burned by the harbour." for count in range(40))
-    world.ingest(here.write("long.txt", sentences), chunking="sentences")
+    world.ingest(lib.write("long.txt", sentences), chunking="sentences")
     first = world.retrieve("the lamp burned", top_k=4)
     best = first.metadata.sources[0].chunk_id
     second = first.metadata.sources[1].chunk_id
-    start, end = here.sql("SELECT start, finish FROM states WHERE chunk_id = ?", best)[0]
+    start, end = lib.sql("SELECT start, finish FROM states WHERE chunk_id = ?", best)[0]
 
     # The second best now stands within the best: by its place, whatever its text says.
-    here.sql(
+    lib.sql(
         "UPDATE states SET start = ?, finish = ? WHERE chunk_id = ?", start + 1, end - 1, second
     )
-    here.reseal(world)
+    lib.reseal(world)
     bundle = world.retrieve("the lamp burned", top_k=4)
 
     given = [chunk.chunk_id for chunk in bundle.retrieved_chunks]

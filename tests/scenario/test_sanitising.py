@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, place, query
+from tests.support.worlds import LibraryFixture, make_library, query
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.sanitize.findings import Mode, Style
@@ -28,19 +28,19 @@ PAGE = (
 )
 
 
-def library(folder: Path, mode: Mode, **settings: object) -> Place:
+def library(folder: Path, mode: Mode, **settings: object) -> LibraryFixture:
     sanitizer = Sanitizer(mode=mode, **settings)  # type: ignore[arg-type]
-    return place(folder, preparation=Preparation(sanitizer=sanitizer))
+    return make_library(folder, preparation=Preparation(sanitizer=sanitizer))
 
 
-def filled(here: Place) -> World:
-    return here.world(letters__html=PAGE, note__txt=TEXT)
+def filled(lib: LibraryFixture) -> World:
+    return lib.world(letters__html=PAGE, note__txt=TEXT)
 
 
-def everything(here: Place) -> str:
+def everything(lib: LibraryFixture) -> str:
     """Return every byte that the store keeps, in whatever table."""
-    query(here.store, "PRAGMA wal_checkpoint(TRUNCATE)")
-    with sqlite3.connect(here.folder / "store.db") as connection:
+    query(lib.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    with sqlite3.connect(lib.folder / "store.db") as connection:
         return "\n".join(connection.iterdump())
 
 
@@ -50,15 +50,15 @@ def test_redacted_values_reach_nothing(
     tmp_path: Path, style: Style, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    here = library(tmp_path, Mode.ON, style=style, key=b"k" * 32)
-    world = filled(here)
+    lib = library(tmp_path, Mode.ON, style=style, key=b"k" * 32)
+    world = filled(lib)
     found = world.search("account boats pier", floor=0.0)
-    points = repr(list(here.points(world).values()))
+    points = repr(list(lib.points(world).values()))
 
     for secret in SECRETS:
         for place_ in (
-            everything(here),
-            repr(here.embedder.documents),
+            everything(lib),
+            repr(lib.embedder.documents),
             points,
             repr(found),
             caplog.text,
@@ -72,8 +72,8 @@ def test_redacted_values_reach_nothing(
 @proves("sanitise.before-chunking")
 def test_equal_values_have_equal_pseudonyms_and_keys_change_them(tmp_path: Path) -> None:
     def words(name: str, key: bytes) -> str:
-        here = library(tmp_path / name, Mode.ON, style=Style.PSEUDONYM, key=key)
-        return filled(here).documents.text("note.txt")
+        lib = library(tmp_path / name, Mode.ON, style=Style.PSEUDONYM, key=key)
+        return filled(lib).documents.text("note.txt")
 
     one, same, other = words("a", b"k" * 32), words("b", b"k" * 32), words("c", b"x" * 32)
 
@@ -102,23 +102,23 @@ def test_shadow_counts_and_changes_nothing(tmp_path: Path) -> None:
 
 @proves("sanitise.audit-and-off")
 def test_off_records_nothing(tmp_path: Path) -> None:
-    here = library(tmp_path, Mode.OFF)
-    world = filled(here)
+    lib = library(tmp_path, Mode.OFF)
+    world = filled(lib)
 
     assert world.documents.audit("note.txt") == []
-    assert here.sql("SELECT count(*) FROM audits") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM audits") == [(0,)]
     assert not any("SANITIZE" in line.line for line in world.jobs.lines(world.jobs.list()[0].id))
 
 
 @proves("sanitise.audit-and-off")
 def test_switching_it_on_looks_at_what_is_there_already(tmp_path: Path) -> None:
-    here = library(tmp_path, Mode.OFF)
-    world = filled(here)
-    here.library.close()
+    lib = library(tmp_path, Mode.OFF)
+    world = filled(lib)
+    lib.library.close()
 
     again = library(tmp_path, Mode.ON)
     reopened = again.library.world(world.id)
-    report = reopened.ingest(here.folder / "files")
+    report = reopened.ingest(lib.folder / "files")
 
     assert sorted(report.ingested) == ["letters.html", "note.txt"]
     assert not any(secret in everything(again) for secret in SECRETS)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import fields
 
 from tests.promises import proves
-from tests.support.worlds import WORDS, MemoryIndex, WordEmbedder, other_profile, place
+from tests.support.worlds import WORDS, MemoryIndex, WordEmbedder, make_library, other_profile
 from truespan.errors import (
     BlankQuery,
     IndexSchemaMismatch,
@@ -31,15 +31,15 @@ TEXT = "The lamp went out at midnight. The key was on the seventh hook. Nobody s
 
 @proves("settings.negative-top-k", "settings.before-metadata")
 def test_a_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.journal.clear()
 
     with pytest.raises(InvalidArgument) as refusal:
         world.search("lamp", top_k=-1)
 
     assert refusal.value.code == "invalid_argument"
-    assert here.journal == []
+    assert lib.journal == []
 
 
 @proves("settings.boolean-top-k", "settings.boolean-floor", "settings.malformed-numbers")
@@ -69,20 +69,20 @@ def test_a_negative_top_k_is_refused_before_anything_is_read(tmp_path: Path) -> 
 def test_settings_of_a_wrong_type_are_refused_before_anything_is_read(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.journal.clear()
     given: dict[str, Any] = {"query": "lamp", **settings}
 
     with pytest.raises(InvalidArgument):
         world.search(**given)
 
-    assert here.journal == []
+    assert lib.journal == []
 
 
 @proves("settings.floor-range")
 def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> None:
-    world = place(tmp_path).world(a__txt=TEXT)
+    world = make_library(tmp_path).world(a__txt=TEXT)
 
     for refused in (-0.0001, 1.0001, -1, 2):
         with pytest.raises(InvalidArgument):
@@ -95,29 +95,29 @@ def test_the_floor_lies_between_zero_and_one_both_included(tmp_path: Path) -> No
 @proves("search.world-required", "search.unknown-world", "search.zero-k-unknown-world")
 @pytest.mark.parametrize("top_k", [0, 5])
 def test_an_absent_world_is_an_error_before_provider_and_index(tmp_path: Path, top_k: int) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
-    here.sql("DELETE FROM worlds")
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.sql("DELETE FROM worlds")
+    lib.journal.clear()
 
     with pytest.raises(WorldNotFound) as refusal:
         world.search("lamp", top_k=top_k)
 
     assert refusal.value.code == "world_not_found"
-    assert here.journal == ["store.find_world"]
+    assert lib.journal == ["store.find_world"]
     for blank in ("", "   ", "*", "%"):
         with pytest.raises(WorldNotFound):
-            here.library.world(blank)
+            lib.library.world(blank)
 
 
 @proves("authority.only-narrows", "authority.empty-means-nothing")
 def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -> None:
-    owner = place(tmp_path)
+    owner = make_library(tmp_path)
     world = owner.world(a__txt=TEXT)
     scope = owner.scope(world)
     for worlds in (frozenset(), frozenset({"another"})):
         stranger = Authority(worlds=worlds, verbs=frozenset(Verb))  # type: ignore[arg-type]
-        guest = place(tmp_path, authority=stranger).library
+        guest = make_library(tmp_path, authority=stranger).library
         assert guest.worlds() == []
         with pytest.raises(WorldNotFound) as foreign:
             guest.world("world")
@@ -133,14 +133,14 @@ def test_a_foreign_world_gets_the_same_answer_as_an_absent_one(tmp_path: Path) -
 
 @proves("search.zero-k-is-empty", "search.same-shape-when-empty")
 def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
     full = world.search("lamp", floor=0.0)
-    here.journal.clear()
+    lib.journal.clear()
 
     empty = world.search("lamp", top_k=0)
 
-    assert here.journal == ["store.find_world"]
+    assert lib.journal == ["store.find_world"]
     assert empty.passages == ()
     assert empty.context == ""
     assert {entry.name for entry in fields(empty)} == {entry.name for entry in fields(full)}
@@ -151,12 +151,12 @@ def test_zero_k_returns_the_normal_empty_shape_without_provider_or_index(tmp_pat
 def test_world_without_chunks_is_empty_with_a_warning(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path, watched=True)
-    never = here.library.create_world("never")
-    emptied = here.world("emptied", a__txt=TEXT)
+    lib = make_library(tmp_path, watched=True)
+    never = lib.library.create_world("never")
+    emptied = lib.world("emptied", a__txt=TEXT)
     emptied.documents.delete("1")
-    here.embedder.queries.clear()
-    here.journal.clear()
+    lib.embedder.queries.clear()
+    lib.journal.clear()
 
     for world in (never, emptied):
         result = world.search("lamp")
@@ -164,8 +164,8 @@ def test_world_without_chunks_is_empty_with_a_warning(
         assert result.passages == ()
         assert result.effective_k == 0
 
-    assert here.embedder.queries == []
-    assert not [call for call in here.journal if call.startswith(("embedder.embed", "index"))]
+    assert lib.embedder.queries == []
+    assert not [call for call in lib.journal if call.startswith(("embedder.embed", "index"))]
 
 
 @proves("search.blank-query")
@@ -173,28 +173,28 @@ def test_world_without_chunks_is_empty_with_a_warning(
 def test_a_blank_query_is_refused_after_the_world_and_before_the_provider(
     tmp_path: Path, query: str
 ) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.journal.clear()
 
     with pytest.raises(BlankQuery) as refusal:
         world.search(query)
 
     assert refusal.value.code == "blank_query"
-    assert here.journal == ["store.find_world"]
+    assert lib.journal == ["store.find_world"]
 
 
 @proves("search.query-stripped", "embedding.separate-paths")
 def test_the_query_is_stripped_before_it_reaches_the_provider(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
-    documents = list(here.embedder.documents)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
+    documents = list(lib.embedder.documents)
 
     world.search("  lamp \n")
     world.search("lamp")
 
-    assert here.embedder.queries == ["lamp"]
-    assert here.embedder.documents == documents
+    assert lib.embedder.queries == ["lamp"]
+    assert lib.embedder.documents == documents
 
 
 @proves("embedding.query-by-locked-profile", "search.profile-from-store")
@@ -212,28 +212,28 @@ def test_the_query_is_stripped_before_it_reaches_the_provider(tmp_path: Path) ->
 def test_embedder_other_than_the_locked_one_is_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    place(tmp_path).world(a__txt=TEXT)
+    make_library(tmp_path).world(a__txt=TEXT)
     embedder = WordEmbedder(profile=other_profile(**change))
-    here = place(tmp_path, embedder=embedder, watched=True)
-    world = here.library.world("world")
+    lib = make_library(tmp_path, embedder=embedder, watched=True)
+    world = lib.library.world("world")
 
     with pytest.raises(ProfileMismatch) as refusal:
         world.search("lamp")
 
     assert refusal.value.code == "profile_mismatch"
     assert embedder.calls == 0
-    assert not [call for call in here.journal if call.startswith("index")]
+    assert not [call for call in lib.journal if call.startswith("index")]
     with pytest.raises(ProfileMismatch):
-        world.ingest(here.write("b.txt", TEXT))
+        world.ingest(lib.write("b.txt", TEXT))
     assert embedder.calls == 0
 
 
 @proves("search.profile-from-store")
 def test_the_locked_profile_is_read_from_the_store_every_time(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     assert world.search("lamp", floor=0.0).passages
-    here.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
+    lib.sql("UPDATE generations SET profile = replace(profile, '\"words\"', '\"other\"')")
 
     with pytest.raises(StoreDamaged):
         world.search("lamp", floor=0.0)
@@ -252,30 +252,30 @@ def test_a_query_vector_that_cannot_be_true_never_reaches_the_index(
         def embed_query(self, text: str) -> Vector:
             return Vector(reply)
 
-    here = place(tmp_path, embedder=Broken(), watched=True)
-    world = here.world(a__txt=TEXT)
-    here.journal.clear()
+    lib = make_library(tmp_path, embedder=Broken(), watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.journal.clear()
 
     with pytest.raises(ProviderBadReply):
         world.search("lamp")
 
-    assert "index.search" not in here.journal
-    assert here.sql("SELECT count(*) FROM query_cache") == [(0,)]
+    assert "index.search" not in lib.journal
+    assert lib.sql("SELECT count(*) FROM query_cache") == [(0,)]
 
 
 @pytest.mark.contract
 @proves("errors.query-token-limit")
 def test_a_query_longer_than_the_model_reads_has_an_error_of_its_own(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=TEXT)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=TEXT)
+    lib.journal.clear()
 
     with pytest.raises(QueryTooLong) as refusal:
         world.search("lamp " * (WORDS.input_limit + 1))
 
     assert refusal.value.code == "query_too_long"
-    assert here.embedder.queries == []
-    assert "index.search" not in here.journal
+    assert lib.embedder.queries == []
+    assert "index.search" not in lib.journal
     assert world.search("lamp " * WORDS.input_limit, floor=0.0).passages
 
 
@@ -290,17 +290,17 @@ def test_provider_and_index_failures_are_told_apart_and_change_nothing(tmp_path:
             return super().search(*args, **kwargs)
 
     index = Down()
-    here = place(tmp_path, index=index)
-    world = here.world(a__txt=TEXT)
-    before = here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")
+    lib = make_library(tmp_path, index=index)
+    world = lib.world(a__txt=TEXT)
+    before = lib.sql("SELECT * FROM chunks"), lib.sql("SELECT * FROM states")
 
     def fail() -> None:
         raise ProviderUnavailable("The provider did not answer.")
 
-    here.embedder.before = fail
+    lib.embedder.before = fail
     with pytest.raises(ProviderUnavailable) as provider:
         world.search("lamp")
-    here.embedder.before = None
+    lib.embedder.before = None
     index.down = True
     with pytest.raises(IndexUnavailable) as vectors:
         world.search("lamp")
@@ -308,7 +308,7 @@ def test_provider_and_index_failures_are_told_apart_and_change_nothing(tmp_path:
     assert provider.value.code != vectors.value.code
     assert provider.value.retryable
     assert vectors.value.retryable
-    assert (here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")) == before
+    assert (lib.sql("SELECT * FROM chunks"), lib.sql("SELECT * FROM states")) == before
 
 
 @proves("search.collection-mismatch")
@@ -317,8 +317,8 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
         def search(self, *args: Any, **kwargs: Any) -> Any:
             raise IndexSchemaMismatch("64, cosine", "32, dot")
 
-    here = place(tmp_path, index=Misshapen())
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, index=Misshapen())
+    world = lib.world(a__txt=TEXT)
 
     with pytest.raises(IndexSchemaMismatch) as refusal:
         world.search("lamp")
@@ -328,8 +328,8 @@ def test_an_index_of_another_shape_is_an_error_and_never_an_empty_result(tmp_pat
 
 @proves("settings.before-metadata")
 def test_half_a_character_is_refused_in_words(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     query = "the lamp \ud800"
     calls = (
         lambda: world.search(query),

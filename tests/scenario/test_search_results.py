@@ -11,7 +11,14 @@ import pytest
 from msgspec.structs import fields, replace
 
 from tests.promises import proves
-from tests.support.worlds import Lying, MemoryIndex, Place, place, similarity, vector_of
+from tests.support.worlds import (
+    LibraryFixture,
+    Lying,
+    MemoryIndex,
+    make_library,
+    similarity,
+    vector_of,
+)
 from truespan.engine.world import World
 from truespan.types.bundle import Passage, SearchResult
 from truespan.types.scope import Scope
@@ -24,8 +31,8 @@ GARDEN = "The garden was full of roses. A gardener cut the roses."
 STATION = "The station clock had stopped. The train was late."
 
 
-def three(here: Place, name: str = "world") -> World:
-    return here.world(name, a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+def three(lib: LibraryFixture, name: str = "world") -> World:
+    return lib.world(name, a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
 
 
 def frozen(result: SearchResult) -> str:
@@ -35,14 +42,14 @@ def frozen(result: SearchResult) -> str:
 
 @proves("search.one-world", "index.points-per-world")
 def test_only_the_asked_world_answers_even_when_documents_are_equal(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    one, two = three(here, "one"), three(here, "two")
+    lib = make_library(tmp_path)
+    one, two = three(lib, "one"), three(lib, "two")
 
     found = [world.search("harbour roses clock", floor=0.0).passages for world in (one, two)]
 
-    assert {passage.chunk_id for passage in found[0]} == set(here.points(one))
-    assert {passage.chunk_id for passage in found[1]} == set(here.points(two))
-    assert not set(here.points(one)) & set(here.points(two))
+    assert {passage.chunk_id for passage in found[0]} == set(lib.points(one))
+    assert {passage.chunk_id for passage in found[1]} == set(lib.points(two))
+    assert not set(lib.points(one)) & set(lib.points(two))
 
 
 @proves("search.one-world", "verify.every-point")
@@ -51,28 +58,28 @@ def test_hits_of_another_world_are_hidden_and_kept_there(
 ) -> None:
     other: list[Hit] = []
     index = Lying(lambda hits, scope: [*hits, *other])
-    here = place(tmp_path, index=index)
-    one, two = three(here, "one"), here.world("two", z__txt="Secret harbour of another world.")
-    theirs = next(iter(here.points(two).values()))
+    lib = make_library(tmp_path, index=index)
+    one, two = three(lib, "one"), lib.world("two", z__txt="Secret harbour of another world.")
+    theirs = next(iter(lib.points(two).values()))
     other.append(Hit(theirs.chunk_id, 0.99, theirs.text_hash))  # type: ignore[arg-type]
 
     result = one.search("harbour", floor=0.0)
-    here.library.close()
+    lib.library.close()
 
     assert "Secret" not in frozen(result)
     assert theirs.chunk_id not in {passage.chunk_id for passage in result.passages}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
-    assert theirs.chunk_id in here.points(two)
+    assert theirs.chunk_id in lib.points(two)
 
 
 @proves("search.non-interference")
 def test_other_worlds_do_not_change_a_single_byte_of_a_response(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     queries = ["harbour light", "roses", "clock train", "nothing of the sort"]
     before = [frozen(world.search(query, floor=0.0)) for query in queries]
 
-    other = here.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
+    other = lib.world("other", a__txt=HARBOUR * 3, b__txt="The harbour light. " * 40)
     during = [frozen(world.search(query, floor=0.0)) for query in queries]
     other.documents.delete("1")
     after = [frozen(world.search(query, floor=0.0)) for query in queries]
@@ -82,7 +89,7 @@ def test_other_worlds_do_not_change_a_single_byte_of_a_response(tmp_path: Path) 
 
 @proves("search.context-is-text-only", "search.context-from-verified")
 def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -> None:
-    world = three(place(tmp_path))
+    world = three(make_library(tmp_path))
 
     result = world.search("roses harbour", floor=0.0)
 
@@ -91,9 +98,9 @@ def test_the_context_is_the_text_of_the_results_in_their_order(tmp_path: Path) -
 
 @proves("search.context-is-text-only")
 def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     sentences = [f"Sentence number {count} speaks of whales and ships." for count in range(80)]
-    world = here.world(long__txt=" ".join(sentences))
+    world = lib.world(long__txt=" ".join(sentences))
 
     result = world.search("whales and ships", top_k=50, floor=0.0)
 
@@ -108,10 +115,10 @@ def test_a_passage_that_overlaps_an_earlier_one_is_said_once(tmp_path: Path) -> 
 
 @proves("search.context-is-text-only")
 def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    here.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
-    here.reseal(world)
+    lib = make_library(tmp_path)
+    world = three(lib)
+    lib.sql("UPDATE chunks SET overlap_text = 'BESIDE'")
+    lib.reseal(world)
 
     rich = world.search("harbour", floor=0.0)
 
@@ -121,8 +128,8 @@ def test_overlap_text_kept_beside_a_chunk_is_never_in_the_context(tmp_path: Path
 
 @proves("search.rich-fields", "search.mergeable-results")
 def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
 
     passage = world.search("harbour light", floor=0.0).passages[0]
 
@@ -140,21 +147,21 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
     assert passage.source_url == passage.path == "world/a.txt"
     assert passage.address == f"truespan://{world.id}/1"
     assert passage.text == HARBOUR
-    assert here.store.canonical_text(here.scope(world), 1)[passage.start : passage.end] == HARBOUR
-    assert passage.receipt.text_hash == here.points(world)[passage.chunk_id].text_hash
+    assert lib.store.canonical_text(lib.scope(world), 1)[passage.start : passage.end] == HARBOUR
+    assert passage.receipt.text_hash == lib.points(world)[passage.chunk_id].text_hash
     assert passage.receipt.revision == 1
     again = world.search("harbour light", floor=0.0).passages[0]
     assert again == passage
-    assert str(here.folder) not in to_json(passage)
+    assert str(lib.folder) not in to_json(passage)
 
 
 @proves("search.text-from-store")
 def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     before = frozen(world.search("harbour", floor=0.0))
-    scope = here.scope(world)
-    for point in here.index._of(scope).values():
+    scope = lib.scope(world)
+    for point in lib.index._of(scope).values():
         point.chapters = point.sections = ("Invented text",)
 
     assert frozen(world.search("harbour", floor=0.0)) == before
@@ -162,11 +169,11 @@ def test_nothing_in_the_index_can_change_the_text_that_is_shown(tmp_path: Path) 
 
 @proves("search.reads-only-hits", "verify.one-read")
 def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
+    lib = make_library(tmp_path)
+    world = lib.world(**{f"d{number}__txt": f"{HARBOUR} {number}" for number in range(40)})
     read: list[str] = []
     returned: list[str] = []
-    store, index = here.library._components.store, here.index
+    store, index = lib.library._components.store, lib.index
     original_read, original_search = store.read_chunks, index.search
 
     def reading(scope: Scope, ids: Any) -> Any:
@@ -189,18 +196,18 @@ def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> 
 
 @proves("search.embedded-count", "search.k-clamped", "search.at-most-k")
 def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     assert world.search("harbour", top_k=2, floor=0.0).effective_k == 2
 
     assert world.search("harbour", top_k=99, floor=0.0).effective_k == 3
-    here.store.mark_pending(here.scope(world), [next(iter(here.points(world)))])
+    lib.store.mark_pending(lib.scope(world), [next(iter(lib.points(world)))])
     clamped = world.search("harbour", top_k=99, floor=0.0)
 
     assert clamped.effective_k == 2
     assert clamped.funnel.in_scope == 2
     assert len(clamped.passages) <= 2
-    counted = here.sql(
+    counted = lib.sql(
         """SELECT count(*) FROM states s JOIN revisions r ON r.key = s.revision
            WHERE r.state = 'active' AND s.state = 'embedded'"""
     )
@@ -209,12 +216,12 @@ def test_k_is_clamped_to_the_chunks_that_are_embedded(tmp_path: Path) -> None:
 
 @proves("search.embedded-count")
 def test_staged_and_replaced_revisions_do_not_count(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    here.embedder.before = _interrupt
+    lib = make_library(tmp_path)
+    world = three(lib)
+    lib.embedder.before = _interrupt
     with pytest.raises(KeyError):
-        world.ingest(here.write("world/a.txt", "A staged text that never gets embedded. " * 90))
-    here.embedder.before = None
+        world.ingest(lib.write("world/a.txt", "A staged text that never gets embedded. " * 90))
+    lib.embedder.before = None
 
     assert world.search("harbour", top_k=99, floor=0.0).funnel.in_scope == 3
 
@@ -226,16 +233,16 @@ def _interrupt() -> None:
 @pytest.mark.contract
 @proves("search.floor-in-request", "search.floor-inclusive")
 def test_the_floor_goes_into_the_request_and_equality_is_kept(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
+    lib = make_library(tmp_path)
+    world = three(lib)
     asked: list[Any] = []
-    original = here.index.search
+    original = lib.index.search
 
     def searching(scope: Scope, vector: Any, *, limit: int, floor: Any) -> Any:
         asked.append(floor)
         return original(scope, vector, limit=limit, floor=floor)
 
-    here.index.search = searching
+    lib.index.search = searching
     exact = similarity(vector_of("harbour light"), vector_of(HARBOUR))
 
     kept = world.search("harbour light", floor=exact)
@@ -253,7 +260,7 @@ def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -
         odd = [Hit(hit.chunk_id, float("nan"), hit.text_hash) for hit in hits]
         return [*odd, *hits, *hits, *low]
 
-    world = three(place(tmp_path, index=Lying(shameless)))
+    world = three(make_library(tmp_path, index=Lying(shameless)))
 
     result = world.search("harbour light roses", top_k=2, floor=0.2)
 
@@ -264,10 +271,10 @@ def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -
 
 @proves("search.sorted")
 def test_results_are_ordered_by_score_then_document_then_chunk(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     same = "A repeated sentence about the sea"
     # The same words with other marks: the vectors are equal, and the texts are not.
-    world = here.world(
+    world = lib.world(
         **{f"d{number}__txt": same + "!" * number for number in range(6)},
         z__txt="sea sea repeated about",
     )
@@ -286,15 +293,15 @@ def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Pat
     def backwards(hits: list[Hit], scope: Scope) -> list[Hit]:
         return hits
 
-    here = place(tmp_path, index=Lying(backwards))
-    world = here.world(
+    lib = make_library(tmp_path, index=Lying(backwards))
+    world = lib.world(
         **{f"d{number:02}__txt": f"The same words{'!' * number}" for number in range(30)}
     )
-    scope = here.scope(world)
-    points = list(here.index._of(scope).items())
+    scope = lib.scope(world)
+    points = list(lib.index._of(scope).items())
     found = {}
     for top_k, order in product([1, 3, 7, 20], [1, -1]):
-        here.index.points[(scope.profile.id, scope.tenant)] = dict(points[::order])
+        lib.index.points[(scope.profile.id, scope.tenant)] = dict(points[::order])
         result = world.search("the same words", top_k=top_k, floor=0.0)
         found[top_k, order] = [passage.document for passage in result.passages]
 
@@ -303,16 +310,16 @@ def test_ties_at_the_limit_do_not_depend_on_the_order_of_the_index(tmp_path: Pat
 
 @proves("search.never-ingests")
 def test_a_search_writes_no_points_and_no_chunks(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = three(here)
-    before = here.sql("SELECT * FROM chunks"), here.sql("SELECT * FROM states")
-    here.index.calls.clear()
+    lib = make_library(tmp_path)
+    world = three(lib)
+    before = lib.sql("SELECT * FROM chunks"), lib.sql("SELECT * FROM states")
+    lib.index.calls.clear()
 
     world.search("harbour", floor=0.0)
-    here.library.close()
+    lib.library.close()
 
-    assert set(here.index.calls) <= {"search", "close"}
-    again = place(tmp_path, index=here.index)
+    assert set(lib.index.calls) <= {"search", "close"}
+    again = make_library(tmp_path, index=lib.index)
     assert (again.sql("SELECT * FROM chunks"), again.sql("SELECT * FROM states")) == before
 
 
@@ -321,10 +328,10 @@ def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path
     from tests.support.worlds import WordEmbedder, other_profile
 
     index = MemoryIndex()
-    small = place(tmp_path, index=index)
+    small = make_library(tmp_path, index=index)
     first = three(small, "first")
     wide = WordEmbedder(profile=other_profile(model="wide", dimensions=128))
-    big = place(tmp_path, index=index, embedder=wide)
+    big = make_library(tmp_path, index=index, embedder=wide)
     second = three(big, "second")
 
     assert first.search("harbour", floor=0.0).passages
@@ -336,9 +343,9 @@ def test_two_models_live_side_by_side_and_each_world_uses_its_own(tmp_path: Path
 
 @proves("ingest.records-model")
 def test_what_a_world_was_embedded_with_is_on_record(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    three(here)
+    lib = make_library(tmp_path)
+    three(lib)
 
-    stored = json.loads(here.sql("SELECT profile FROM generations")[0][0])
+    stored = json.loads(lib.sql("SELECT profile FROM generations")[0][0])
 
     assert (stored["provider"], stored["model"], stored["dimensions"]) == ("test", "words", 64)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import WordEmbedder, other_profile, place, similarity, vector_of
+from tests.support.worlds import WordEmbedder, make_library, other_profile, similarity, vector_of
 from truespan.engine.world import World
 from truespan.types.bundle import BundleStatus, Located
 from truespan.wire.serialize import to_json
@@ -23,7 +23,7 @@ SELECTED = "gardener cut roses garden"
 
 
 def three(folder: Path) -> World:
-    return place(folder).world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+    return make_library(folder).world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
 
 
 @proves("bundle.query-type", "bundle.selection-related")
@@ -52,7 +52,7 @@ def test_without_a_selection_the_query_type_is_standard(tmp_path: Path) -> None:
 
 @proves("bundle.selection-related", "bundle.query-type")
 def test_with_a_query_the_query_ranks_and_the_selection_scopes(tmp_path: Path) -> None:
-    world = place(tmp_path).world(
+    world = make_library(tmp_path).world(
         a__txt="The lamp burned in the garden of roses.",
         b__txt="The lamp burned.",
         c__txt="The garden of roses had a lamp and it burned with roses and roses.",
@@ -94,7 +94,7 @@ def test_when_nothing_was_found_at_all_it_is_no_violation(tmp_path: Path) -> Non
 def test_what_the_selection_rules_out_is_made_up_for(tmp_path: Path) -> None:
     names = {f"a{n:02}__txt": f"The lamp burned {n}" for n in range(20)}
     related = {f"z{n}__txt": f"The lamp in the garden of roses {n} was lit" for n in range(3)}
-    world = place(tmp_path).world(**names, **related)
+    world = make_library(tmp_path).world(**names, **related)
 
     bundle = world.retrieve("the lamp burned", selected_text="garden of roses", top_k=3)
 
@@ -111,8 +111,8 @@ TEXT = (
 
 
 def located(folder: Path, selection: str) -> tuple[Located, ...]:
-    here = place(folder)
-    world = here.world(lamps__md=TEXT, other__txt="Who lit the lamp that went out late?")
+    lib = make_library(folder)
+    world = lib.world(lamps__md=TEXT, other__txt="Who lit the lamp that went out late?")
     return world.retrieve(selected_text=selection, top_k=20).metadata.located
 
 
@@ -131,7 +131,7 @@ def test_selection_is_found_despite_spaces_quotes_and_dashes(
     found = located(tmp_path, selection)
 
     assert len(found) == 1
-    world = place(tmp_path).library.world("world")
+    world = make_library(tmp_path).library.world("world")
     text = world.documents.text("lamps.md")
     words = " ".join(text[found[0].start : found[0].end].split())
     assert words == "“Who’s there?” she said — and the lamp went out..."
@@ -144,10 +144,10 @@ def test_the_place_of_a_selection_names_its_section_and_its_sentences(tmp_path: 
     (found,) = located(tmp_path, "Nobody answered. It was")
 
     assert (found.chapter, found.section) == ("One", "Below")
-    world = place(tmp_path).library.world("world")
+    world = make_library(tmp_path).library.world("world")
     text = world.documents.text("lamps.md")
     assert text[found.start : found.end] == "Nobody answered. It was"
-    sentences = place(tmp_path).sql(
+    sentences = make_library(tmp_path).sql(
         "SELECT sid, start, finish FROM sentences WHERE revision = 1 ORDER BY sid"
     )
     spelled = [text[start:end] for _, start, end in sentences]
@@ -181,8 +181,8 @@ def test_long_selection_is_embedded_in_parts_of_sentences(
     tmp_path: Path,
 ) -> None:
     narrow = WordEmbedder(profile=other_profile(input_limit=72))
-    here = place(tmp_path, embedder=narrow)
-    world = here.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
+    lib = make_library(tmp_path, embedder=narrow)
+    world = lib.world(a__txt=HARBOUR, b__txt=GARDEN, c__txt=STATION)
     selection = " ".join(f"The gardener cut rose number {count}." for count in range(20))
 
     alone = world.retrieve(selected_text=selection)
@@ -218,8 +218,8 @@ def test_the_longest_selection_is_answered(tmp_path: Path) -> None:
 def test_nothing_of_a_selection_is_logged_kept_or_given_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=HARBOUR, b__txt=GARDEN)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=HARBOUR, b__txt=GARDEN)
     secret = "zq00001x the garden of roses"
 
     with caplog.at_level(logging.DEBUG):
@@ -228,7 +228,7 @@ def test_nothing_of_a_selection_is_logged_kept_or_given_back(
             world.retrieve("roses", selected_text=secret),
             world.retrieve("harbour", selected_text="zq00001x quantum"),
         ]
-    here.library.close()
+    lib.library.close()
 
     assert [bundle.status.value for bundle in bundles] == ["success", "partial", "error"]
     assert all("zq00001x" not in to_json(bundle) for bundle in bundles)

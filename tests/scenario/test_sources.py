@@ -12,7 +12,7 @@ import pytest
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, Scripted, scored, study
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import DocumentAmbiguous, DocumentNotFound
 from truespan.types.bundle import RetrievedChunk
@@ -23,23 +23,25 @@ SOUTH = "The harbour of the south has a green lamp. The key hangs on the wall."
 QUERY = "Which lamp does the harbour have?"
 
 
-def two_readmes(here: Place) -> World:
+def two_readmes(lib: LibraryFixture) -> World:
     """Return a world with two files of one name in different folders."""
-    here.write("handbook/north/README.md", NORTH)
-    here.write("handbook/south/README.md", SOUTH)
-    world = here.library.create_world("world")
-    world.ingest(str(here.folder / "files" / "handbook"))
+    lib.write("handbook/north/README.md", NORTH)
+    lib.write("handbook/south/README.md", SOUTH)
+    world = lib.library.create_world("world")
+    world.ingest(str(lib.folder / "files" / "handbook"))
     return world
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path, defaults="recommended")
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path, defaults="recommended")
 
 
 @proves("search.sources")
-def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(here: Place) -> None:
-    world = two_readmes(here)
+def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(
+    lib: LibraryFixture,
+) -> None:
+    world = two_readmes(lib)
 
     found = world.search(QUERY, floor=0.0)
     bundle = world.retrieve(QUERY)
@@ -54,12 +56,12 @@ def test_results_name_the_path_below_the_ingested_folder_and_nothing_above(here:
         f"truespan://{world.id}/{number}" for number in (1, 2)
     }
     assert {document.shown_path for document in world.documents.list()} == paths
-    assert str(here.folder) not in to_json(found) + to_json(bundle)
+    assert str(lib.folder) not in to_json(found) + to_json(bundle)
 
 
 @proves("search.sources")
-def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(here: Place) -> None:
-    here.write("handbook/a.md", NORTH)
+def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(lib: LibraryFixture) -> None:
+    lib.write("handbook/a.md", NORTH)
     lines = [
         {
             "path": "a.md",
@@ -70,8 +72,8 @@ def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(here: Pla
             "metadata": {"team": "a", "year": 2024},
         }
     ]
-    manifest = here.write("handbook/all.jsonl", "\n".join(map(json.dumps, lines)))
-    world = here.library.create_world("world")
+    manifest = lib.write("handbook/all.jsonl", "\n".join(map(json.dumps, lines)))
+    world = lib.library.create_world("world")
     world.ingest(manifest=manifest)
 
     [passage] = world.search(QUERY, floor=0.0).passages
@@ -90,8 +92,8 @@ def test_a_declared_url_is_the_source_url_and_the_path_stays_beside_it(here: Pla
 
 @proves("contract.source-url")
 def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="contract")
-    world = two_readmes(here)
+    lib = make_library(tmp_path, defaults="contract")
+    world = two_readmes(lib)
 
     bundle = world.retrieve(QUERY)
 
@@ -108,8 +110,10 @@ def test_in_a_contract_world_a_chunk_always_has_a_url(tmp_path: Path) -> None:
 
 
 @proves("documents.ambiguous")
-def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Place) -> None:
-    world = two_readmes(here)
+def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(
+    lib: LibraryFixture,
+) -> None:
+    world = two_readmes(lib)
     reader = world.reader("ann")
     for path in ("north/README.md", "south/README.md"):
         reader.set_position(path, sentence=0)
@@ -138,8 +142,8 @@ def test_a_name_of_two_documents_is_refused_everywhere_with_both_listed(here: Pl
 
 
 @proves("documents.ambiguous")
-def test_what_the_error_lists_names_one_document(here: Place) -> None:
-    world = two_readmes(here)
+def test_what_the_error_lists_names_one_document(lib: LibraryFixture) -> None:
+    world = two_readmes(lib)
 
     with pytest.raises(DocumentAmbiguous) as caught:
         world.documents.get("README.md")
@@ -155,14 +159,14 @@ def test_what_the_error_lists_names_one_document(here: Place) -> None:
 
 
 @proves("search.sources")
-def test_folders_of_one_name_show_more_of_their_paths(here: Place) -> None:
-    first = Path(here.write("a/docs/README.md", NORTH)).parent
-    second = Path(here.write("b/docs/README.md", SOUTH)).parent
-    world = here.library.create_world("world")
+def test_folders_of_one_name_show_more_of_their_paths(lib: LibraryFixture) -> None:
+    first = Path(lib.write("a/docs/README.md", NORTH)).parent
+    second = Path(lib.write("b/docs/README.md", SOUTH)).parent
+    world = lib.library.create_world("world")
 
     world.ingest(str(first))
     world.ingest(str(second))
-    together = here.library.create_world("together")
+    together = lib.library.create_world("together")
     together.ingest([str(first), str(second)])
 
     shown = ["docs/README.md", "b/docs/README.md"]
@@ -171,9 +175,9 @@ def test_folders_of_one_name_show_more_of_their_paths(here: Place) -> None:
 
 
 @proves("search.sources")
-def test_a_path_stays_as_it_was_unless_more_of_it_is_known(here: Place) -> None:
-    file = Path(here.write("top/docs/a.md", NORTH))
-    world = here.library.create_world("world")
+def test_a_path_stays_as_it_was_unless_more_of_it_is_known(lib: LibraryFixture) -> None:
+    file = Path(lib.write("top/docs/a.md", NORTH))
+    world = lib.library.create_world("world")
     shown = []
     for given in (file.parent, file, file.parent.parent, file):
         world.ingest(str(given))
@@ -185,11 +189,11 @@ def test_a_path_stays_as_it_was_unless_more_of_it_is_known(here: Place) -> None:
 
 @proves("reading.every-surface")
 def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="recommended")
-    here.write("books/b.md", f"{NORTH}\n\n{story(200)}")
+    lib = make_library(tmp_path, defaults="recommended")
+    lib.write("books/b.md", f"{NORTH}\n\n{story(200)}")
     line = {"path": "b.md", "metadata": {"ending": "The keeper did it."}, "kind": "book"}
-    manifest = here.write("books/all.jsonl", json.dumps(line))
-    world = here.library.create_world("world")
+    manifest = lib.write("books/all.jsonl", json.dumps(line))
+    world = lib.library.create_world("world")
     world.ingest(manifest=manifest)
     reader = world.reader("ann")
     last = world.documents.get("b.md").sentences - 1
@@ -203,21 +207,21 @@ def test_a_reader_gets_no_metadata_and_no_detected_language(tmp_path: Path) -> N
             assert (note.path, note.metadata, note.language) == ("books/b.md", None, None)
         assert "keeper did it" not in to_json(bundle)
     assert world.search(QUERY, floor=0.0).passages[0].language == "en"
-    world.ingest(str(here.folder / "files/books/b.md"), language="en")
+    world.ingest(str(lib.folder / "files/books/b.md"), language="en")
     assert reader.retrieve(QUERY).metadata.sources[0].language == "en"
 
 
 @proves("search.sources")
 def test_citations_answers_and_prompts_name_path_or_url(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("It was Ann [1] and Ben [2]."))
-    files = room.here.folder / "files" / "handbook"
-    room.here.write("handbook/a/README.md", scored(0.8, "Ann held the key."))
-    room.here.write("handbook/b/README.md", scored(0.7, "Ben held the key."))
+    files = room.lib.folder / "files" / "handbook"
+    room.lib.write("handbook/a/README.md", scored(0.8, "Ann held the key."))
+    room.lib.write("handbook/b/README.md", scored(0.7, "Ben held the key."))
     lines = [
         {"path": "a/README.md", "tags": ["sea"], "metadata": {"team": "a"}},
         {"path": "b/README.md", "source_url": "https://wiki.example/b"},
     ]
-    manifest = room.here.write("handbook/all.jsonl", "\n".join(map(json.dumps, lines)))
+    manifest = room.lib.write("handbook/all.jsonl", "\n".join(map(json.dumps, lines)))
     room.world.ingest(manifest=manifest)
 
     answer = room.world.answer(QUESTION)

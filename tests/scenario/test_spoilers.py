@@ -13,7 +13,13 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
 from tests.support.sample_books import FORMS, book, canaries, canary, first_seen, plain_book
-from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.types.ids import ChunkId, TextHash
@@ -79,21 +85,21 @@ def told(reader: Reader, query: str) -> Iterator[str]:
     yield to_json(reader.books())
 
 
-def kept(here: Place, sid: int) -> Iterator[str]:
+def kept(lib: LibraryFixture, sid: int) -> Iterator[str]:
     """Give what requests of a reader have left in the store for later ones."""
-    for row in here.sql("SELECT text, chapter, section FROM tails WHERE sid = ?", sid):
+    for row in lib.sql("SELECT text, chapter, section FROM tails WHERE sid = ?", sid):
         yield " ".join(str(value) for value in row)
-    for row in here.sql("SELECT key FROM query_cache"):
+    for row in lib.sql("SELECT key FROM query_cache"):
         yield row[0]
 
 
-def opened(folder: Path, index: MemoryIndex, **options: Any) -> tuple[Place, World]:
-    here = place(folder, index=index)
-    world = here.library.create_world("world")
-    world.ingest(here.write("book.md", plain_book(LENGTH)), kind="book", **options)
-    other = here.library.create_world("other")
-    other.ingest(here.write("other/book.md", plain_book(40)), kind="book")
-    return here, world
+def opened(folder: Path, index: MemoryIndex, **options: Any) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder, index=index)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.md", plain_book(LENGTH)), kind="book", **options)
+    other = lib.library.create_world("other")
+    other.ingest(lib.write("other/book.md", plain_book(40)), kind="book")
+    return lib, world
 
 
 def numbers(text: str) -> set[int]:
@@ -108,16 +114,16 @@ def numbers(text: str) -> set[int]:
 )
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_no_position_shows_keeps_or_sends_a_sentence_ahead(tmp_path: Path, chunking: str) -> None:
-    here, world = opened(tmp_path, MemoryIndex(), chunking=chunking)
-    texts = stored(here, world, 1).texts
+    lib, world = opened(tmp_path, MemoryIndex(), chunking=chunking)
+    texts = stored(lib, world, 1).texts
     reader = world.reader("ann")
     for sid in range(-1, LENGTH, in_test_or_prove(2, 1) if chunking == "sentences" else 7):
         reader.set_position("book.md", sentence=sid)
-        here.embedder.documents.clear()
+        lib.embedder.documents.clear()
         for query in (texts[min(sid + 1, LENGTH - 1)], texts[(sid + LENGTH) // 2]):
             for answer in told(reader, query):
                 assert max(numbers(answer), default=-1) <= sid
-        for text in (*kept(here, sid), *here.embedder.documents):
+        for text in (*kept(lib, sid), *lib.embedder.documents):
             assert max(numbers(text), default=-1) <= sid
 
 
@@ -127,28 +133,28 @@ def test_from_no_position_does_a_lying_index_bring_out_a_sentence_ahead(
     tmp_path: Path, first: int
 ) -> None:
     index = Liar()
-    here, world = opened(tmp_path, index)
-    texts = stored(here, world, 1).texts
+    lib, world = opened(tmp_path, index)
+    texts = stored(lib, world, 1).texts
     reader = world.reader("ann")
     for sid in range(-1, LENGTH, in_test_or_prove(2, 1)):
         reader.set_position("book.md", sentence=sid)
-        here.embedder.documents.clear()
+        lib.embedder.documents.clear()
         index.lie = LIES[(sid + first) % len(LIES)]
         for answer in told(reader, texts[min(sid + 1, LENGTH - 1)]):
             assert max(numbers(answer), default=-1) <= sid
-        for text in (*kept(here, sid), *here.embedder.documents):
+        for text in (*kept(lib, sid), *lib.embedder.documents):
             assert max(numbers(text), default=-1) <= sid
-    here.library.close()
+    lib.library.close()
 
 
 @proves("reading.never-past-position")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunking: str) -> None:
-    here = place(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
-    world = here.library.create_world("world")
-    world.ingest(here.write(f"book.{form}", book(33, form, 40)), kind="book", chunking=chunking)
-    held = stored(here, world, 1)
+    lib = make_library(tmp_path, embedder=WordEmbedder(profile=other_profile(input_limit=60)))
+    world = lib.library.create_world("world")
+    world.ingest(lib.write(f"book.{form}", book(33, form, 40)), kind="book", chunking=chunking)
+    held = stored(lib, world, 1)
     seen = first_seen(held.texts)
     reader = world.reader("ann")
     for sid in range(0, len(held.texts), in_test_or_prove(8, 4)):
@@ -166,7 +172,7 @@ def test_books_of_every_kind_keep_their_secrets(tmp_path: Path, form: str, chunk
 def test_why_not_treats_a_chunk_ahead_as_nonexistent(
     tmp_path: Path,
 ) -> None:
-    here, world = opened(tmp_path, MemoryIndex())
+    lib, world = opened(tmp_path, MemoryIndex())
     reader, far = world.reader("ann"), world.reader("bea")
     reader.set_position("book.md", sentence=50)
     far.set_position("book.md", sentence=LENGTH - 1)
@@ -175,7 +181,7 @@ def test_why_not_treats_a_chunk_ahead_as_nonexistent(
     ]
     absent = to_json(reader.why_not("00000000-0000-5000-8000-000000000000", "the lamp"))
 
-    asked = [note.chunk_id for note in ahead] + list(here.points(world))
+    asked = [note.chunk_id for note in ahead] + list(lib.points(world))
 
     assert len(ahead) > 3
     assert {to_json(reader.why_not(chunk, "the lamp")) for chunk in asked} == {absent}
@@ -183,11 +189,11 @@ def test_why_not_treats_a_chunk_ahead_as_nonexistent(
 
 @proves("reading.every-surface", "reading.no-state")
 def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
-    here, world = opened(tmp_path, MemoryIndex())
+    lib, world = opened(tmp_path, MemoryIndex())
     reader = world.reader("ann")
     reader.set_position("book.md", sentence=50)
-    here.sql("DELETE FROM tails")
-    here.sql("UPDATE sentences SET text_hash = x'00' WHERE sid = 50")
+    lib.sql("DELETE FROM tails")
+    lib.sql("UPDATE sentences SET text_hash = x'00' WHERE sid = 50")
 
     bundle = reader.retrieve(canary(60))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import Place, WordCounter, place
+from tests.support.worlds import LibraryFixture, WordCounter, make_library
 from truespan.engine.world import World
 
 HEADER = "Meal | Limit | Remark"
@@ -23,19 +23,19 @@ MARKDOWN = "\n".join(
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
-def add(here: Place, name: str, defaults: str) -> World:
-    world = here.library.create_world(name, defaults=defaults)
-    world.ingest(here.write("limits.md", MARKDOWN))
+def add(lib: LibraryFixture, name: str, defaults: str) -> World:
+    world = lib.library.create_world(name, defaults=defaults)
+    world.ingest(lib.write("limits.md", MARKDOWN))
     return world
 
 
 @proves("chunking.whole-tables")
-def test_each_chunk_of_a_table_has_its_header(here: Place):
-    world = add(here, "travel", "recommended")
+def test_each_chunk_of_a_table_has_its_header(lib: LibraryFixture):
+    world = add(lib, "travel", "recommended")
 
     text = world.documents.text("limits.md")
     chunks = [chunk.text or "" for chunk in world.documents.chunks("limits.md").chunks]
@@ -50,16 +50,16 @@ def test_each_chunk_of_a_table_has_its_header(here: Place):
 
 
 @proves("chunking.whole-tables")
-def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(here: Place):
-    world = add(here, "travel", "contract")
+def test_worlds_of_the_contract_keep_the_text_of_a_table_as_it_is(lib: LibraryFixture):
+    world = add(lib, "travel", "contract")
 
     assert world.documents.text("limits.md").endswith(CANONICAL)
 
 
 @proves("chunking.whole-tables")
-def test_unchanged_file_is_read_again_if_defaults_differ(here: Place):
-    world = add(here, "travel", "recommended")
-    file = here.write("limits.md", MARKDOWN)
+def test_unchanged_file_is_read_again_if_defaults_differ(lib: LibraryFixture):
+    world = add(lib, "travel", "recommended")
+    file = lib.write("limits.md", MARKDOWN)
 
     assert world.ingest(file).unchanged == 1
     world.set_defaults("contract")
@@ -69,8 +69,8 @@ def test_unchanged_file_is_read_again_if_defaults_differ(here: Place):
 
 
 @proves("chunking.whole-tables")
-def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
-    world = add(here, "travel", "recommended")
+def test_context_has_markdown_tables_that_count_against_the_budget(lib: LibraryFixture):
+    world = add(lib, "travel", "recommended")
 
     found = world.search("meal 7 of the day", top_k=3)
     bundle = world.retrieve("meal 7 of the day", top_k=10, max_tokens=900)
@@ -85,8 +85,8 @@ def test_context_has_markdown_tables_that_count_against_the_budget(here: Place):
 
 
 @proves("chunking.whole-tables")
-def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(here: Place):
-    world = add(here, "travel", "contract")
+def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(lib: LibraryFixture):
+    world = add(lib, "travel", "contract")
 
     for context in (world.search("meal").context, world.retrieve("meal").context):
         assert "Meal 1 of the day | 1 EUR" in context
@@ -94,12 +94,12 @@ def test_worlds_of_the_contract_have_rows_in_their_context_as_they_are(here: Pla
 
 
 @proves("reading.non-interference")
-def test_table_in_a_book_reads_the_same_whatever_follows(here: Place):
-    world = here.library.create_world("lamps", defaults="recommended")
+def test_table_in_a_book_reads_the_same_whatever_follows(lib: LibraryFixture):
+    world = lib.library.create_world("lamps", defaults="recommended")
     beginning = "lamp | oil\n\n" + " ".join(f"Lamp {number} is lit." for number in range(7))
     responses = set[str]()
     for end in ("", " Then the butler did it.", "\n\nThen | the | butler."):
-        world.ingest(here.write("book.txt", beginning + end), kind="book")
+        world.ingest(lib.write("book.txt", beginning + end), kind="book")
         reader = world.reader("ann")
         reader.set_position("book.txt", sentence=7)
         bundle = reader.retrieve("the lamp")

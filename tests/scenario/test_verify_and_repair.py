@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Lying, MemoryIndex, Place, place, vector_of
+from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.types.bundle import Skipped
@@ -25,13 +25,13 @@ TEXTS = {
 }
 
 
-def build(tmp_path: Path, index: MemoryIndex | None = None) -> tuple[Place, World]:
-    here = place(tmp_path, index=index)
-    return here, here.world(**TEXTS)
+def build(tmp_path: Path, index: MemoryIndex | None = None) -> tuple[LibraryFixture, World]:
+    lib = make_library(tmp_path, index=index)
+    return lib, lib.world(**TEXTS)
 
 
-def chunk_of(here: Place, document: int) -> ChunkId:
-    rows = here.sql(
+def chunk_of(lib: LibraryFixture, document: int) -> ChunkId:
+    rows = lib.sql(
         """SELECT s.chunk_id FROM states s JOIN revisions r ON r.key = s.revision
            JOIN documents d ON d.key = r.document WHERE d.number = ? AND r.state = 'active'""",
         document,
@@ -39,130 +39,130 @@ def chunk_of(here: Place, document: int) -> ChunkId:
     return ChunkId(rows[0][0])
 
 
-def state_of(here: Place, chunk: ChunkId) -> tuple[str, str | None, str]:
-    return here.sql("SELECT state, warning, text_hash FROM states WHERE chunk_id = ?", chunk)[0]
+def state_of(lib: LibraryFixture, chunk: ChunkId) -> tuple[str, str | None, str]:
+    return lib.sql("SELECT state, warning, text_hash FROM states WHERE chunk_id = ?", chunk)[0]
 
 
-def put_old_point_back(here: Place, world: World, chunk: ChunkId, text: str) -> None:
+def put_old_point_back(lib: LibraryFixture, world: World, chunk: ChunkId, text: str) -> None:
     """Write a point of other text under a current id, like a lost deletion."""
-    point = here.index._of(here.scope(world))[chunk]
+    point = lib.index._of(lib.scope(world))[chunk]
     old = Point(
         chunk, vector_of(text), hash_text(text), point.document, point.pos_start, point.pos_end,
         point.pos_reach, point.kind, point.chapters, point.sections,
     )  # fmt: skip
-    here.index.upsert(here.scope(world), [old])
+    lib.index.upsert(lib.scope(world), [old])
 
 
-def settle(here: Place) -> None:
+def settle(lib: LibraryFixture) -> None:
     """Wait for background repairs, like closing."""
-    here.library._repairs.close()
+    lib.library._repairs.close()
 
 
 @proves("repair.stale-point", "verify.stale-never-shown", "verify.skips-reported")
 def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
-    here, world = build(tmp_path)
-    chunk = chunk_of(here, 1)
-    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 1)
+    put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
 
     result = world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
 
     assert "long ago" not in result.context
     assert chunk not in {passage.chunk_id for passage in result.passages}
     assert len(result.passages) == 2
     assert [(entry.code, entry.count) for entry in result.skipped] == [("stale_vector", 1)]
-    assert state_of(here, chunk) == ("pending", "stale_vector", hash_text(TEXTS["a__txt"]))
-    assert chunk not in here.points(world)
-    assert here.sql("SELECT count(*) FROM repairs") == [(0,)]
+    assert state_of(lib, chunk) == ("pending", "stale_vector", hash_text(TEXTS["a__txt"]))
+    assert chunk not in lib.points(world)
+    assert lib.sql("SELECT count(*) FROM repairs") == [(0,)]
 
 
 @proves("repair.pending-resumes", "repair.text-unchanged")
 @pytest.mark.parametrize("way", ["repair", "ingest"])
 def test_a_pending_mark_is_all_that_resume_needs(tmp_path: Path, way: str) -> None:
-    here, world = build(tmp_path)
-    chunk = chunk_of(here, 1)
-    text = here.sql("SELECT text FROM chunks ORDER BY 1")
-    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 1)
+    text = lib.sql("SELECT text FROM chunks ORDER BY 1")
+    put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
     world.search("harbour", floor=0.0)
-    settle(here)
-    here.embedder.documents.clear()
-    here.sql("DELETE FROM vectors")
+    settle(lib)
+    lib.embedder.documents.clear()
+    lib.sql("DELETE FROM vectors")
 
     if way == "repair":
         assert world.repair().reembedded == 1
     else:
-        world.ingest(str(here.folder / "files" / "world"))
+        world.ingest(str(lib.folder / "files" / "world"))
 
-    assert here.embedder.documents == [TEXTS["a__txt"]]
+    assert lib.embedder.documents == [TEXTS["a__txt"]]
     assert chunk in {passage.chunk_id for passage in world.search("harbour", floor=0.0).passages}
-    assert state_of(here, chunk)[:2] == ("embedded", None)
-    assert here.sql("SELECT text FROM chunks ORDER BY 1") == text
+    assert state_of(lib, chunk)[:2] == ("embedded", None)
+    assert lib.sql("SELECT text FROM chunks ORDER BY 1") == text
 
 
 @proves("repair.missing-chunk", "verify.missing-spares-others", "verify.stale-never-shown")
 def test_point_without_its_chunk_row_is_restored(tmp_path: Path) -> None:
-    here, world = build(tmp_path)
-    chunk = chunk_of(here, 2)
-    whole = here.sql("SELECT * FROM chunks ORDER BY revision")
-    here.sql("DELETE FROM chunks WHERE text LIKE '%wall%'")
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 2)
+    whole = lib.sql("SELECT * FROM chunks ORDER BY revision")
+    lib.sql("DELETE FROM chunks WHERE text LIKE '%wall%'")
 
     result = world.search("harbour", floor=0.0)
 
     assert {passage.document for passage in result.passages} == {1, 3}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("missing_chunk", 1)]
-    assert state_of(here, chunk)[:2] == ("pending", "missing_chunk")
-    settle(here)
+    assert state_of(lib, chunk)[:2] == ("pending", "missing_chunk")
+    settle(lib)
     world.repair()
-    assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
+    assert lib.sql("SELECT * FROM chunks ORDER BY revision") == whole
     assert len(world.search("harbour", floor=0.0).passages) == 3
 
 
 @proves("verify.every-point", "verify.one-read", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("byte", [0, 5, -1])
 def test_damaged_text_is_hidden_and_restored(tmp_path: Path, byte: int) -> None:
-    here, world = build(tmp_path)
+    lib, world = build(tmp_path)
     damaged = bytearray(TEXTS["c__txt"].encode())
     damaged[byte] ^= 0xFF  # not even UTF-8 any more
-    here.sql("UPDATE chunks SET text = CAST(? AS TEXT) WHERE text LIKE '%boats%'", bytes(damaged))
-    here.embedder.documents.clear()
+    lib.sql("UPDATE chunks SET text = CAST(? AS TEXT) WHERE text LIKE '%boats%'", bytes(damaged))
+    lib.embedder.documents.clear()
 
     result = world.search("harbour", floor=0.0)
 
     assert {passage.document for passage in result.passages} == {1, 2}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
-    settle(here)
+    settle(lib)
     world.repair()
     assert len(world.search("harbour", floor=0.0).passages) == 3
-    assert here.embedder.documents == []
-    assert here.sql("SELECT count(*) FROM chunks WHERE text = ?", TEXTS["c__txt"]) == [(1,)]
+    assert lib.embedder.documents == []
+    assert lib.sql("SELECT count(*) FROM chunks WHERE text = ?", TEXTS["c__txt"]) == [(1,)]
 
 
 @proves("repair.conditional", "repair.text-unchanged")
 def test_unrestorable_text_is_quarantined(tmp_path: Path) -> None:
-    here, world = build(tmp_path)
-    here.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
-    here.sql("UPDATE texts SET text = 'forged too' WHERE text LIKE '%boats%'")
-    here.embedder.documents.clear()
+    lib, world = build(tmp_path)
+    lib.sql("UPDATE chunks SET text = 'forged' WHERE text LIKE '%boats%'")
+    lib.sql("UPDATE texts SET text = 'forged too' WHERE text LIKE '%boats%'")
+    lib.embedder.documents.clear()
     world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
 
     report = world.repair()
     result = world.search("harbour", floor=0.0)
 
     assert {passage.document for passage in result.passages} == {1, 2}
     assert "forged" not in result.context
-    assert here.embedder.documents == []
-    assert chunk_of(here, 3) not in here.points(world)
+    assert lib.embedder.documents == []
+    assert chunk_of(lib, 3) not in lib.points(world)
     assert world.status().quarantined == 1
-    assert report.quarantined == [] or report.quarantined == [chunk_of(here, 3)]
-    world.ingest(str(here.folder / "files" / "world"))
+    assert report.quarantined == [] or report.quarantined == [chunk_of(lib, 3)]
+    world.ingest(str(lib.folder / "files" / "world"))
     assert len(world.search("harbour", floor=0.0).passages) == 3
     assert world.status().quarantined == 0
 
 
-def forge(here: Place) -> None:
+def forge(lib: LibraryFixture) -> None:
     """Change the text of a chunk row and its hash, so that the row is consistent."""
-    here.sql(
+    lib.sql(
         "UPDATE chunks SET text = ?, text_hash = ? WHERE text LIKE '%boats%'",
         FORGED,
         hash_text(FORGED),
@@ -178,90 +178,90 @@ FORGED = "The harbour was sold to a stranger."
 def test_forged_row_is_never_shown_and_true_text_returns(
     tmp_path: Path, way: str, vectors: str
 ) -> None:
-    here, world = build(tmp_path)
-    chunk = chunk_of(here, 3)
-    whole = here.sql("SELECT * FROM chunks ORDER BY revision")
-    forge(here)
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 3)
+    whole = lib.sql("SELECT * FROM chunks ORDER BY revision")
+    forge(lib)
     if vectors == "lost":
-        here.sql("DELETE FROM vectors")
-    here.embedder.documents.clear()
+        lib.sql("DELETE FROM vectors")
+    lib.embedder.documents.clear()
 
     if way == "search":
         result = world.search("harbour", floor=0.0)
         assert {passage.document for passage in result.passages} == {1, 2}
         assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_text", 1)]
-        settle(here)
+        settle(lib)
         world.repair()
-        assert state_of(here, chunk) == ("embedded", None, hash_text(TEXTS["c__txt"]))
+        assert state_of(lib, chunk) == ("embedded", None, hash_text(TEXTS["c__txt"]))
     else:
-        plan = here.library.doctor()["world"]
+        plan = lib.library.doctor()["world"]
         found = {(item.finding, item.action) for item in plan.all_items() if item.subject == chunk}
         assert (Finding.DAMAGED_TEXT, Action.RESTORE) in found
-        here.library.doctor(apply=True)
+        lib.library.doctor(apply=True)
 
     result = world.search("harbour", floor=0.0)
     assert {passage.document for passage in result.passages} == {1, 2, 3}
     assert FORGED not in result.context
-    assert FORGED not in here.embedder.documents
-    assert here.sql("SELECT * FROM chunks ORDER BY revision") == whole
-    here.library.doctor(apply=True)
-    assert here.library.doctor()["world"].counts() == {}
-    assert FORGED not in here.embedder.documents
+    assert FORGED not in lib.embedder.documents
+    assert lib.sql("SELECT * FROM chunks ORDER BY revision") == whole
+    lib.library.doctor(apply=True)
+    assert lib.library.doctor()["world"].counts() == {}
+    assert FORGED not in lib.embedder.documents
 
 
 @proves("verify.forged-row", "verify.every-point", "repair.text-unchanged", "repair.conditional")
 @pytest.mark.parametrize("way", ["search", "doctor", "pending"])
 def test_forged_row_is_quarantined_without_a_true_copy(tmp_path: Path, way: str) -> None:
-    here, world = build(tmp_path)
-    chunk = chunk_of(here, 3)
-    forge(here)
-    here.sql(
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 3)
+    forge(lib)
+    lib.sql(
         """UPDATE revisions SET text_hash = ? WHERE key =
              (SELECT revision FROM texts WHERE text LIKE '%boats%')""",
         hash_text(FORGED),
     )
-    here.sql("UPDATE texts SET text = ? WHERE text LIKE '%boats%'", FORGED)
-    here.embedder.documents.clear()
+    lib.sql("UPDATE texts SET text = ? WHERE text LIKE '%boats%'", FORGED)
+    lib.embedder.documents.clear()
 
     if way == "search":
         world.search("harbour", floor=0.0)
-        settle(here)
+        settle(lib)
     elif way == "doctor":
-        here.library.doctor(apply=True)
+        lib.library.doctor(apply=True)
     else:
-        here.sql("DELETE FROM vectors")
-        here.store.mark_pending(here.scope(world), [chunk])
+        lib.sql("DELETE FROM vectors")
+        lib.store.mark_pending(lib.scope(world), [chunk])
     world.repair()
 
     result = world.search("harbour", floor=0.0)
     assert {passage.document for passage in result.passages} == {1, 2}
     assert FORGED not in result.context
-    assert FORGED not in here.embedder.documents
+    assert FORGED not in lib.embedder.documents
     if way == "search":
         # The record of the document is damaged as well, so none of its chunks is trusted.
         assert result.skipped == (Skipped("damaged_document", 1),)
         return
-    assert state_of(here, chunk) == ("quarantined", "damaged_text", hash_text(TEXTS["c__txt"]))
+    assert state_of(lib, chunk) == ("quarantined", "damaged_text", hash_text(TEXTS["c__txt"]))
     assert world.status().quarantined == 1
 
 
 @proves("verify.every-point", "verify.skips-reported")
 def test_an_orphan_point_is_deleted_and_told(tmp_path: Path) -> None:
-    here, world = build(tmp_path)
-    scope = here.scope(world)
-    template = next(iter(here.index._of(scope).values()))
+    lib, world = build(tmp_path)
+    scope = lib.scope(world)
+    template = next(iter(lib.index._of(scope).values()))
     orphan = ChunkId("00000000-0000-5000-8000-000000000000")
     ghost = Point(
         orphan, vector_of("harbour"), template.text_hash, 1, 0, 0, 0, template.kind, (), ()
     )
-    here.index.upsert(scope, [ghost])
+    lib.index.upsert(scope, [ghost])
 
     result = world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
 
     assert orphan not in {passage.chunk_id for passage in result.passages}
     assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
-    assert orphan not in here.points(world)
+    assert orphan not in lib.points(world)
 
 
 @proves("repair.idempotent")
@@ -272,18 +272,18 @@ def test_the_same_retrieval_twice_changes_state_at_most_once(tmp_path: Path) -> 
         def delete_stale(self, scope: Scope, stale: object) -> None:
             raise _unavailable()
 
-    here, world = build(tmp_path, Immortal())
-    put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
+    lib, world = build(tmp_path, Immortal())
+    put_old_point_back(lib, world, chunk_of(lib, 1), "harbour harbour of long ago")
 
     def snapshot() -> list[object]:
         tables = ("states", "repairs", "tallies", "worlds")
-        return [here.sql(f"SELECT * FROM {table}") for table in tables]
+        return [lib.sql(f"SELECT * FROM {table}") for table in tables]
 
     world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
     once = snapshot()
     world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
 
     assert snapshot() == once
 
@@ -305,15 +305,15 @@ def test_point_embedded_again_meanwhile_is_not_deleted(tmp_path: Path) -> None:
             super().delete_stale(scope, stale)
 
     right: dict[ChunkId, Point] = {}
-    here, world = build(tmp_path, Late())
-    chunk = chunk_of(here, 1)
-    right[chunk] = here.index._of(here.scope(world))[chunk]
-    put_old_point_back(here, world, chunk, "harbour harbour of long ago")
+    lib, world = build(tmp_path, Late())
+    chunk = chunk_of(lib, 1)
+    right[chunk] = lib.index._of(lib.scope(world))[chunk]
+    put_old_point_back(lib, world, chunk, "harbour harbour of long ago")
 
     world.search("harbour", floor=0.0)
-    settle(here)
+    settle(lib)
 
-    assert here.points(world)[chunk].text_hash == right[chunk].text_hash
+    assert lib.points(world)[chunk].text_hash == right[chunk].text_hash
 
 
 @proves("verify.every-point", "verify.stale-never-shown")
@@ -342,13 +342,13 @@ def test_index_with_wrong_hashes_shows_nothing_wrong(tmp_path: Path, lie: str) -
 def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
     from truespan.errors import StoreBusy
 
-    here, world = build(tmp_path)
-    put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
+    lib, world = build(tmp_path)
+    put_old_point_back(lib, world, chunk_of(lib, 1), "harbour harbour of long ago")
 
     def busy(*_: object) -> None:
         raise StoreBusy
 
-    here.store.record_failures = busy  # type: ignore[method-assign]
+    lib.store.record_failures = busy  # type: ignore[method-assign]
     result = world.search("harbour", floor=0.0)
 
     assert len(result.passages) == 2

@@ -110,19 +110,19 @@ def test_no_span_metric_or_line_quotes_what_was_asked_found_or_raised(
 ) -> None:
     embedder = ScoreEmbedder(profile=other_profile(dimensions=4))
     reply: list[str | Exception] = ["zqreplyx [1]."]
-    here = study(
+    lib = study(
         tmp_path,
         embedder=embedder,
         primary=Scripted([*reply, failure] if failure else reply),
     )
-    library = Library(replace(here.library._components, observer=sinks.observer))
+    library = Library(replace(lib.library._components, observer=sinks.observer))
     world = library.create_world("zqworldx")
-    path = here.here.write("a.txt", TEXT)
+    path = lib.lib.write("a.txt", TEXT)
     world.ingest(path)
     if failure is not None:
         # A longer text is to be embedded while that fails.
         embedder.before = _raising(failure)
-        here.here.write("a.txt", TEXT + "And the zqtextx hut was locked.\n")
+        lib.lib.write("a.txt", TEXT + "And the zqtextx hut was locked.\n")
         with suppress(type(failure)):
             world.ingest(path)
     ask_everything(world)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.protocols import ChatModels
@@ -112,7 +112,7 @@ class Echo:
 class Study:
     """A library that answers, with everything at hand."""
 
-    here: Place
+    lib: LibraryFixture
     library: Library
     world: World
     primary: Any
@@ -122,8 +122,7 @@ class Study:
     def add(self, **files: str) -> World:
         """Ingest files, each a document of its own."""
         paths = [
-            self.here.write(f"world/{name.replace('__', '.')}", text)
-            for name, text in files.items()
+            self.lib.write(f"world/{name.replace('__', '.')}", text) for name, text in files.items()
         ]
         if paths:
             self.world.ingest(paths)
@@ -150,7 +149,7 @@ class Study:
     @property
     def log(self) -> list[tuple[Any, ...]]:
         """Return the rows of the usage log as they lie in the store."""
-        return self.here.sql("SELECT * FROM usage ORDER BY key")
+        return self.lib.sql("SELECT * FROM usage ORDER BY key")
 
 
 _RULES = {
@@ -175,17 +174,17 @@ def study(
 ) -> Study:
     """Make a library whose models are given."""
     chosen = embedder or ScoreEmbedder(profile=other_profile(dimensions=4))
-    here = place(folder, embedder=chosen, **parts)
+    lib = make_library(folder, embedder=chosen, **parts)
     models = ChatModels(primary, fallback)
     library = Library(
         replace(
-            here.library._components,
+            lib.library._components,
             chat=models,
             answers=rules or AnswerRules(),
             mark_query=lambda world, query: f"marked:{len(world)}:{len(query)}",
         )
     )
-    return Study(here, library, library.create_world("world"), primary, fallback)
+    return Study(lib, library, library.create_world("world"), primary, fallback)
 
 
 def told(events: Iterator[AnswerEvent]) -> tuple[Started, list[str], Answer]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.support.worlds import Place, other_profile, vector_of
+from tests.support.worlds import LibraryFixture, other_profile, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, Point
@@ -24,7 +24,7 @@ from truespan.types.vectors import Vector
 class Damage:
     """What is done, what must be found for it, and whether something is lost for good."""
 
-    plant: Callable[[Place, World, random.Random], object]
+    plant: Callable[[LibraryFixture, World, random.Random], object]
     found: Finding
     lost: bool = False
     sampled: bool = False
@@ -45,29 +45,31 @@ def packed(values: list[float]) -> Vector:
     return Vector(struct.pack(f"<{len(values)}f", *values))
 
 
-def any_point(here: Place, world: World, rng: random.Random) -> tuple[dict[ChunkId, Point], Point]:
-    points = here.index._of(here.scope(world))
+def any_point(
+    lib: LibraryFixture, world: World, rng: random.Random
+) -> tuple[dict[ChunkId, Point], Point]:
+    points = lib.index._of(lib.scope(world))
     return points, points[rng.choice(sorted(points))]
 
 
 def on_point(change: Callable[[Point, random.Random], dict[str, Any]]) -> Callable:
-    def plant(here: Place, world: World, rng: random.Random) -> None:
-        points, point = any_point(here, world, rng)
+    def plant(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+        points, point = any_point(lib, world, rng)
         points[point.chunk_id] = replace(point, **change(point, rng))
 
     return plant
 
 
 def on_kept(change: Callable[[Vector, random.Random], Vector]) -> Callable:
-    def plant(here: Place, world: World, rng: random.Random) -> None:
-        text_hash, vector = rng.choice(kept_vectors(here, world))
-        replace_vector(here, world, text_hash, change(Vector(vector), rng))
+    def plant(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+        text_hash, vector = rng.choice(kept_vectors(lib, world))
+        replace_vector(lib, world, text_hash, change(Vector(vector), rng))
 
     return plant
 
 
-def replace_vector(here: Place, world: World, text_hash: str, vector: Vector) -> None:
-    here.sql(
+def replace_vector(lib: LibraryFixture, world: World, text_hash: str, vector: Vector) -> None:
+    lib.sql(
         "UPDATE vectors SET vector = ? WHERE text_hash = ? AND world_id = "
         "(SELECT world_id FROM worlds WHERE id = ?)",
         bytes(vector),
@@ -76,9 +78,9 @@ def replace_vector(here: Place, world: World, text_hash: str, vector: Vector) ->
     )
 
 
-def kept_vectors(here: Place, world: World) -> list[tuple[str, bytes]]:
+def kept_vectors(lib: LibraryFixture, world: World) -> list[tuple[str, bytes]]:
     return sorted(
-        here.sql(
+        lib.sql(
             "SELECT text_hash, vector FROM vectors WHERE world_id = "
             "(SELECT world_id FROM worlds WHERE id = ?)",
             world.id,
@@ -89,66 +91,66 @@ def kept_vectors(here: Place, world: World) -> list[tuple[str, bytes]]:
 def on_row(statement: str, where: str = "position >= 0") -> Callable:
     """Run a statement on one chunk row of the world; it may use ?1 and ?2 as the row's key."""
 
-    def plant(here: Place, world: World, rng: random.Random) -> None:
-        rows = here.sql(
+    def plant(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+        rows = lib.sql(
             f"""SELECT s.revision, s.position FROM states s JOIN worlds w ON w.world_id = s.world_id
                WHERE w.id = ? AND {where} ORDER BY 1, 2""",
             world.id,
         )
-        here.sql(statement, *rng.choice(rows))
+        lib.sql(statement, *rng.choice(rows))
 
     return plant
 
 
-def missing(here: Place, world: World, rng: random.Random) -> None:
-    points, point = any_point(here, world, rng)
+def missing(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    points, point = any_point(lib, world, rng)
     del points[point.chunk_id]
 
 
-def orphan(here: Place, world: World, rng: random.Random) -> None:
-    points, point = any_point(here, world, rng)
+def orphan(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    points, point = any_point(lib, world, rng)
     ghost = ChunkId(f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000")
     points[ghost] = replace(point, chunk_id=ghost)
 
 
-def unknown_world(here: Place, world: World, rng: random.Random) -> None:
-    _, point = any_point(here, world, rng)
+def unknown_world(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    _, point = any_point(lib, world, rng)
     tenant = f"{rng.getrandbits(32):08x}-aaaa-4aaa-8aaa-aaaaaaaaaaaa.1"
-    here.index.points[here.scope(world).profile.id, tenant] = {point.chunk_id: point}
+    lib.index.points[lib.scope(world).profile.id, tenant] = {point.chunk_id: point}
 
 
-def unknown_generation(here: Place, world: World, rng: random.Random) -> None:
-    _, point = any_point(here, world, rng)
-    scope = here.scope(world)
+def unknown_generation(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    _, point = any_point(lib, world, rng)
+    scope = lib.scope(world)
     tenant = f"{scope.world}.{rng.randrange(2, 99)}"
-    here.index.points[scope.profile.id, tenant] = {point.chunk_id: point}
+    lib.index.points[scope.profile.id, tenant] = {point.chunk_id: point}
 
 
-def unused_collection(here: Place, world: World, rng: random.Random) -> None:
-    _, point = any_point(here, world, rng)
+def unused_collection(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    _, point = any_point(lib, world, rng)
     profile = other_profile(revision=str(rng.random()))
-    scope = Scope(OWNER, here.scope(world).world, Generation(1, profile))
-    here.index.upsert(scope, [point])
+    scope = Scope(OWNER, lib.scope(world).world, Generation(1, profile))
+    lib.index.upsert(scope, [point])
 
 
-def foreign_vectors(here: Place, world: World, rng: random.Random) -> None:
-    here.sql(
+def foreign_vectors(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    lib.sql(
         "INSERT INTO vectors SELECT world_id, ?, 'ab', x'00', x'00' FROM worlds WHERE id = ?",
         f"{rng.getrandbits(64):016x}",
         world.id,
     )
 
 
-def two_in_one(here: Place, world: World, rng: random.Random) -> None:
+def two_in_one(lib: LibraryFixture, world: World, rng: random.Random) -> None:
     """Damage a chunk's row and the canonical text under it, so that nothing can restore it."""
-    rows = here.sql(
+    rows = lib.sql(
         """SELECT s.revision, s.position, s.start, s.finish - s.start FROM states s
            JOIN worlds w ON w.world_id = s.world_id WHERE w.id = ? ORDER BY 1, 2""",
         world.id,
     )
     revision, position, start, length = rng.choice(rows)
-    here.sql("UPDATE chunks SET text = 'x' WHERE revision = ? AND position = ?", revision, position)
-    here.sql(
+    lib.sql("UPDATE chunks SET text = 'x' WHERE revision = ? AND position = ?", revision, position)
+    lib.sql(
         "UPDATE texts SET text = substr(text, 1, ?1) || ?3 || substr(text, ?1 + ?4 + 1) "
         "WHERE revision = ?2",
         start,
@@ -158,16 +160,16 @@ def two_in_one(here: Place, world: World, rng: random.Random) -> None:
     )
 
 
-def set_aside_with_its_point(here: Place, world: World, rng: random.Random) -> None:
-    two_in_one(here, world, rng)
-    scope = here.scope(world)
-    for page in here.store.text_flaws(scope):
+def set_aside_with_its_point(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    two_in_one(lib, world, rng)
+    scope = lib.scope(world)
+    for page in lib.store.text_flaws(scope):
         for flaw in page:
-            here.store.rebuild_chunk(scope, flaw.chunk_id)
+            lib.store.rebuild_chunk(scope, flaw.chunk_id)
 
 
-def queued_repair(here: Place, world: World, rng: random.Random) -> None:
-    here.sql(
+def queued_repair(lib: LibraryFixture, world: World, rng: random.Random) -> None:
+    lib.sql(
         """INSERT INTO repairs (world_id, generation, chunk_id, kind, point_hash, queued_at)
            SELECT world_id, 1, ?, 'orphan_point', 'x', 0 FROM worlds WHERE id = ?""",
         f"{rng.getrandbits(32):08x}-0000-5000-8000-000000000000",
@@ -175,11 +177,11 @@ def queued_repair(here: Place, world: World, rng: random.Random) -> None:
     )
 
 
-def retired(here: Place, world: World, rng: random.Random) -> None:
+def retired(lib: LibraryFixture, world: World, rng: random.Random) -> None:
     """Leave a deletion half done: hidden from readers, with points and rows still there."""
-    path = here.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
+    path = lib.write(f"{world.name}/doomed.txt", f"Doomed words {rng.random()}.")
     world.ingest(path)
-    here.store.tombstone(here.scope(world), world.documents.get("doomed.txt").number)
+    lib.store.tombstone(lib.scope(world), world.documents.get("doomed.txt").number)
 
 
 def _scaled(vector: Vector, rng: random.Random) -> Vector:
@@ -290,10 +292,10 @@ IN_STORE = {
     "text and document": Damage(two_in_one, Finding.LOST_TEXT, lost=True),
     "set aside": Damage(set_aside_with_its_point, Finding.ORPHAN_POINT, lost=True),
     "kept vector gone": Damage(
-        lambda here, world, rng: here.sql(
+        lambda lib, world, rng: lib.sql(
             "DELETE FROM vectors WHERE text_hash = ? AND world_id = "
             "(SELECT world_id FROM worlds WHERE id = ?)",
-            rng.choice(kept_vectors(here, world))[0],
+            rng.choice(kept_vectors(lib, world))[0],
             world.id,
         ),
         Finding.NO_VECTOR,
@@ -308,8 +310,8 @@ IN_STORE = {
     "kept of another model": Damage(on_kept(vector_of_other_model), Finding.CHANGED_VECTOR),
     "foreign vectors": Damage(foreign_vectors, Finding.FOREIGN_VECTORS),
     "pending": Damage(
-        lambda here, world, rng: here.store.mark_pending(
-            here.scope(world), [any_point(here, world, rng)[1].chunk_id]
+        lambda lib, world, rng: lib.store.mark_pending(
+            lib.scope(world), [any_point(lib, world, rng)[1].chunk_id]
         ),
         Finding.PENDING,
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.observer import Observer
 from truespan.types.telemetry import CounterName, Request, Stage
@@ -85,8 +85,8 @@ class Broken:
         self._fail("exit")
 
 
-def watched(folder: Path, observer: Observer, **parts: Any) -> Place:
+def watched(folder: Path, observer: Observer, **parts: Any) -> LibraryFixture:
     """Make a library that is watched, in memory where the index is concerned."""
-    here = place(folder, **parts)
-    here.library = Library(replace(here.library._components, observer=observer))
-    return here
+    lib = make_library(folder, **parts)
+    lib.library = Library(replace(lib.library._components, observer=observer))
+    return lib

@@ -21,7 +21,13 @@ from msgspec.structs import replace
 
 from tests.support.crash_process import Countdown, Mortal
 from tests.support.sample_books import FORMS, Writer, canaries, joined
-from tests.support.worlds import Place, WordCounter, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    WordCounter,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
@@ -59,9 +65,9 @@ class Stop(Countdown):
             raise Stopped
 
 
-def stopped_at(here: Place, step: int) -> Library:
+def stopped_at(lib: LibraryFixture, step: int) -> Library:
     """Return the same library, whose next run ends before its n-th durable step."""
-    countdown, parts = Stop(step), here.library._components
+    countdown, parts = Stop(step), lib.library._components
     store: Any = Mortal(parts.store, countdown)
     index: Any = Mortal(parts.index, countdown)
     return Library(replace(parts, store=store, index=index))
@@ -94,9 +100,9 @@ class Stored:
         )
 
 
-def stored(here: Place, world: World, number: int) -> Stored:
+def stored(lib: LibraryFixture, world: World, number: int) -> Stored:
     """Read the revision of a document that readers see."""
-    key, revision, text = here.sql(
+    key, revision, text = lib.sql(
         """SELECT r.key, r.number, t.text FROM revisions r JOIN documents d ON d.key = r.document
            JOIN texts t ON t.revision = r.key
            JOIN worlds w ON w.world_id = d.world_id
@@ -104,10 +110,10 @@ def stored(here: Place, world: World, number: int) -> Stored:
         number,
         world.id,
     )[0]
-    sentences = here.sql(
+    sentences = lib.sql(
         "SELECT sid, start, finish FROM sentences WHERE revision = ? ORDER BY sid", key
     )
-    places = here.sql(
+    places = lib.sql(
         "SELECT start, chapter, section FROM places WHERE revision = ? ORDER BY start", key
     )
     starts, labels = [row[0] for row in places], [Label(*row[1:]) for row in places]
@@ -144,9 +150,9 @@ def cut_from_scratch(
     return [as_cut(chunk) for chunk in make_chunks(measured, spans)]
 
 
-def whole_chunks(here: Place, world: World, ref: RevisionRef, position: int) -> list[Cut]:
+def whole_chunks(lib: LibraryFixture, world: World, ref: RevisionRef, position: int) -> list[Cut]:
     """Return the stored chunks that nothing past a position decided."""
-    rows = here.sql(
+    rows = lib.sql(
         """SELECT s.position, s.start, s.finish, s.first_sid, s.last_sid, c.text, s.tokens,
              c.chapter, c.section, c.page, c.location
            FROM states s JOIN chunks c USING (revision, generation, position)
@@ -202,9 +208,9 @@ class Trial:
         # In few dimensions many chunks are equally close, and ties show what is not settled.
         dimensions = self.rng.choice([3, 16, 64])
         profile = other_profile(dimensions=dimensions, input_limit=self.limit)
-        self.here = place(folder, embedder=WordEmbedder(profile=profile))
+        self.lib = make_library(folder, embedder=WordEmbedder(profile=profile))
         self.defaults = self.rng.choice(list(Defaults))
-        self.world = self.here.library.create_world("world", defaults=self.defaults)
+        self.world = self.lib.library.create_world("world", defaults=self.defaults)
         self.writer = Writer(self.rng, self.form, longest=2500)
         self.title = self.rng.choice([None, "A Declared Title"])
         self.has_contents = self.rng.random() < 0.5
@@ -219,7 +225,7 @@ class Trial:
         Readers are at so many positions anywhere, and at the last ones of what is common.
         """
         beginning = self._beginning()
-        self._ingest(self.here.library, self._with_end(beginning))
+        self._ingest(self.lib.library, self._with_end(beginning))
         book = self._book()
         self.questions = self._questions(book)
         chosen = self._placed(self._settled_by(book, beginning), positions, near)
@@ -228,7 +234,7 @@ class Trial:
         for name, change in self._changes(beginning, replacements):
             change()
             first = self._compared(first, book, name)
-        self.here.library.close()
+        self.lib.library.close()
         return self.counts
 
     # The book and its ends
@@ -256,12 +262,12 @@ class Trial:
         return f"{beginning} {self.writer.sentence()}\n\n{end}"
 
     def _ingest(self, library: Library, text: str) -> None:
-        path = self.here.write(f"world/{self.name}", text)
+        path = self.lib.write(f"world/{self.name}", text)
         world = library.world("world")
         world.ingest(path, kind="book", chunking=self.chunking, title=self.title)
 
     def _book(self) -> Stored:
-        return stored(self.here, self.world, 1)
+        return stored(self.lib, self.world, 1)
 
     def _settled_by(self, book: Stored, beginning: str) -> int:
         """Return the last sentence before the first one that is not of the beginning."""
@@ -299,7 +305,7 @@ class Trial:
     def _known_ids(self, sid: int) -> list[str]:
         """Return ids of chunks that the reader who came farthest knows, and one of the owner's."""
         known = self._reader(sid).retrieve("the lamp").metadata.sources
-        owners = list(self.here.points(self.world))
+        owners = list(self.lib.points(self.world))
         return [*(note.chunk_id for note in known[-2:]), owners[-1]]
 
     def _answers(self, positions: Sequence[int], book: Stored) -> dict[tuple[int, str], str]:
@@ -365,22 +371,22 @@ class Trial:
         for _ in range(replacements):
             text, step = self._with_end(beginning), self.rng.randint(2, 7)
             yield f"stopped before step {step}", partial(self._half_replace, text, step)
-            yield "replaced", partial(self._ingest, self.here.library, text)
+            yield "replaced", partial(self._ingest, self.lib.library, text)
         yield "another document", lambda: self._add_document(self._with_end(beginning))
-        other = self.here.library.world("other")
+        other = self.lib.library.world("other")
         yield "the other world emptied", lambda: other.documents.delete("1") and None
 
     def _add_world(self, text: str) -> None:
-        other = self.here.library.create_world("other")
-        other.ingest(self.here.write(f"other/{self.name}", text), kind="book")
+        other = self.lib.library.create_world("other")
+        other.ingest(self.lib.write(f"other/{self.name}", text), kind="book")
         other.reader("at 0").set_position(self.name, sentence=0)
 
     def _half_replace(self, text: str, step: int) -> None:
         with suppress(Stopped):
-            self._ingest(stopped_at(self.here, step), text)
+            self._ingest(stopped_at(self.lib, step), text)
 
     def _add_document(self, text: str) -> None:
-        self.world.ingest(self.here.write(f"world/other.{self.form}", text), kind="book")
+        self.world.ingest(self.lib.write(f"world/other.{self.form}", text), kind="book")
 
     # What every answer is held against
 
@@ -399,9 +405,9 @@ class Trial:
 
     def _check_tail(self, sid: int, book: Stored) -> None:
         self.counts.tails += 1
-        scope = self.here.scope(self.world)
-        tail = self.here.store.tail(scope, book.ref, sid) or []
-        made = [*whole_chunks(self.here, self.world, book.ref, sid), *map(as_cut, tail)]
+        scope = self.lib.scope(self.world)
+        tail = self.lib.store.tail(scope, book.ref, sid) or []
+        made = [*whole_chunks(self.lib, self.world, book.ref, sid), *map(as_cut, tail)]
         wanted = cut_from_scratch(
             book,
             sid,

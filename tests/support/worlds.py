@@ -110,7 +110,7 @@ class Watched:
 
 
 @dataclass
-class Place:
+class LibraryFixture:
     """A library on a folder, with every part at hand."""
 
     folder: Path
@@ -163,7 +163,7 @@ class Place:
 
 
 STORES = ["sqlite"]
-"""Which store a place has unless it is said; `pytest --store postgres` puts another here."""
+"""Store of a new library unless a test names it; `pytest --store postgres` puts another into it."""
 
 
 DEFAULTS = ["recommended"]
@@ -202,7 +202,7 @@ def _empty_store() -> bytes:
         return file.read_bytes()
 
 
-def place(
+def make_library(
     folder: Path,
     *,
     store: str | None = None,
@@ -217,7 +217,7 @@ def place(
     defaults: str | None = None,
     watcher: FolderWatcher | None = None,
     pages: PageFetcher | None = None,
-) -> Place:
+) -> LibraryFixture:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 
     `defaults` are those of the worlds created in it.
@@ -256,17 +256,17 @@ def place(
         },
     )
     library = Library(parts, authority)
-    return Place(folder, own_index, own_embedder, own_clock, own_store, library, journal)
+    return LibraryFixture(folder, own_index, own_embedder, own_clock, own_store, library, journal)
 
 
-class PreparedPlace:
+class PreparedLibrary:
     """A place that is filled once and then given as it was to each test that asks for it.
 
     All of them have the same folder, so only the last one that was given may be used. On another
     store than SQLite each is filled anew.
     """
 
-    def __init__(self, folder: Path, fill: Callable[[Place], object]) -> None:
+    def __init__(self, folder: Path, fill: Callable[[LibraryFixture], object]) -> None:
         self._folder, self._fill = folder, fill
         self._count = 0
         self._points: dict[tuple[str, str], dict[ChunkId, Point]] = {}
@@ -276,26 +276,26 @@ class PreparedPlace:
         """Say whether all that are given have the same ids."""
         return STORES[-1] == "sqlite"
 
-    def restore(self) -> Place:
+    def restore(self) -> LibraryFixture:
         """Return the place as it was when it had been filled."""
         if not self.has_same_ids:
             self._count += 1
-            here = place(self._folder / str(self._count))
-            self._fill(here)
-            return here
+            lib = make_library(self._folder / str(self._count))
+            self._fill(lib)
+            return lib
         folder, kept = self._folder / "place", self._folder / "kept"
         if not kept.exists():
-            here = place(folder)
-            self._fill(here)
-            here.library.close()
-            here.store.close()
-            self._points = here.index.points
+            lib = make_library(folder)
+            self._fill(lib)
+            lib.library.close()
+            lib.store.close()
+            self._points = lib.index.points
             folder.rename(kept)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(kept, folder)
         index = MemoryIndex()
         index.points = {tenant: dict(points) for tenant, points in self._points.items()}
-        return place(folder, index=index)
+        return make_library(folder, index=index)
 
 
 def other_profile(**changes: Any) -> EmbeddingProfile:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.errors import InvalidArgument
 from truespan.jobs.thread import JobThread
 
@@ -15,7 +15,7 @@ KEY, LAMP = "The key hangs on hook seven.", "# Lamps\n\nThe lamp is red."
 
 
 def test_add_texts_makes_a_document_of_each(tmp_path: Path) -> None:
-    world = place(tmp_path).library.world()
+    world = make_library(tmp_path).library.world()
 
     report = world.add_texts(
         [KEY, LAMP], ids=["key", "lamp.md"], metadata=[{"team": "a"}, {"team": "b"}], tags=["x"]
@@ -31,7 +31,7 @@ def test_add_texts_makes_a_document_of_each(tmp_path: Path) -> None:
 
 
 def test_add_text_with_known_id_is_a_new_revision(tmp_path: Path) -> None:
-    world = place(tmp_path).library.world()
+    world = make_library(tmp_path).library.world()
 
     world.add_text(KEY, id="key", title="The key", metadata={"team": "a"})
     world.add_text("The key is lost.", id="key")
@@ -42,7 +42,7 @@ def test_add_text_with_known_id_is_a_new_revision(tmp_path: Path) -> None:
 
 
 def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
-    world = place(tmp_path).library.world()
+    world = make_library(tmp_path).library.world()
 
     first, again = world.add_text(KEY), world.add_text(KEY)
 
@@ -51,20 +51,20 @@ def test_add_text_without_id_is_idempotent(tmp_path: Path) -> None:
 
 
 def test_add_texts_in_background_returns_a_job(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.world()
+    lib = make_library(tmp_path)
+    world = lib.library.world()
 
     job = world.add_texts([KEY], ids=["key"], metadata=[{"team": "a"}], background=True)
 
     assert job.kind == "ingest"
-    queue = here.library._components.queue
+    queue = lib.library._components.queue
     assert isinstance(queue, JobThread)
     queue.wait()
     assert world.search("hook", floor=0.0, metadata={"team": "a"}).passages
 
 
 def test_add_texts_refuses_wrong_arguments(tmp_path: Path) -> None:
-    world = place(tmp_path).library.world()
+    world = make_library(tmp_path).library.world()
     wrong: list[tuple[Any, dict[str, Any]]] = [
         ("one text", {}),
         ([KEY, 5], {}),
@@ -86,7 +86,7 @@ def test_add_texts_refuses_wrong_arguments(tmp_path: Path) -> None:
 
 
 def test_empty_library_creates_the_world_main(tmp_path: Path) -> None:
-    library = place(tmp_path).library
+    library = make_library(tmp_path).library
 
     assert library.world().name == "main"
     assert [world.name for world in library.worlds()] == ["main"]

@@ -150,7 +150,7 @@ def test_a_blank_question_is_refused_before_anything_is_asked(tmp_path: Path, qu
     with pytest.raises((BlankQuery, InvalidArgument)):
         room.world.answer(query)
 
-    assert (room.here.embedder.queries, room.primary.asked) == ([], [])
+    assert (room.lib.embedder.queries, room.primary.asked) == ([], [])
 
 
 @pytest.mark.parametrize("query", [None, 7, b"key", "x" * 10_001])
@@ -173,7 +173,7 @@ def test_a_question_longer_than_the_model_reads_is_refused(tmp_path: Path) -> No
 
 def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
     room = room_with(tmp_path, "So.")
-    world = room.here.scope(room.world).world
+    world = room.lib.scope(room.world).world
     writer = OWNER.narrow(worlds=[world], verbs=[Verb.WRITE])
     stranger = OWNER.narrow(worlds=[], verbs=[Verb.READ])
 
@@ -185,9 +185,9 @@ def test_write_only_caller_gets_no_answers(tmp_path: Path) -> None:
 
 def test_filters_narrow_what_an_answer_is_made_from(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So [1]."))
-    room.world.ingest(room.here.write("a.txt", scored(0.9, "One.")), tags=["sea"], language="de")
-    room.world.ingest(room.here.write("b.txt", scored(0.8, "Two.")), version="2.0")
-    room.world.ingest(room.here.write("c.md", f"# Dawn\n\n{scored(0.7, 'Three.')}"))
+    room.world.ingest(room.lib.write("a.txt", scored(0.9, "One.")), tags=["sea"], language="de")
+    room.world.ingest(room.lib.write("b.txt", scored(0.8, "Two.")), version="2.0")
+    room.world.ingest(room.lib.write("c.md", f"# Dawn\n\n{scored(0.7, 'Three.')}"))
 
     def sources(**filters: Any) -> set[str]:
         notes = room.world.answer(QUESTION, **filters).retrieved_chunks_metadata
@@ -209,10 +209,10 @@ def test_at_most_25_passages_and_ties_ignore_the_index(
 ) -> None:
     room = room_with(tmp_path, "So [1].")
     room.add(**{f"t{n:02}__txt": scored(0.6, f"Tie {n}.") for n in range(40)})
-    world = room.here.scope(room.world)
+    world = room.lib.scope(room.world)
     first = [note.chunk_id for note in room.world.answer(QUESTION).retrieved_chunks_metadata]
 
-    points = room.here.index._of(world)
+    points = room.lib.index._of(world)
     turned = dict(reversed(list(points.items())))
     points.clear()
     points.update(turned)
@@ -225,13 +225,13 @@ def test_at_most_25_passages_and_ties_ignore_the_index(
 def test_damaged_text_is_not_shown_and_is_repaired(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted("So [1]."))
     room.scores(0.9, 0.6)
-    room.here.sql("UPDATE chunks SET text = replace(text, 'Passage 0', 'Passage X')")
+    room.lib.sql("UPDATE chunks SET text = replace(text, 'Passage 0', 'Passage X')")
 
     answer = room.world.answer(QUESTION)
 
     assert answer.decision_explain["max_similarity"] == pytest.approx(0.6)
     assert "Passage X" not in room.primary.prompt
-    assert room.here.sql("SELECT count(*) FROM repairs")[0][0] <= 1
+    assert room.lib.sql("SELECT count(*) FROM repairs")[0][0] <= 1
 
 
 def test_an_index_that_promises_too_much_does_not_lift_the_mode(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_log_that_cannot_be_written_costs_no_answer(tmp_path: Path, trouble: E
 
     class Busy:
         def __getattr__(self, name: str) -> Any:
-            return getattr(room.here.store, name)
+            return getattr(room.lib.store, name)
 
         def record_usage(self, *_: Any, **__: Any) -> str:
             raise trouble

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine import worker
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import Jobs
@@ -56,50 +56,50 @@ def refuse() -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path)
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path)
     yield made
     made.library.close()
 
 
-def queue_of(here: Place) -> JobThread:
-    queue = here.library._components.queue
+def queue_of(lib: LibraryFixture) -> JobThread:
+    queue = lib.library._components.queue
     assert isinstance(queue, JobThread)
     return queue
 
 
-def settled(here: Place, world: World, job: Job) -> Job:
-    queue_of(here).wait()
+def settled(lib: LibraryFixture, world: World, job: Job) -> Job:
+    queue_of(lib).wait()
     return world.jobs.get(job.id)
 
 
-def files(here: Place) -> list[Path]:
-    return [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+def files(lib: LibraryFixture) -> list[Path]:
+    return [path for path in (lib.folder / "uploads").rglob("*") if path.is_file()]
 
 
 @contextmanager
-def held_up(here: Place) -> Iterator[Gate]:
+def held_up(lib: LibraryFixture) -> Iterator[Gate]:
     """Keep the worker busy with a job of another world until the block ends."""
-    gate = here.embedder.before = Gate()
-    busy = here.library.world("busy", create=True)
+    gate = lib.embedder.before = Gate()
+    busy = lib.library.world("busy", create=True)
     busy.ingest_uploads([Upload("busy.txt", b"Nothing else happens meanwhile.")], background=True)
     assert gate.reached.wait(WAIT)
     yield gate
-    here.embedder.before = None
+    lib.embedder.before = None
     gate.opened.set()
 
 
-def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
-    world = here.library.create_world("world")
-    path = here.write("a.txt", STORY)
+def test_a_submitted_ingest_is_queued_and_then_done(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    path = lib.write("a.txt", STORY)
 
-    with held_up(here):
+    with held_up(lib):
         job = world.ingest(path, kind="book", title="A", tags=["x"], version="2.0", background=True)
         assert (job.state, job.background) == (JobState.QUEUED, True)
         assert world.jobs.get(job.id) == job
         assert world.documents.list() == []
 
-    done = settled(here, world, job)
+    done = settled(lib, world, job)
     assert (done.state, done.counts.documents, done.counts.fraction) == (JobState.DONE, 1, 1.0)
     [document] = world.documents.list()
     assert (document.kind, document.title, document.tags, document.version) == (
@@ -108,39 +108,39 @@ def test_a_submitted_ingest_is_queued_and_then_done(here: Place) -> None:
     assert document.embedded == document.chunks
 
 
-def test_an_upload_becomes_a_document_and_no_file_stays(here: Place) -> None:
-    world = here.library.create_world("world")
+def test_an_upload_becomes_a_document_and_no_file_stays(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
 
     job = world.ingest_uploads(
         [Upload("tale.txt", STORY.encode()), Upload("bad.pdf", b"no pdf")], background=True
     )
 
-    assert settled(here, world, job).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.DONE
     [document] = world.documents.list()
     assert (document.name, document.path) == ("tale.txt", "upload:tale.txt")
     assert document.shown_path == "tale.txt"
     states = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert states == {"tale.txt": "embedded", "bad.pdf": "failed"}
-    assert files(here) == []
+    assert files(lib) == []
 
 
-def test_the_same_name_is_the_same_document(here: Place) -> None:
-    world = here.library.create_world("world")
+def test_the_same_name_is_the_same_document(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
 
-    with held_up(here):
+    with held_up(lib):
         jobs = [
             world.ingest_uploads([Upload("a.txt", text)], background=True)
             for text in (b"The first.", b"The second.")
         ]
 
-    assert [settled(here, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
+    assert [settled(lib, world, job).state for job in jobs] == [JobState.DONE, JobState.DONE]
     [document] = world.documents.list()
     assert document.active == 2
     assert world.documents.text("a.txt") == "The second."
 
 
-def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
-    world = here.world(a__txt=STORY)
+def test_what_is_wrong_is_told_at_once_and_makes_no_job(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
     before = world.jobs.list()
     wrong: list[tuple[type[TruespanError], Any]] = [
         (SourceMissing, lambda: world.ingest("nowhere/at/all", background=True)),
@@ -167,135 +167,135 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(here: Place) -> None:
             call()
 
     assert world.jobs.list() == before
-    assert files(here) == []
+    assert files(lib) == []
 
 
 def test_a_model_that_is_not_the_worlds_is_told_at_once(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt=STORY)
-    here.library.close()
-    other = WordEmbedder(profile=replace(here.embedder.profile, model="other"))
-    with place(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
+    lib = make_library(tmp_path)
+    lib.world(a__txt=STORY)
+    lib.library.close()
+    other = WordEmbedder(profile=replace(lib.embedder.profile, model="other"))
+    with make_library(tmp_path, embedder=other).library as library, pytest.raises(ProfileMismatch):
         library.world("world").ingest_uploads([Upload("a.txt", b"x")], background=True)
-    assert files(here) == []
+    assert files(lib) == []
 
 
-def test_who_may_not_write_submits_nothing(here: Place) -> None:
-    world = here.world(a__txt=STORY)
+def test_who_may_not_write_submits_nothing(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
     reading = Authority(worlds=frozenset({WorldId(world.id)}), verbs=frozenset({Verb.READ}))
-    view = here.library.under(reading).world("world")
+    view = lib.library.under(reading).world("world")
 
     for call in (
         lambda: view.ingest_uploads([Upload("a.txt", b"x")], background=True),
-        lambda: view.ingest(here.write("b.txt", "B."), background=True),
+        lambda: view.ingest(lib.write("b.txt", "B."), background=True),
         lambda: view.jobs.resume(world.jobs.list()[0].id, background=True),
     ):
         with pytest.raises(WorldNotFound):
             call()
     for call in (
         partial(view.generations.reindex, background=True),
-        here.library.under(reading).server.resume_waiting,
+        lib.library.under(reading).server.resume_waiting,
     ):
         with pytest.raises(NotAllowed):
             call()
-    assert files(here) == []
+    assert files(lib) == []
 
 
-def test_a_generation_is_built_in_the_background(here: Place) -> None:
-    world = here.world(a__txt=STORY)
+def test_a_generation_is_built_in_the_background(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
 
     job = world.generations.reindex(chunking="sentences", background=True)
 
     assert (job.kind, job.state) == ("reindex", JobState.QUEUED)
-    assert settled(here, world, job).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.DONE
     [_, built] = world.generations.list()
     assert (built.complete, built.is_default) == (True, False)
 
 
-def test_a_queued_job_is_cancelled_at_once_and_never_done(here: Place) -> None:
-    world = here.library.create_world("world")
-    with held_up(here):
+def test_a_queued_job_is_cancelled_at_once_and_never_done(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    with held_up(lib):
         kept = world.ingest_uploads([Upload("kept.txt", b"Kept.")], background=True)
         job = world.ingest_uploads([Upload("gone.txt", b"Gone.")], background=True)
-        before = len(files(here))
+        before = len(files(lib))
 
         assert world.jobs.cancel(job.id).state is JobState.CANCELLED
 
-        assert len(files(here)) < before
+        assert len(files(lib)) < before
         with pytest.raises(JobNotResumable, match="without its uploads"):
             world.jobs.resume(job.id, background=True)
 
-    assert settled(here, world, job).state is JobState.CANCELLED
-    assert settled(here, world, kept).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.CANCELLED
+    assert settled(lib, world, kept).state is JobState.DONE
     assert [one.name for one in world.documents.list()] == ["kept.txt"]
 
 
-def test_a_running_upload_that_is_cancelled_leaves_no_file(here: Place) -> None:
-    world = here.library.create_world("world")
+def test_a_running_upload_that_is_cancelled_leaves_no_file(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
 
     def cancel() -> None:
-        here.clock.time += 2.0
+        lib.clock.time += 2.0
         world.jobs.cancel(world.jobs.list()[0].id)
 
-    here.embedder.before = cancel
+    lib.embedder.before = cancel
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
 
-    assert settled(here, world, job).state is JobState.CANCELLED
-    assert files(here) == []
+    assert settled(lib, world, job).state is JobState.CANCELLED
+    assert files(lib) == []
 
 
-def test_a_failed_upload_goes_on_with_what_was_kept(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
+def test_a_failed_upload_goes_on_with_what_was_kept(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
-    failed = settled(here, world, job)
+    failed = settled(lib, world, job)
     assert (failed.state, failed.error) == (JobState.FAILED, "provider_refused")
-    assert files(here)
+    assert files(lib)
 
-    here.embedder.before = None
+    lib.embedder.before = None
     again = world.jobs.resume(job.id, background=True)
 
     assert (again.id, again.state, again.error) == (job.id, JobState.QUEUED, None)
-    assert settled(here, world, job).state is JobState.DONE
-    assert files(here) == []
+    assert settled(lib, world, job).state is JobState.DONE
+    assert files(lib) == []
 
 
-def test_failed_upload_can_be_resumed_in_the_foreground(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
+def test_failed_upload_can_be_resumed_in_the_foreground(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
-    settled(here, world, job)
+    settled(lib, world, job)
 
-    here.embedder.before = None
+    lib.embedder.before = None
 
     assert world.jobs.resume(job.id).ingested == ["a.txt"]
-    assert files(here) == []
+    assert files(lib) == []
 
 
-def test_giving_up_a_failed_upload_removes_its_files(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
+def test_giving_up_a_failed_upload_removes_its_files(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
-    settled(here, world, job)
+    settled(lib, world, job)
 
     world.jobs.cancel(job.id)
 
-    assert files(here) == []
+    assert files(lib) == []
 
 
-def test_one_that_fails_keeps_nobody_else_waiting(here: Place) -> None:
+def test_one_that_fails_keeps_nobody_else_waiting(lib: LibraryFixture) -> None:
     def fail() -> None:
-        here.embedder.before = None
+        lib.embedder.before = None
         raise ValueError("secret words")
 
-    world = here.library.create_world("world")
-    here.embedder.before = fail
+    world = lib.library.create_world("world")
+    lib.embedder.before = fail
     jobs = [
         world.ingest_uploads([Upload(name, b"One. Two.")], background=True)
         for name in ("a.txt", "b.txt")
     ]
 
-    states = [settled(here, world, job) for job in jobs]
+    states = [settled(lib, world, job) for job in jobs]
 
     assert [(job.state, job.error) for job in states] == [
         (JobState.FAILED, "ValueError"),
@@ -303,27 +303,27 @@ def test_one_that_fails_keeps_nobody_else_waiting(here: Place) -> None:
     ]
 
 
-def closed_while_running(here: Place, *waiting: bytes) -> list[Job]:
+def closed_while_running(lib: LibraryFixture, *waiting: bytes) -> list[Job]:
     """Close a library whose worker is in the middle of one job while others wait."""
-    gate = here.embedder.before = Gate()
-    world = here.library.create_world("world")
+    gate = lib.embedder.before = Gate()
+    world = lib.library.create_world("world")
     jobs = [world.ingest_uploads([Upload("first.txt", STORY.encode())], background=True)]
     assert gate.reached.wait(WAIT)
     jobs += [
         world.ingest_uploads([Upload(f"{text!r}.txt", text)], background=True) for text in waiting
     ]
-    closing = threading.Thread(target=here.library.close)
+    closing = threading.Thread(target=lib.library.close)
     closing.start()
-    assert queue_of(here)._stopping.wait(WAIT)
+    assert queue_of(lib)._stopping.wait(WAIT)
     gate.opened.set()
     closing.join(WAIT)
     return jobs
 
 
 def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    jobs = closed_while_running(place(tmp_path), b"Second.", b"Third.")
+    jobs = closed_while_running(make_library(tmp_path), b"Second.", b"Third.")
 
-    after = place(tmp_path)
+    after = make_library(tmp_path)
     with after.library as library:
         world = library.world("world")
         assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED}
@@ -338,10 +338,10 @@ def test_closing_interrupts_what_runs_and_the_next_one_goes_on(tmp_path: Path) -
 
 
 def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     queue = JobThread(closing_seconds=0.0)
-    library = Library(replace(here.library._components, queue=queue))
-    gate = here.embedder.before = Gate()
+    library = Library(replace(lib.library._components, queue=queue))
+    gate = lib.embedder.before = Gate()
     world = library.create_world("world")
     job = world.ingest_uploads([Upload("a.txt", STORY.encode())], background=True)
     assert gate.reached.wait(WAIT)
@@ -362,84 +362,84 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path) -> None:
     library.close()
 
 
-def left_by(here: Place, world: World, process: str = "gone", **columns: Any) -> Job:
+def left_by(lib: LibraryFixture, world: World, process: str = "gone", **columns: Any) -> Job:
     """Make a job that a process left which is gone."""
-    parts = here.library._components
+    parts = lib.library._components
     machine = parts.processes.own().rpartition("/")[0]
     job = parts.store.queue_job(
-        here.scope(world),
+        lib.scope(world),
         "ingest",
-        IngestJobs(parts, here.scope(world))
-        .request([here.write("left.txt", STORY)], None, IngestOptions())
+        IngestJobs(parts, lib.scope(world))
+        .request([lib.write("left.txt", STORY)], None, IngestOptions())
         .to_json(),
         f"{machine}/999999999:{process}",
     )
     for column, value in columns.items():
-        here.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
+        lib.sql(f"UPDATE jobs SET {column} = ? WHERE id = ?", value, job.id)
     return job
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_job_of_a_dead_process_is_interrupted_and_resumed(here: Place, state: str) -> None:
-    world = here.world(a__txt=STORY)
-    job = left_by(here, world, state=state)
+def test_job_of_a_dead_process_is_interrupted_and_resumed(lib: LibraryFixture, state: str) -> None:
+    world = lib.world(a__txt=STORY)
+    job = left_by(lib, world, state=state)
     assert world.jobs.get(job.id).state is JobState.INTERRUPTED
 
-    assert [one.id for one in here.library.server.resume_waiting()] == [job.id]
+    assert [one.id for one in lib.library.server.resume_waiting()] == [job.id]
 
-    assert settled(here, world, job).state is JobState.DONE
-    assert here.library.server.resume_waiting() == []
+    assert settled(lib, world, job).state is JobState.DONE
+    assert lib.library.server.resume_waiting() == []
 
 
-def test_what_somebody_stopped_on_purpose_is_left_alone(here: Place) -> None:
-    world = here.library.create_world("world")
+def test_what_somebody_stopped_on_purpose_is_left_alone(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
 
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        world.ingest(here.write("a.txt", STORY), on_progress=stop)
-    cancelled = left_by(here, world)
+        world.ingest(lib.write("a.txt", STORY), on_progress=stop)
+    cancelled = left_by(lib, world)
     world.jobs.cancel(cancelled.id)
-    resumed = left_by(here, world)
+    resumed = left_by(lib, world)
     with pytest.raises(Interrupted):
         world.jobs.resume(resumed.id, on_progress=stop)
 
-    assert here.library.server.resume_waiting() == []
+    assert lib.library.server.resume_waiting() == []
     assert {job.state for job in world.jobs.list()} == {JobState.INTERRUPTED, JobState.CANCELLED}
 
 
-def test_crashing_job_is_not_resumed_forever(here: Place) -> None:
-    world = here.world(a__txt=STORY)
-    job = left_by(here, world, state="running", crashes=MAX_CRASHES - 2)
+def test_crashing_job_is_not_resumed_forever(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
+    job = left_by(lib, world, state="running", crashes=MAX_CRASHES - 2)
 
-    with held_up(here):
-        [taken] = here.library.server.resume_waiting()
+    with held_up(lib):
+        [taken] = lib.library.server.resume_waiting()
         assert taken.crashes == MAX_CRASHES - 1
-        here.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
-        assert here.library.server.resume_waiting() == []
+        lib.sql("UPDATE jobs SET state = 'running', process = ? WHERE id = ?", job.process, job.id)
+        assert lib.library.server.resume_waiting() == []
         assert world.jobs.get(job.id).state is JobState.INTERRUPTED
 
     assert world.jobs.resume(job.id, background=True).crashes == 0
-    assert settled(here, world, job).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.DONE
 
 
-def test_of_two_that_looked_at_it_only_one_takes_a_job(here: Place) -> None:
-    world = here.world(a__txt=STORY)
-    left_by(here, world, state="running")
-    parts, scope = here.library._components, here.scope(world)
-    with held_up(here):
+def test_of_two_that_looked_at_it_only_one_takes_a_job(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
+    left_by(lib, world, state="running")
+    parts, scope = lib.library._components, lib.scope(world)
+    with held_up(lib):
         [seen, *_] = Jobs(parts, scope).list()
 
         taken = [worker._resume(parts, scope, seen) for _ in range(3)]
 
     assert [one is not None for one in taken] == [True, False, False]
-    queue_of(here).wait()
+    queue_of(lib).wait()
 
 
-def test_a_job_is_queued_again_only_as_it_was_seen(here: Place) -> None:
-    world = here.world(a__txt=STORY)
-    job, store, scope = left_by(here, world), here.store, here.scope(world)
+def test_a_job_is_queued_again_only_as_it_was_seen(lib: LibraryFixture) -> None:
+    world = lib.world(a__txt=STORY)
+    job, store, scope = left_by(lib, world), lib.store, lib.scope(world)
     assert store.interrupt_job(scope, job.id, job.process)
 
     tries = [
@@ -452,53 +452,53 @@ def test_a_job_is_queued_again_only_as_it_was_seen(here: Place) -> None:
     assert not store.interrupt_job(scope, job.id, "other")
 
 
-def test_a_job_that_is_ordered_twice_is_done_once(here: Place) -> None:
-    world = here.library.create_world("world")
-    with held_up(here):
+def test_a_job_that_is_ordered_twice_is_done_once(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    with held_up(lib):
         job = world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
         world._submit(job)
 
-    assert settled(here, world, job).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.DONE
     assert world.documents.list()[0].active == 1
 
 
-def test_the_jobs_of_a_world_that_is_gone_are_forgotten(here: Place) -> None:
-    world = here.library.create_world("world")
-    with held_up(here):
+def test_the_jobs_of_a_world_that_is_gone_are_forgotten(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    with held_up(lib):
         world.ingest_uploads([Upload("a.txt", b"One. Two.")], background=True)
-        receipt = here.library.delete_world("world")
+        receipt = lib.library.delete_world("world")
         assert receipt.uploads.files == 1
 
-    queue_of(here).wait()
-    assert [one.name for one in here.library.worlds()] == ["busy"]
-    assert files(here) == []
+    queue_of(lib).wait()
+    assert [one.name for one in lib.library.worlds()] == ["busy"]
+    assert files(lib) == []
 
 
 def test_looking_at_a_job_reads_one_job(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    with here.library:
-        world = here.world(a__txt=STORY)
+    lib = make_library(tmp_path, watched=True)
+    with lib.library:
+        world = lib.world(a__txt=STORY)
         job = world.jobs.list()[0]
-        here.journal.clear()
+        lib.journal.clear()
 
         world.jobs.get(job.id)
 
-        assert here.journal == ["store.find_world", "store.job"]
-        plan = here.sql("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = ?", job.id)
+        assert lib.journal == ["store.find_world", "store.job"]
+        plan = lib.sql("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = ?", job.id)
         assert "SEARCH jobs USING INDEX" in str(plan)
 
 
-def test_progress_is_written_down_every_second(here: Place) -> None:
-    world = here.library.create_world("world")
+def test_progress_is_written_down_every_second(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
     seen: list[float] = []
 
     def look() -> None:
-        here.clock.time += 1.0
+        lib.clock.time += 1.0
         seen.append(world.jobs.list()[0].counts.fraction)
 
-    here.embedder.before = look
+    lib.embedder.before = look
     job = world.ingest_uploads([Upload("a.txt", (STORY * 3).encode())], background=True)
 
-    assert settled(here, world, job).state is JobState.DONE
+    assert settled(lib, world, job).state is JobState.DONE
     assert len(seen) > 3
     assert len(set(seen[1:])) == len(seen) - 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.reading_worlds import Stopped, stopped_at
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.core.clock import SystemProcesses
 from truespan.ingest.plan import DocumentOutcome
 from truespan.types.job import JobState
@@ -19,14 +19,14 @@ TEXT = "The lamp burned in the night. It went out."
 
 
 def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
 
     def fail(_progress: object) -> None:
         raise ValueError("secret words")
 
     with pytest.raises(ValueError, match="secret words"):
-        world.ingest(here.write("a.txt", TEXT), on_progress=fail)
+        world.ingest(lib.write("a.txt", TEXT), on_progress=fail)
 
     job = world.jobs.list()[0]
     assert (job.state, job.error) == (JobState.FAILED, "ValueError")
@@ -34,27 +34,27 @@ def test_a_job_that_a_foreign_error_ended_is_over_and_can_be_taken_up(tmp_path: 
 
 
 def test_a_job_that_another_process_has_taken_up_is_not_taken_from_it(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=TEXT)
     gone = f"{socket.gethostname()}/999999999:1"
-    here.sql("UPDATE jobs SET state = 'running', process = ?", gone)
+    lib.sql("UPDATE jobs SET state = 'running', process = ?", gone)
     looked_at = world.jobs.list()[0]
     assert looked_at.state is JobState.INTERRUPTED
 
     world.jobs.record_interruption(looked_at)
     own = SystemProcesses().own()
-    assert here.store.continue_job(here.scope(world), looked_at.id, own)
+    assert lib.store.continue_job(lib.scope(world), looked_at.id, own)
     world.jobs.record_interruption(looked_at)
 
     assert world.jobs.list()[0].state is JobState.RUNNING
-    assert not here.store.continue_job(here.scope(world), looked_at.id, own)
+    assert not lib.store.continue_job(lib.scope(world), looked_at.id, own)
 
 
 def test_no_name_of_a_file_makes_a_second_line_in_a_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     path = tmp_path / "a\nWARNING all is lost\x1b[2J.docx"
     path.write_bytes(b"PK\x03\x04 and nothing")
 
@@ -69,9 +69,9 @@ def test_no_name_of_a_file_makes_a_second_line_in_a_log(
 
 @pytest.mark.parametrize("name", [b".caf\xe9.txt", b"caf\xe9/.hidden.txt"])
 def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name: bytes) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    here.write("folder/plain.txt", TEXT)
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    lib.write("folder/plain.txt", TEXT)
     folder = tmp_path / "files" / "folder"
     odd = os.fsdecode(os.fsencode(folder) + b"/" + name)
     try:
@@ -88,8 +88,8 @@ def test_a_file_whose_name_is_no_text_is_not_taken_for_gone(tmp_path: Path, name
 
 
 def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     folder = tmp_path / "files" / "folder"
     folder.mkdir(parents=True)
     names = (b"caf\xe8.txt", b"caf\xe9.txt", b"caf?.txt", b"a\x1b[2J.txt", b"b\nc.txt")
@@ -114,13 +114,13 @@ def test_names_that_are_no_text_or_control_a_terminal_are_shown_escaped(tmp_path
 
 
 def test_a_plan_says_that_a_document_waits_to_be_shown(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    path = here.write("a.txt", TEXT)
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    path = lib.write("a.txt", TEXT)
     outcomes = set()
     for step in range(2, 12):
         with suppress(Stopped):
-            stopped_at(here, step).world("world").ingest(path)
+            stopped_at(lib, step).world("world").ingest(path)
         planned = world.plan_ingest(path).rows[0].outcome
         outcomes.add(planned)
         report = world.ingest(path)

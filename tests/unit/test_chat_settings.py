@@ -116,11 +116,11 @@ def test_fallback_model_may_have_its_own_server_without_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with OpenAiChatServer() as here, OpenAiChatServer() as there:
+    with OpenAiChatServer() as lib, OpenAiChatServer() as there:
         chat = chat_of(
             tmp_path,
             **OPENAI,
-            chat_openai_base_url=here.base,
+            chat_openai_base_url=lib.base,
             chat_fallback_provider="openai",
             chat_fallback_model="tide-teller",
             chat_fallback_base_url=there.base,
@@ -129,7 +129,7 @@ def test_fallback_model_may_have_its_own_server_without_a_key(
 
         assert replied(chat.fallback) == REPLY
 
-        assert here.connections == 0
+        assert lib.connections == 0
         assert "authorization" not in there.asked[0].headers
 
 

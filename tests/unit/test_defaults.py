@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import WORDS, MemoryIndex, Place, WordEmbedder, place
+from tests.support.worlds import WORDS, LibraryFixture, MemoryIndex, WordEmbedder, make_library
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, StoreDamaged, WorldNotFound
 from truespan.types.answer import AnswerRules
@@ -52,8 +52,8 @@ def test_the_mode_is_that_of_the_request_and_else_that_of_the_world() -> None:
 
 @proves("defaults.explicit-wins")
 def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path: Path) -> None:
-    here = place(tmp_path, defaults="recommended")
-    library = here.library
+    lib = make_library(tmp_path, defaults="recommended")
+    library = lib.library
 
     assert library.create_world("one").defaults is Defaults.RECOMMENDED
     assert library.create_world("two", defaults="contract").defaults is Defaults.CONTRACT
@@ -75,7 +75,7 @@ def test_a_new_world_has_the_recommended_defaults_unless_told_otherwise(tmp_path
 
 
 def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: Path) -> None:
-    world = filled(place(tmp_path), "contract")
+    world = filled(make_library(tmp_path), "contract")
     before = world.search("otter")
     writer = Authority(OWNER.worlds, frozenset({Verb.READ, Verb.WRITE}))
 
@@ -100,7 +100,7 @@ def test_defaults_are_changed_by_who_may_administer_and_count_at_once(tmp_path: 
 @proves("defaults.explained")
 def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path) -> None:
     for defaults, mode in (("contract", "vector"), ("recommended", "hybrid")):
-        world = filled(place(tmp_path / defaults), defaults)
+        world = filled(make_library(tmp_path / defaults), defaults)
         bundle = world.retrieve("otter", language=None).metadata
         selected = world.retrieve(selected_text="An otter.", language=None).metadata
         answer = world.answer("Where was the otter?").decision_explain
@@ -116,27 +116,27 @@ def test_every_request_says_which_defaults_and_which_mode_it_had(tmp_path: Path)
 @proves("defaults.explained")
 def test_changed_defaults_in_the_store_are_noticed(tmp_path: Path) -> None:
     for name, other in (("contract", "recommended"), ("recommended", "contract")):
-        here = place(tmp_path / name, store="sqlite")
-        world = filled(here, name)
-        here.sql("UPDATE worlds SET defaults = ?", other)
+        lib = make_library(tmp_path / name, store="sqlite")
+        world = filled(lib, name)
+        lib.sql("UPDATE worlds SET defaults = ?", other)
         with pytest.raises(StoreDamaged, match="defaults"):
             world.search("otter")
         with pytest.raises(StoreDamaged, match="defaults"):
             world.set_defaults("contract")
         with pytest.raises(StoreDamaged, match="defaults"):
-            here.library.worlds()
+            lib.library.worlds()
 
 
 @proves("defaults.explicit-wins")
 def test_thresholds_are_measured_where_requested(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    contract, recommended = filled(here, "contract"), filled(here, "recommended")
-    scope = here.scope(recommended)
+    lib = make_library(tmp_path)
+    contract, recommended = filled(lib, "contract"), filled(lib, "recommended")
+    scope = lib.scope(recommended)
 
     def low(world: Any, rules: AnswerRules | None = None) -> tuple[float, list[str]]:
-        components = replace(here.library._components, answers=rules or AnswerRules())
+        components = replace(lib.library._components, answers=rules or AnswerRules())
         opened = Library(components).world(world.id)
         answer = opened.answer("Where did the otter swim past?")
         notices = [notice.code for notice in answer.warnings]
@@ -145,7 +145,7 @@ def test_thresholds_are_measured_where_requested(
     assert low(recommended) == (0.25, ["thresholds_not_calibrated"])
     assert low(contract) == (0.25, [])
     for world in (contract, recommended):
-        here.store.keep_calibration(here.scope(world), MEASURED)
+        lib.store.keep_calibration(lib.scope(world), MEASURED)
     assert low(recommended) == (0.9, [])
     assert low(contract) == (0.25, [])
     assert low(contract, AnswerRules(calibrated=True)) == (0.9, [])
@@ -153,10 +153,10 @@ def test_thresholds_are_measured_where_requested(
     assert scope.profile == WORDS
 
 
-def filled(here: Place, defaults: str) -> Any:
-    world = here.library.create_world(defaults, defaults=defaults)
-    world.ingest([here.write(f"{defaults}/{name}", text) for name, text in TALES.items()])
-    assert isinstance(here.embedder, WordEmbedder)
+def filled(lib: LibraryFixture, defaults: str) -> Any:
+    world = lib.library.create_world(defaults, defaults=defaults)
+    world.ingest([lib.write(f"{defaults}/{name}", text) for name, text in TALES.items()])
+    assert isinstance(lib.embedder, WordEmbedder)
     return world
 
 
@@ -170,8 +170,8 @@ LABELLED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @proves("defaults.never-silent")
 def test_what_a_default_filter_leaves_out_is_counted_by_value(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    contract, recommended = labelled(here, "contract"), labelled(here, "recommended")
+    lib = make_library(tmp_path)
+    contract, recommended = labelled(lib, "contract"), labelled(lib, "recommended")
 
     bundle = contract.retrieve("Where is the key?")
     [notice] = bundle.metadata.warnings
@@ -212,7 +212,7 @@ def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_pat
         def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
             return super().search(replace(scope, documents=UNLIMITED), *args, **options)
 
-    world = labelled(place(tmp_path, index=Deaf()), "contract")
+    world = labelled(make_library(tmp_path, index=Deaf()), "contract")
 
     [notice] = world.retrieve("Where is the key?").metadata.warnings
     assert notice.message.startswith("3 passages were left out by ")
@@ -220,12 +220,12 @@ def test_an_index_that_ignores_filters_adds_nothing_to_what_was_left_out(tmp_pat
 
 @proves("defaults.never-silent")
 def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     for defaults in ("contract", "recommended"):
-        world = here.library.create_world(defaults, defaults=defaults)
+        world = lib.library.create_world(defaults, defaults=defaults)
         text = "The key hangs in the gatehouse."
-        plain = world.ingest(here.write(f"{defaults}/plain.txt", text), language="en-GB")
-        path = here.write(f"{defaults}/late.txt", f"Later: {text}")
+        plain = world.ingest(lib.write(f"{defaults}/plain.txt", text), language="en-GB")
+        path = lib.write(f"{defaults}/late.txt", f"Later: {text}")
         late = world.ingest(path, language="en", version="2.0")
         again = world.ingest(path, language="en", version="2.0")
         relabelled = world.ingest(path, language="en", version="3.0")
@@ -241,10 +241,10 @@ def test_ingesting_what_the_defaults_leave_out_is_said_with_the_command(tmp_path
         assert any("hidden_by_defaults" in line for line in lines)
 
 
-def labelled(here: Place, defaults: str) -> Any:
-    world = here.library.create_world(defaults, defaults=defaults)
+def labelled(lib: LibraryFixture, defaults: str) -> Any:
+    world = lib.library.create_world(defaults, defaults=defaults)
     for name, (text, labels) in LABELLED.items():
         world.ingest(
-            here.write(f"{defaults}/{name}", text), **cast("Any", {"language": "en", **labels})
+            lib.write(f"{defaults}/{name}", text), **cast("Any", {"language": "en", **labels})
         )
     return world

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.errors import IndexUnavailable, PromotionRefused, StorageFull, TruespanError
 from truespan.maintenance.doctor.leaks import MARK
 from truespan.maintenance.doctor.plan import Finding
@@ -119,36 +119,36 @@ LEAKS = {
 }
 
 
-def tried(here: Place) -> list[Check]:
-    return here.library.doctor(self_test=True).self_test
+def tried(lib: LibraryFixture) -> list[Check]:
+    return lib.library.doctor(self_test=True).self_test
 
 
-def tenants(here: Place) -> set[str]:
-    return {tenant for (_, tenant), points in here.index.points.items() if points}
+def tenants(lib: LibraryFixture) -> set[str]:
+    return {tenant for (_, tenant), points in lib.index.points.items() if points}
 
 
 @pytest.mark.parametrize("leak", LEAKS)
 def test_each_way_to_leak_fails_a_check_of_its_own(tmp_path: Path, leak: str) -> None:
     index = Leaky("")
-    here = place(tmp_path, index=index)
-    here.world(a__txt="The harbour light.")
+    lib = make_library(tmp_path, index=index)
+    lib.world(a__txt="The harbour light.")
     index.leak = leak
 
-    failed = [check.says for check in tried(here) if check.verdict is Verdict.PROBLEM]
+    failed = [check.says for check in tried(lib) if check.verdict is Verdict.PROBLEM]
 
     assert any(LEAKS[leak] in says for says in failed), failed
 
 
 def test_an_honest_index_passes_and_is_left_as_it_was(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt="The harbour light.")
-    here.world("other", a__txt="The garden wall.")
-    before = tenants(here)
+    lib = make_library(tmp_path)
+    lib.world(a__txt="The harbour light.")
+    lib.world("other", a__txt="The garden wall.")
+    before = tenants(lib)
 
-    checks = tried(here)
+    checks = tried(lib)
 
     assert [check.verdict for check in checks] == [Verdict.OK] * 2
-    assert tenants(here) == before
+    assert tenants(lib) == before
 
 
 def test_canary_is_removed_when_the_index_fails(tmp_path: Path) -> None:
@@ -163,15 +163,15 @@ def test_canary_is_removed_when_the_index_fails(tmp_path: Path) -> None:
             return super().search(scope, vector, limit=limit, floor=floor)
 
     index = Failing()
-    here = place(tmp_path, index=index)
-    here.world(a__txt="The harbour light.")
-    before = tenants(here)
+    lib = make_library(tmp_path, index=index)
+    lib.world(a__txt="The harbour light.")
+    before = tenants(lib)
     index.failing = True
 
-    checks = tried(here)
+    checks = tried(lib)
 
     assert [check.verdict for check in checks] == [Verdict.WARNING, Verdict.OK]
-    assert tenants(here) == before
+    assert tenants(lib) == before
 
 
 def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None:
@@ -190,30 +190,30 @@ def test_canary_of_a_dead_process_is_removed_by_the_next(tmp_path: Path) -> None
                 super().drop(scope)
 
     index = Dying()
-    here = place(tmp_path, index=index)
-    here.world(a__txt="The harbour light.")
-    before = tenants(here)
+    lib = make_library(tmp_path, index=index)
+    lib.world(a__txt="The harbour light.")
+    before = tenants(lib)
     index.dying = True
     with pytest.raises(SystemExit):
-        tried(here)
+        tried(lib)
     index.dying = False
-    assert any(tenant.startswith(MARK) for tenant in tenants(here))
+    assert any(tenant.startswith(MARK) for tenant in tenants(lib))
 
-    plan = here.library.doctor(apply=True)
+    plan = lib.library.doctor(apply=True)
 
     assert {item.finding for item in plan.leftovers} == {Finding.UNKNOWN_WORLD}
-    assert tenants(here) == before
-    assert here.library.doctor().healthy
+    assert tenants(lib) == before
+    assert lib.library.doctor().healthy
 
 
 def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
-    own = here.scope(world)
-    honest = here.store.read_chunks
-    here.store.read_chunks = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
+    own = lib.scope(world)
+    honest = lib.store.read_chunks
+    lib.store.read_chunks = lambda _scope, ids: honest(own, ids)  # type: ignore[method-assign]
 
-    failed = [check.name for check in tried(here) if check.verdict is Verdict.PROBLEM]
+    failed = [check.name for check in tried(lib) if check.verdict is Verdict.PROBLEM]
 
     assert failed == ["separation of worlds in the store"]
 
@@ -222,14 +222,14 @@ def test_a_store_that_ignores_the_world_fails_the_check(tmp_path: Path) -> None:
 def test_untestable_promotion_gives_its_reason_and_no_leak(
     tmp_path: Path, reason: TruespanError
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The harbour light.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The harbour light.")
     world.generations.reindex()
 
     def refuse(_scope: Scope, _points: Sequence[Point]) -> None:
         raise reason
 
-    here.index.upsert = refuse
+    lib.index.upsert = refuse
 
     with pytest.raises(type(reason)):
         world.generations.promote(2)
@@ -237,8 +237,8 @@ def test_untestable_promotion_gives_its_reason_and_no_leak(
 
 def test_a_generation_whose_index_leaks_is_not_promoted(tmp_path: Path) -> None:
     index = Leaky("")
-    here = place(tmp_path, index=index)
-    world = here.world(a__txt="The harbour light.")
+    lib = make_library(tmp_path, index=index)
+    world = lib.world(a__txt="The harbour light.")
     world.generations.reindex()
     index.leak = "position"
 

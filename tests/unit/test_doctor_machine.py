@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.files.checks import EARLIEST, file_checks
 from truespan.types.maintenance import Check, Verdict
 from truespan.wiring import open_library
@@ -70,28 +70,28 @@ def test_a_clock_that_is_behind_the_library_is_a_warning(folder: Path, now: floa
 
 
 def test_a_database_with_broken_references_is_a_problem(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt="The harbour light.")
-    assert {check.verdict for check in here.store.soundness()} == {Verdict.OK}
+    lib = make_library(tmp_path)
+    lib.world(a__txt="The harbour light.")
+    assert {check.verdict for check in lib.store.soundness()} == {Verdict.OK}
 
-    here.sql("PRAGMA foreign_keys = OFF")
-    here.sql("DELETE FROM revisions")
+    lib.sql("PRAGMA foreign_keys = OFF")
+    lib.sql("DELETE FROM revisions")
 
-    found = {check.name: check.verdict for check in here.store.soundness()}
+    found = {check.name: check.verdict for check in lib.store.soundness()}
     assert found["references"] is Verdict.PROBLEM
 
 
 def test_database_with_broken_pages_is_a_problem(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt="The harbour light. " * 400)
-    here.sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    here.library.close()
+    lib = make_library(tmp_path)
+    lib.world(a__txt="The harbour light. " * 400)
+    lib.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    lib.library.close()
     data = bytearray((tmp_path / "store.db").read_bytes())
     for page in range(len(data) // 4096 - 4, len(data) // 4096):
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     (tmp_path / "store.db").write_bytes(data)
 
-    again = place(tmp_path)
+    again = make_library(tmp_path)
     found = {check.name: check.verdict for check in again.store.soundness()}
     again.library.close()
 

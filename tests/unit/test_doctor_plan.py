@@ -17,7 +17,13 @@ from tests.support.damage import (
 )
 from tests.support.rows import each_row
 from tests.support.sample_texts import story
-from tests.support.worlds import MemoryIndex, Place, WordEmbedder, other_profile, place
+from tests.support.worlds import (
+    LibraryFixture,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    other_profile,
+)
 from truespan.engine.doctor import Doctor
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ProviderUnavailable
@@ -32,22 +38,22 @@ UUID = "0a1b2c3d-0000-5000-8000-000000000000"
 MENDABLE = [name for name, damage in KINDS.items() if not damage.lost]
 
 
-def damaged(tmp_path: Path, *kinds: str) -> tuple[Place, World]:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(60), b__txt=story(30, "garden"))
+def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(60), b__txt=story(30, "garden"))
     rng = random.Random(7)
     for kind in kinds:
-        KINDS[kind].plant(here, world, rng)
-    return here, world
+        KINDS[kind].plant(lib, world, rng)
+    return lib, world
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
 def test_plan_from_a_file_has_the_same_effect(tmp_path: Path, kind: str) -> None:
-    here, _ = damaged(tmp_path, kind)
-    plan = here.library.doctor()
+    lib, _ = damaged(tmp_path, kind)
+    plan = lib.library.doctor()
 
     read = plan_from_json(plan_to_json(plan))
-    treatment = here.library.apply_plan(read)
+    treatment = lib.library.apply_plan(read)
 
     assert list(read.all_items()) == list(plan.all_items())
     assert treatment.skipped == []
@@ -56,24 +62,24 @@ def test_plan_from_a_file_has_the_same_effect(tmp_path: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", MENDABLE)
 def test_applying_a_plan_twice_does_nothing(tmp_path: Path, kind: str) -> None:
-    here, world = damaged(tmp_path, kind)
-    plan = here.library.doctor()
-    here.library.apply_plan(plan)
-    before = here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)
+    lib, world = damaged(tmp_path, kind)
+    plan = lib.library.doctor()
+    lib.library.apply_plan(plan)
+    before = lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)
 
-    here.library.apply_plan(plan)
+    lib.library.apply_plan(plan)
 
-    assert (here.sql("SELECT * FROM states ORDER BY chunk_id"), here.points(world)) == before
-    assert here.library.doctor().healthy
+    assert (lib.sql("SELECT * FROM states ORDER BY chunk_id"), lib.points(world)) == before
+    assert lib.library.doctor().healthy
 
 
 def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
-    here, _ = damaged(tmp_path / "one", "missing")
+    lib, _ = damaged(tmp_path / "one", "missing")
     other, world = damaged(tmp_path / "two", "missing")
     before = other.points(world)
 
     with pytest.raises(InvalidArgument, match="another library"):
-        other.library.apply_plan(here.library.doctor())
+        other.library.apply_plan(lib.library.doctor())
 
     assert other.points(world) == before
 
@@ -115,30 +121,30 @@ def test_plan_with_an_impossible_item_is_refused(finding: str, action: str, subj
 
 
 def test_generation_without_its_model_is_a_problem(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    second_generation(here, world)
+    lib, world = damaged(tmp_path)
+    second_generation(lib, world)
     # The second one is named by nobody, so nobody is sent to it.
-    assert here.library.doctor(machine=True).problems == []
-    here.embedder.profile = other_profile(revision="9")
+    assert lib.library.doctor(machine=True).problems == []
+    lib.embedder.profile = other_profile(revision="9")
 
-    plan = here.library.doctor(machine=True)
+    plan = lib.library.doctor(machine=True)
 
     assert [check.name for check in plan.problems] == ["model of world, generation 1"]
     assert not plan.healthy
-    assert here.embedder.profile.revision not in plan.problems[0].says
+    assert lib.embedder.profile.revision not in plan.problems[0].says
 
 
 def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    points, point = any_point(here, world, random.Random(1))
+    lib, world = damaged(tmp_path)
+    points, point = any_point(lib, world, random.Random(1))
     whole = points[point.chunk_id]
     points[point.chunk_id] = replace(point, text_hash=TextHash("e" * 64))
-    plan = here.library.doctor()
+    plan = lib.library.doctor()
     points[point.chunk_id] = replace(point, text_hash=TextHash("d" * 64))
 
-    other_damage = here.library.apply_plan(plan)
+    other_damage = lib.library.apply_plan(plan)
     points[point.chunk_id] = whole
-    mended = here.library.apply_plan(plan)
+    mended = lib.library.apply_plan(plan)
 
     assert [item.subject for item in other_damage.skipped] == [point.chunk_id]
     assert other_damage.done == {}
@@ -149,29 +155,29 @@ def test_items_changed_since_the_plan_are_skipped(tmp_path: Path) -> None:
 
 def test_a_point_that_somebody_claims_meanwhile_is_not_deleted(tmp_path: Path) -> None:
     """The world that a point was of is unknown when the plan is made, and known when applied."""
-    here, world = damaged(tmp_path, "unknown generation")
-    plan = here.library.doctor()
+    lib, world = damaged(tmp_path, "unknown generation")
+    plan = lib.library.doctor()
     [item] = plan.leftovers
     number = int(item.subject.rpartition(".")[2])
-    here.sql(
+    lib.sql(
         """INSERT INTO generations (world_id, number, profile_id, profile, created_at, checksum)
            SELECT world_id, ?, profile_id, profile, 0, checksum FROM generations""",
         number,
     )
 
-    treatment = here.library.apply_plan(plan)
+    treatment = lib.library.apply_plan(plan)
 
     assert treatment.skipped == [item]
     tenant = item.subject.partition(" ")[2]
-    assert here.index.points[here.scope(world).profile.id, tenant]
+    assert lib.index.points[lib.scope(world).profile.id, tenant]
 
 
 def test_document_added_during_a_check_is_no_damage(
     tmp_path: Path,
 ) -> None:
-    here, world = damaged(tmp_path)
-    paths = [here.write(f"late/{number}.txt", story(9, f"late{number}")) for number in range(2)]
-    original = here.index.scan
+    lib, world = damaged(tmp_path)
+    paths = [lib.write(f"late/{number}.txt", story(9, f"late{number}")) for number in range(2)]
+    original = lib.index.scan
 
     def busy(scope: Scope):
         pages = list(original(scope))
@@ -180,17 +186,17 @@ def test_document_added_during_a_check_is_no_damage(
             world.documents.delete("a.txt") if not paths else None
         yield from pages
 
-    here.index.scan = busy
+    lib.index.scan = busy
 
-    assert here.library.doctor().healthy
-    assert here.library.doctor().healthy
+    assert lib.library.doctor().healthy
+    assert lib.library.doctor().healthy
     assert paths == []
 
 
-def second_generation(here: Place, world: World) -> Scope:
+def second_generation(lib: LibraryFixture, world: World) -> Scope:
     """Build another generation of the same model beside the first."""
-    scope = here.scope(world)
-    generation = here.store.add_generation(scope, other_profile(revision="2"), None)
+    scope = lib.scope(world)
+    generation = lib.store.add_generation(scope, other_profile(revision="2"), None)
     own = replace(scope, generation=generation)
     from truespan.engine.ingestion import IngestJobs
     from truespan.ingest.indexing import Indexer
@@ -199,90 +205,90 @@ def second_generation(here: Place, world: World) -> Scope:
         IngestJobs(world.access.components, own).deps,
         embedder=WordEmbedder(profile=generation.profile),
     )
-    Indexer(deps, own).fill(here.store.missing_chunks(own))
+    Indexer(deps, own).fill(lib.store.missing_chunks(own))
     return own
 
 
 def test_each_generation_is_looked_at_and_mended_on_its_own(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    own = second_generation(here, world)
-    assert here.library.doctor().healthy
-    points = here.index._of(own)
+    lib, world = damaged(tmp_path)
+    own = second_generation(lib, world)
+    assert lib.library.doctor().healthy
+    points = lib.index._of(own)
     gone = sorted(points)[0]
     del points[gone]
 
-    plan = here.library.doctor()
+    plan = lib.library.doctor()
     by_number = {one.number: one.counts() for one in plan["world"].generations}
-    treatment = here.library.apply_plan(plan)
+    treatment = lib.library.apply_plan(plan)
 
     assert by_number == {1: {}, 2: {Finding.MISSING_POINT: 1}}
-    assert Examiner(here.store, here.index).generation(own).counts() == {}
+    assert Examiner(lib.store, lib.index).generation(own).counts() == {}
     # Its model is not configured here, and was not needed: the vector was kept.
     assert treatment.failures == []
-    assert gone in here.index._of(own)
+    assert gone in lib.index._of(own)
 
 
 def test_generation_without_model_is_repaired_except_vectors(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    own = second_generation(here, world)
-    here.index.drop(own)
-    lost = here.sql(
+    lib, world = damaged(tmp_path)
+    own = second_generation(lib, world)
+    lib.index.drop(own)
+    lost = lib.sql(
         "DELETE FROM vectors WHERE profile_id = ? AND text_hash = "
         "(SELECT min(text_hash) FROM vectors) RETURNING text_hash",
         own.profile.id,
     )
-    asked = len(here.embedder.documents)
+    asked = len(lib.embedder.documents)
 
-    treatment = here.library.apply_plan(here.library.doctor())
+    treatment = lib.library.apply_plan(lib.library.doctor())
 
     assert len(lost) == 1
     assert len(treatment.failures) == 1
-    assert len(here.embedder.documents) == asked
+    assert len(lib.embedder.documents) == asked
     pending = [one.counts() for one in treatment.left["world"].generations if one.number == 2]
     assert set(pending[0]) == {Finding.PENDING}
-    assert here.index.count(own) > 0
+    assert lib.index.count(own) > 0
 
 
 def test_sample_reveals_vectors_of_another_model(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    scope = here.scope(world)
-    for text_hash, vector in kept_vectors(here, world):
+    lib, world = damaged(tmp_path)
+    scope = lib.scope(world)
+    for text_hash, vector in kept_vectors(lib, world):
         other = vector_of_other_model(Vector(vector), random.Random(text_hash))
-        here.store.keep_vectors(scope, {TextHash(text_hash): other})
-    here.store.mark_all_pending(scope)
-    here.index.reset(scope)
+        lib.store.keep_vectors(scope, {TextHash(text_hash): other})
+    lib.store.mark_all_pending(scope)
+    lib.index.reset(scope)
     world.repair()
-    assert here.library.doctor().healthy
+    assert lib.library.doctor().healthy
 
-    few = here.library.doctor(embed_sample=None)
-    everything = here.library.doctor(embed_sample=1000)
-    here.library.apply_plan(everything)
+    few = lib.library.doctor(embed_sample=None)
+    everything = lib.library.doctor(embed_sample=1000)
+    lib.library.apply_plan(everything)
 
     assert few["world"].counts()[Finding.MIXED_MODEL] >= 1
-    assert here.library.doctor(embed_sample=1000).healthy
+    assert lib.library.doctor(embed_sample=1000).healthy
 
 
 def test_sample_is_not_embedded_by_another_model(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
-    here.embedder.profile = other_profile(revision="9")
-    asked = len(here.embedder.documents)
+    lib, world = damaged(tmp_path)
+    lib.embedder.profile = other_profile(revision="9")
+    asked = len(lib.embedder.documents)
 
-    plan = here.library.doctor(embed_sample=10)
+    plan = lib.library.doctor(embed_sample=10)
 
     assert plan["world"].healthy
-    assert len(here.embedder.documents) == asked
+    assert len(lib.embedder.documents) == asked
     assert world.name == "world"
 
 
 def test_a_sample_that_cannot_be_embedded_is_a_warning(tmp_path: Path) -> None:
-    here, _ = damaged(tmp_path)
+    lib, _ = damaged(tmp_path)
 
     def fail() -> None:
         raise ProviderUnavailable("Nobody there.")
 
-    here.embedder.before = fail
+    lib.embedder.before = fail
 
-    plan = here.library.doctor(embed_sample=3)
+    plan = lib.library.doctor(embed_sample=3)
 
     assert plan.healthy
     assert [check.verdict.value for check in plan.self_test] == ["warning"]
@@ -292,11 +298,11 @@ def test_large_generation_is_compared_in_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ("missing", "stale", "orphan", "misplaced chapter", "zero")
-    here, _ = damaged(tmp_path, *kinds)
-    whole = here.library.doctor()
+    lib, _ = damaged(tmp_path, *kinds)
+    whole = lib.library.doctor()
 
     monkeypatch.setattr("truespan.maintenance.doctor.examine.POINTS_PER_PASS", 2)
-    parts = here.library.doctor()
+    parts = lib.library.doctor()
 
     assert set(parts.all_items()) == set(whole.all_items())
     assert parts["world"].checked_points == whole["world"].checked_points
@@ -316,32 +322,32 @@ def test_points_that_no_filter_reaches_cause_a_rebuild(tmp_path: Path) -> None:
             self.litter = 0
 
     index = Littered()
-    here = place(tmp_path, index=index)
-    world = here.world(a__txt=story(40))
-    count = index.count(here.scope(world))
+    lib = make_library(tmp_path, index=index)
+    world = lib.world(a__txt=story(40))
+    count = index.count(lib.scope(world))
     index.litter = 3
 
-    treatment = here.library.apply_plan(here.library.doctor())
+    treatment = lib.library.apply_plan(lib.library.doctor())
 
     assert treatment.done[Action.REBUILD] == 1
     assert treatment.left.healthy
-    assert index.count(here.scope(world)) == count
+    assert index.count(lib.scope(world)) == count
 
 
 def test_partial_authority_reports_no_unclaimed_points(
     tmp_path: Path,
 ) -> None:
-    here, world = damaged(tmp_path, "unknown world")
-    narrow = Authority(frozenset([here.scope(world).world]), frozenset(Verb))
+    lib, world = damaged(tmp_path, "unknown world")
+    narrow = Authority(frozenset([lib.scope(world).world]), frozenset(Verb))
 
-    plan = Doctor(here.library._components, narrow).examine()
+    plan = Doctor(lib.library._components, narrow).examine()
 
     assert plan.leftovers == []
-    assert Doctor(here.library._components, OWNER).examine().leftovers != []
+    assert Doctor(lib.library._components, OWNER).examine().leftovers != []
 
 
 def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -> None:
-    here, world = damaged(tmp_path)
+    lib, world = damaged(tmp_path)
     right = {one.text for one in world.search("night", top_k=50, floor=0.0).passages}
     wrong: list[str] = []
     looked: list[str] = []
@@ -352,19 +358,19 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
         wrong.extend(one.text for one in result.passages if one.text not in right)
 
     for name in ("upsert", "delete", "flush"):
-        original = getattr(here.index, name)
+        original = getattr(lib.index, name)
 
         def watched(*args, _original=original, _name=name, **kwargs):
             look(_name)
             _original(*args, **kwargs)
             look(_name)
 
-        setattr(here.index, name, watched)
+        setattr(lib.index, name, watched)
     rng = random.Random(3)
     for kind in ("stale", "text other", "zero", "orphan", "kept zero"):
-        KINDS[kind].plant(here, world, rng)
+        KINDS[kind].plant(lib, world, rng)
 
-    treatment = here.library.apply_plan(here.library.doctor())
+    treatment = lib.library.apply_plan(lib.library.doctor())
 
     assert wrong == []
     assert len(looked) > 4
@@ -372,11 +378,11 @@ def test_readers_get_no_wrong_text_while_a_plan_is_carried_out(tmp_path: Path) -
 
 
 def test_an_empty_library_has_a_plan_that_says_so(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.library.create_world("empty")
+    lib = make_library(tmp_path)
+    lib.library.create_world("empty")
 
-    plan = here.library.doctor(self_test=True)
+    plan = lib.library.doctor(self_test=True)
 
     assert plan.healthy
     assert not plan.actionable
-    assert isinstance(here.library.apply_plan(plan).left, Plan)
+    assert isinstance(lib.library.apply_plan(plan).left, Plan)

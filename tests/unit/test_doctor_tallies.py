@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, WordEmbedder, other_profile, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete
 from truespan.maintenance.doctor.plan import Action, Finding, plan_from_json, plan_to_json
@@ -16,15 +16,17 @@ TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    made = place(tmp_path, others={"second": WordEmbedder(profile=other_profile(revision="2"))})
+def lib(tmp_path: Path) -> LibraryFixture:
+    made = make_library(
+        tmp_path, others={"second": WordEmbedder(profile=other_profile(revision="2"))}
+    )
     world = made.world(a__txt=story(60), b__txt=story(30, "garden"))
     world.generations.reindex(embedding="second")
     return made
 
 
-def the_world(here: Place) -> World:
-    return here.library.world("world")
+def the_world(lib: LibraryFixture) -> World:
+    return lib.library.world("world")
 
 
 @pytest.mark.parametrize(
@@ -38,51 +40,51 @@ def the_world(here: Place) -> World:
         "INSERT INTO tallies VALUES (1, 0, 3, 3, 0, NULL)",
     ],
 )
-def test_wrong_tally_is_found_alone_and_recounted(here: Place, statement: str) -> None:
-    right = here.sql(TALLIES)
-    here.sql(statement)
+def test_wrong_tally_is_found_alone_and_recounted(lib: LibraryFixture, statement: str) -> None:
+    right = lib.sql(TALLIES)
+    lib.sql(statement)
 
-    plan = here.library.doctor()
-    treatment = here.library.apply_plan(plan_from_json(plan_to_json(plan)))
+    plan = lib.library.doctor()
+    treatment = lib.library.apply_plan(plan_from_json(plan_to_json(plan)))
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
     assert treatment.done == {Action.COUNT_AGAIN: 1}
     assert treatment.left.healthy
-    assert here.sql(TALLIES) == right
-    assert the_world(here).generations.promote(2).generation == 2
+    assert lib.sql(TALLIES) == right
+    assert the_world(lib).generations.promote(2).generation == 2
 
 
 def test_generation_with_wrong_tally_is_promoted_once_fixed(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+    lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
     with pytest.raises(GenerationIncomplete):
-        the_world(here).generations.promote(2)
+        the_world(lib).generations.promote(2)
 
-    here.library.apply_plan(here.library.doctor())
+    lib.library.apply_plan(lib.library.doctor())
 
-    assert the_world(here).generations.promote(2).generation == 2
+    assert the_world(lib).generations.promote(2).generation == 2
 
 
-def test_pending_chunks_are_found_despite_a_wrong_tally(here: Place) -> None:
-    right = here.sql(TALLIES)
-    lost = here.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
+def test_pending_chunks_are_found_despite_a_wrong_tally(lib: LibraryFixture) -> None:
+    right = lib.sql(TALLIES)
+    lost = lib.sql("UPDATE states SET state = 'pending' WHERE position = 1 RETURNING chunk_id")
 
-    plan = here.library.doctor()
-    treatment = here.library.apply_plan(plan)
+    plan = lib.library.doctor()
+    treatment = lib.library.apply_plan(plan)
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 4, Finding.PENDING: len(lost)}
     assert treatment.left.healthy
-    assert here.sql("SELECT count(*) FROM states WHERE state <> 'embedded'") == [(0,)]
-    assert here.sql(TALLIES) == right
+    assert lib.sql("SELECT count(*) FROM states WHERE state <> 'embedded'") == [(0,)]
+    assert lib.sql(TALLIES) == right
 
 
-def test_a_tally_that_was_counted_meanwhile_is_left_alone(here: Place) -> None:
-    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
-    plan = here.library.doctor()
-    here.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+def test_a_tally_that_was_counted_meanwhile_is_left_alone(lib: LibraryFixture) -> None:
+    lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
+    plan = lib.library.doctor()
+    lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
 
-    treatment = here.library.apply_plan(plan)
+    treatment = lib.library.apply_plan(plan)
 
     assert [item.finding for item in treatment.skipped] == [Finding.WRONG_TALLY]
     assert treatment.left["world"].counts() == {Finding.WRONG_TALLY: 1}
@@ -96,13 +98,13 @@ def test_a_tally_that_was_counted_meanwhile_is_left_alone(here: Place) -> None:
         "UPDATE states SET reach = reach - 1, last_sid = 0 WHERE revision = 1 AND position = 1",
     ],
 )
-def test_lost_chunks_are_cut_again_from_the_stored_text(here: Place, lost: str) -> None:
+def test_lost_chunks_are_cut_again_from_the_stored_text(lib: LibraryFixture, lost: str) -> None:
     every = "SELECT chunk_id, start, finish, last_sid, reach, checksum FROM states ORDER BY 1"
-    whole = here.sql(every)
-    here.sql(lost)
-    assert Finding.LOST_CHUNKS in here.library.doctor()["world"].counts()
+    whole = lib.sql(every)
+    lib.sql(lost)
+    assert Finding.LOST_CHUNKS in lib.library.doctor()["world"].counts()
 
-    here.library.apply_plan(here.library.doctor())
+    lib.library.apply_plan(lib.library.doctor())
 
-    assert here.sql(every) == whole
-    assert here.library.doctor().healthy
+    assert lib.sql(every) == whole
+    assert lib.library.doctor().healthy

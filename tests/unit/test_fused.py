@@ -12,7 +12,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.worlds import Lying, MemoryIndex, Place, WordEmbedder, place, vector_of
+from tests.support.worlds import (
+    LibraryFixture,
+    Lying,
+    MemoryIndex,
+    WordEmbedder,
+    make_library,
+    vector_of,
+)
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.retrieval import fused as fused_search
@@ -50,7 +57,7 @@ class Blind(WordEmbedder):
 
 @pytest.mark.contract
 def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> None:
-    world = place(tmp_path, embedder=Blind()).world(**TALES)
+    world = make_library(tmp_path, embedder=Blind()).world(**TALES)
 
     assert sources(world.search("the otter", floor=0.0)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
     assert sources(world.search("the otters", floor=0.0, mode="hybrid"))[0] == "c.txt"
@@ -58,7 +65,7 @@ def test_words_decide_between_chunks_that_are_equally_close(tmp_path: Path) -> N
 
 @pytest.mark.contract
 def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path: Path) -> None:
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
 
     dense = {one.chunk_id: one.score for one in world.search("harbour key", floor=0.0).passages}
     found = world.search("harbour key", floor=0.0, mode="hybrid").passages
@@ -74,7 +81,7 @@ def test_a_result_keeps_its_similarity_and_tells_by_what_it_was_ranked(tmp_path:
 
 def test_no_word_lifts_a_chunk_over_the_floor(tmp_path: Path) -> None:
     far = {"e__txt": "otter " + " ".join(f"word{number}" for number in range(60))}
-    world = place(tmp_path).world(**TALES, **far)
+    world = make_library(tmp_path).world(**TALES, **far)
     asked = "otter"
     score = next(
         one.score for one in world.search(asked, floor=0.0).passages if one.source == "e.txt"
@@ -92,7 +99,7 @@ def test_the_first_results_are_the_same_however_many_are_asked_for(
         f"{number:02}__txt": f"Tale {number} of {'the lamp ' * (number % 5)}and the sea."
         for number in range(30)
     }
-    world = place(tmp_path).world(**names)
+    world = make_library(tmp_path).world(**names)
     whole = sources(world.search("lamp of the sea", top_k=30, floor=0.0, mode="hybrid"))
 
     assert len(whole) == 30
@@ -112,12 +119,12 @@ class Graded(WordEmbedder):
         return Vector(array("f", [1.0, *[0.0] * 63]).tobytes())
 
 
-def graded(folder: Path) -> Place:
+def graded(folder: Path) -> LibraryFixture:
     """Make a world whose closest chunks are the first, and whose words are in the last."""
-    here = place(folder, embedder=Graded())
+    lib = make_library(folder, embedder=Graded())
     tales = {f"{one:02}__txt": f"Tale {one} tells of {'lamp ' * (one - 19)}." for one in range(30)}
-    here.world(**tales)
-    return here
+    lib.world(**tales)
+    return lib
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.65, 1.0])
@@ -125,17 +132,17 @@ def test_candidates_are_verified_in_their_order_as_far_as_they_are_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weight: float
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 4)
-    here = graded(tmp_path)
-    world = here.library.world("world")
-    here.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
+    lib = graded(tmp_path)
+    world = lib.library.world("world")
+    lib.sql("UPDATE chunks SET text = 'Another tale.' WHERE text LIKE 'Tale 6 %'")
 
     def gathered(k: int) -> Fetched:
-        deps = here.library._components.retrieval_deps(lambda _: None)
+        deps = lib.library._components.retrieval_deps(lambda _: None)
         found, _ = fetch_fused(
             replace(deps, fused_weight=weight),
-            here.scope(world),
+            lib.scope(world),
             world.access.record(),
-            here.embedder.embed_query("lamp"),
+            lib.embedder.embed_query("lamp"),
             "lamp",
             k=k,
             floor=0.0,
@@ -158,7 +165,7 @@ def test_past_the_candidates_chunks_follow_by_similarity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 2)
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
 
     found = world.search("harbour", top_k=4, floor=0.0, mode="hybrid").passages
     blended = [one.fused is not None and one.fused.blend is not None for one in found]
@@ -170,23 +177,23 @@ def test_past_the_candidates_chunks_follow_by_similarity(
 
 
 def test_one_index_request_brings_both_kinds_of_candidates(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(**TALES)
-    here.journal.clear()
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(**TALES)
+    lib.journal.clear()
 
     world.search("harbour", floor=0.0, mode="hybrid")
 
-    assert [call for call in here.journal if call.startswith("index.")] == ["index.search_with"]
+    assert [call for call in lib.journal if call.startswith("index.")] == ["index.search_with"]
 
 
 def test_what_an_index_adds_to_the_named_is_not_believed(tmp_path: Path) -> None:
-    here = place(tmp_path, index=Lying(lambda hits, _: hits))
-    world = here.world(**TALES)
-    other = here.world("other", e__txt="The otter of another world.")
-    stranger = next(iter(here.points(other)))
+    lib = make_library(tmp_path, index=Lying(lambda hits, _: hits))
+    world = lib.world(**TALES)
+    other = lib.world("other", e__txt="The otter of another world.")
+    stranger = next(iter(lib.points(other)))
     honest = sources(world.search("otter", floor=0.0, mode="hybrid"))
 
-    here.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
+    lib.index.lie = lambda hits, _: [Hit(stranger, 1.0, hits[0].text_hash), *hits]
 
     assert sources(world.search("otter", floor=0.0, mode="hybrid")) == honest
 
@@ -203,8 +210,8 @@ def test_points_that_were_not_named_do_not_become_candidates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 1)
-    honest = place(tmp_path / "honest").world(**TALES)
-    eager = place(tmp_path / "eager", index=Eager()).world(**TALES)
+    honest = make_library(tmp_path / "honest").world(**TALES)
+    eager = make_library(tmp_path / "eager", index=Eager()).world(**TALES)
 
     def ranked(world: World) -> list[tuple[str, bool]]:
         found = world.search("otter", floor=0.0, mode="hybrid").passages
@@ -224,7 +231,7 @@ class Floorless(MemoryIndex):
 
 
 def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path) -> None:
-    world = place(tmp_path, index=Floorless()).world(**TALES)
+    world = make_library(tmp_path, index=Floorless()).world(**TALES)
 
     found = world.search("otter harbour", floor=0.54, mode="hybrid")
 
@@ -233,7 +240,7 @@ def test_the_floor_is_held_against_what_the_index_says_once_more(tmp_path: Path)
 
 
 def test_in_the_mode_words_every_result_has_a_word_of_the_query(tmp_path: Path) -> None:
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
     similar = {one.source: one.score for one in world.search("harbour key", floor=0.0).passages}
 
     found = world.search("the harbour of the keys", floor=0.0, mode="keyword")
@@ -254,8 +261,8 @@ def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fused_search, "POOL", 2)
-    here = graded(tmp_path)
-    world = here.library.world("world")
+    lib = graded(tmp_path)
+    world = lib.library.world("world")
     whole = sources(world.search("lamp", top_k=30, floor=0.0, mode="keyword"))
 
     assert whole == [f"{number}.txt" for number in range(29, 19, -1)]
@@ -273,8 +280,8 @@ def test_in_the_mode_words_the_floor_and_the_number_of_results_hold(
 @proves("search.words")
 @pytest.mark.parametrize("mode", ["hybrid", "keyword"])
 def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -> None:
-    here = place(tmp_path)
-    world = here.world(
+    lib = make_library(tmp_path)
+    world = lib.world(
         **TALES, e__txt="By the harbour a stone lay.", f__txt="The harbours by the stone."
     )
 
@@ -288,21 +295,21 @@ def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -
     assert search('"harbour the by"') == search('"zebra" harbour') == set()
     assert search('harbour "') == search("harbour")
     # A chunk that was damaged since words were counted is not shown, and is named.
-    here.sql("UPDATE chunks SET text = 'By the harbour.' WHERE text LIKE 'The harbours by%'")
+    lib.sql("UPDATE chunks SET text = 'By the harbour.' WHERE text LIKE 'The harbours by%'")
     found = world.search('"by the harbour"', floor=0.0, mode=mode)
     assert set(sources(found)) == {"b.txt", "e.txt"}
     assert [(entry.code, entry.count) for entry in found.skipped] == [("damaged_text", 1)]
 
 
 def test_phrases_do_not_bind_a_search_by_similarity_alone(tmp_path: Path) -> None:
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
 
     assert len(sources(world.search('"by the harbour"', floor=0.0, mode="vector"))) == 4
 
 
 @pytest.mark.contract
 def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: Path) -> None:
-    world = place(tmp_path, embedder=Blind()).world(**TALES)
+    world = make_library(tmp_path, embedder=Blind()).world(**TALES)
 
     plain = world.retrieve("the otter", top_k=2, language=None)
     found = world.retrieve("the otter", top_k=2, language=None, mode="hybrid")
@@ -316,7 +323,7 @@ def test_retrieval_is_fused_when_asked_and_its_chunks_look_as_always(tmp_path: P
 
 @pytest.mark.contract
 def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
-    world = place(tmp_path, embedder=Blind()).world(**TALES)
+    world = make_library(tmp_path, embedder=Blind()).world(**TALES)
     settings: dict[str, Any] = {"top_k": 1, "language": None}
     ids = {one.source: one.chunk_id for one in world.search("x", floor=0.0).passages}
 
@@ -328,10 +335,10 @@ def test_why_not_answers_for_the_fused_order(tmp_path: Path) -> None:
 
 
 def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=Blind())
-    world = here.world(**TALES)
+    lib = make_library(tmp_path, embedder=Blind())
+    world = lib.world(**TALES)
     before = sources(world.search("harbour", top_k=4, floor=0.0, mode="hybrid"))
-    here.sql(
+    lib.sql(
         """UPDATE chunks SET text = 'Something else.' WHERE revision = (SELECT r.key
            FROM revisions r WHERE r.name = ?)""",
         before[0],
@@ -344,7 +351,7 @@ def test_stale_and_damaged_chunks_are_passed_over_and_the_next_is_taken(tmp_path
 
 
 def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
 
     plain = world.retrieve(selected_text="the harbour", mode="vector")
     assert world.retrieve(selected_text="the harbour", mode="auto").context == plain.context
@@ -354,7 +361,7 @@ def test_a_selection_alone_has_no_words_to_count(tmp_path: Path) -> None:
 
 
 def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) -> None:
-    world = place(tmp_path).world(**TALES)
+    world = make_library(tmp_path).world(**TALES)
     reader = world.reader("ann")
     for mode in ("fuzzy", "Auto", "", 1, True):
         for call in (world.search, world.retrieve, world.answer, reader.retrieve, reader.answer):
@@ -365,13 +372,13 @@ def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) 
 
 
 def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
-    here: Place = place(tmp_path)
-    world: World = here.world(**TALES)
-    scope = here.scope(world).for_reader(1, 1, 0)
+    lib: LibraryFixture = make_library(tmp_path)
+    world: World = lib.world(**TALES)
+    scope = lib.scope(world).for_reader(1, 1, 0)
 
     with pytest.raises(ValueError, match="ReadCandidates"):
         fetch_fused(
-            here.library._components.retrieval_deps(lambda _: None),
+            lib.library._components.retrieval_deps(lambda _: None),
             scope,
             world.access.record(),
             vector_of("harbour"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProviderRefused
 from truespan.jobs.thread import JobThread
@@ -33,14 +33,14 @@ class Unwell(MemoryIndex):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def here(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    made = place(tmp_path, store=request.param, index=Unwell())
+def lib(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path, store=request.param, index=Unwell())
     yield made
     made.library.close()
 
 
-def settled(here: Place, world: World, job: Job) -> Job:
-    queue = here.library._components.queue
+def settled(lib: LibraryFixture, world: World, job: Job) -> Job:
+    queue = lib.library._components.queue
     assert isinstance(queue, JobThread)
     queue.wait()
     return world.jobs.get(job.id)
@@ -54,126 +54,128 @@ def refuse() -> None:
     raise ProviderRefused("The provider said no.")
 
 
-def cancelled_while_embedded(here: Place, world: World, text: str) -> Job:
+def cancelled_while_embedded(lib: LibraryFixture, world: World, text: str) -> Job:
     """Have an upload cancelled after some of it has points."""
     first = True
 
     def cancel() -> None:
         nonlocal first
         if not first:
-            here.clock.time += 2.0
+            lib.clock.time += 2.0
             world.jobs.cancel(world.jobs.list()[0].id)
         first = False
 
-    here.embedder.before = cancel
-    job = settled(here, world, upload(world, text))
-    here.embedder.before = None
+    lib.embedder.before = cancel
+    job = settled(lib, world, upload(world, text))
+    lib.embedder.before = None
     assert job.state is JobState.CANCELLED
     return job
 
 
-def files(here: Place) -> list[Path]:
-    return [path for path in (here.folder / "uploads").rglob("*") if path.is_file()]
+def files(lib: LibraryFixture) -> list[Path]:
+    return [path for path in (lib.folder / "uploads").rglob("*") if path.is_file()]
 
 
-def rows(here: Place, world: World) -> int:
+def rows(lib: LibraryFixture, world: World) -> int:
     """Return how many rows and points there are of a world that is alone in its library."""
-    counted = sum(here.sql(f"SELECT count(*) FROM {table}")[0][0] for table in ROWS)
-    return counted + len(here.points(world))
+    counted = sum(lib.sql(f"SELECT count(*) FROM {table}")[0][0] for table in ROWS)
+    return counted + len(lib.points(world))
 
 
 def test_cancelled_upload_leaves_no_row_and_no_point(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
 
-    cancelled_while_embedded(here, world, STORY)
+    cancelled_while_embedded(lib, world, STORY)
 
     assert world.documents.list() == []
-    assert (rows(here, world), files(here)) == (0, [])
-    assert settled(here, world, upload(world, STORY)).state is JobState.DONE
+    assert (rows(lib, world), files(lib)) == (0, [])
+    assert settled(lib, world, upload(world, STORY)).state is JobState.DONE
     assert world.search("the harbour", floor=0.0).passages
 
 
-def test_document_survives_a_cancelled_replacement(here: Place) -> None:
-    world = here.library.create_world("world")
-    assert settled(here, world, upload(world, STORY)).state is JobState.DONE
-    before, counted = world.documents.list(), rows(here, world)
+def test_document_survives_a_cancelled_replacement(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    assert settled(lib, world, upload(world, STORY)).state is JobState.DONE
+    before, counted = world.documents.list(), rows(lib, world)
 
-    cancelled_while_embedded(here, world, NEWER)
+    cancelled_while_embedded(lib, world, NEWER)
 
     assert world.documents.list() == before
     assert before[0].staged is None
-    assert rows(here, world) == counted
+    assert rows(lib, world) == counted
     assert world.search("the harbour", floor=0.0).passages
 
 
-def test_half_failed_upload_is_removed_on_cancel(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
-    job = settled(here, world, upload(world, STORY))
+def test_half_failed_upload_is_removed_on_cancel(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
+    job = settled(lib, world, upload(world, STORY))
     assert job.state is JobState.FAILED
     assert len(world.documents.list()) == 1
 
     world.jobs.cancel(job.id)
 
-    assert (world.documents.list(), rows(here, world), files(here)) == ([], 0, [])
+    assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])
 
 
-def test_what_another_job_may_go_on_with_is_kept(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
-    first = settled(here, world, upload(world, STORY))
-    second = settled(here, world, upload(world, NEWER))
+def test_what_another_job_may_go_on_with_is_kept(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
+    first = settled(lib, world, upload(world, STORY))
+    second = settled(lib, world, upload(world, NEWER))
 
     world.jobs.cancel(second.id)
 
     assert len(world.documents.list()) == 1
     world.jobs.cancel(first.id)
-    assert (world.documents.list(), rows(here, world)) == ([], 0)
+    assert (world.documents.list(), rows(lib, world)) == ([], 0)
 
 
-def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(here: Place) -> None:
-    world = here.library.create_world("world")
-    done = settled(here, world, upload(world, STORY))
-    here.embedder.before = refuse
-    failed = settled(here, world, upload(world, NEWER))
+def test_a_job_that_was_done_loses_nothing_when_somebody_cancels_it_late(
+    lib: LibraryFixture,
+) -> None:
+    world = lib.library.create_world("world")
+    done = settled(lib, world, upload(world, STORY))
+    lib.embedder.before = refuse
+    failed = settled(lib, world, upload(world, NEWER))
     staged = world.documents.list()
 
     world.jobs.cancel(done.id)
 
     assert world.documents.list() == staged
-    here.embedder.before = None
+    lib.embedder.before = None
     world.jobs.resume(failed.id, background=True)
-    assert settled(here, world, failed).state is JobState.DONE
+    assert settled(lib, world, failed).state is JobState.DONE
 
 
-def test_an_index_that_is_away_keeps_nobody_from_giving_up(here: Place) -> None:
-    world = here.library.create_world("world")
-    here.index.away = True
+def test_an_index_that_is_away_keeps_nobody_from_giving_up(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    lib.index.away = True
 
-    cancelled_while_embedded(here, world, STORY)
+    cancelled_while_embedded(lib, world, STORY)
 
-    assert (world.documents.list(), files(here)) == ([], [])
-    here.index.away = False
-    settled(here, world, upload(world, NEWER, "b.txt"))
+    assert (world.documents.list(), files(lib)) == ([], [])
+    lib.index.away = False
+    settled(lib, world, upload(world, NEWER, "b.txt"))
     assert [one.name for one in world.documents.list()] == ["b.txt"]
-    assert here.sql("SELECT count(*) FROM documents") == [(1,)]
-    assert here.sql("SELECT count(*) FROM revisions") == [(1,)]
+    assert lib.sql("SELECT count(*) FROM documents") == [(1,)]
+    assert lib.sql("SELECT count(*) FROM revisions") == [(1,)]
 
 
 def test_leftovers_of_a_killed_cancellation_are_removed(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    world = here.library.create_world("world")
-    here.embedder.before = refuse
-    job = settled(here, world, upload(world, STORY))
+    world = lib.library.create_world("world")
+    lib.embedder.before = refuse
+    job = settled(lib, world, upload(world, STORY))
     # The job was written down as cancelled, and that was all.
-    here.store.cancel_job(here.scope(world), job.id)
+    lib.store.cancel_job(lib.scope(world), job.id)
     if world.jobs.get(job.id).state is not JobState.CANCELLED:
-        here.sql("UPDATE jobs SET state = 'cancelled'")
-    assert files(here)
+        lib.sql("UPDATE jobs SET state = 'cancelled'")
+    assert files(lib)
 
-    here.library.server.resume_waiting()
+    lib.library.server.resume_waiting()
 
-    assert (world.documents.list(), rows(here, world), files(here)) == ([], 0, [])
+    assert (world.documents.list(), rows(lib, world), files(lib)) == ([], 0, [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.errors import TruespanError
 from truespan.types.decision import Candidate
 from truespan.types.ids import ChunkId
@@ -24,74 +24,72 @@ NUMBERS = {
     "not a number": float("nan"),
 }
 
-Call = Callable[[Place, str, Any], object]
+Call = Callable[[LibraryFixture, str, Any], object]
 CALLS: dict[str, Call] = {
-    "search top_k": lambda here, _, n: world(here).search("lamp", top_k=n),
-    "search floor": lambda here, _, n: world(here).search("lamp", floor=n),
-    "search max_tokens": lambda here, _, n: world(here).search("lamp", max_tokens=n),
-    "search documents": lambda here, _, n: world(here).search("lamp", documents=[n]),
-    "retrieve top_k": lambda here, _, n: world(here).retrieve("lamp", top_k=n),
-    "retrieve max_tokens": lambda here, _, n: world(here).retrieve("lamp", max_tokens=n),
-    "why_not": lambda here, _, n: world(here).why_not("x", "lamp", top_k=n),
-    "answer": lambda here, _, n: world(here).answer("lamp", max_tokens=n),
-    "usage": lambda here, _, n: world(here).usage(limit=n),
-    "facets": lambda here, _, n: world(here).facets(limit=n),
-    "conversations limit": lambda here, _, n: world(here).conversations(limit=n),
-    "conversations offset": lambda here, _, n: world(here).conversations(offset=n),
-    "generation": lambda here, _, n: here.library.world("world", generation=n),
-    "generations.get": lambda here, _, n: world(here).generations.get(n),
-    "generations.reindex": lambda here, _, n: world(here).generations.reindex(generation=n),
-    "generations.promote": lambda here, _, n: world(here).generations.promote(n),
-    "generations.remove": lambda here, _, n: world(here).generations.remove(n),
-    "allowed_drop": lambda here, golden, n: world(here).generations.promote(
+    "search top_k": lambda lib, _, n: world(lib).search("lamp", top_k=n),
+    "search floor": lambda lib, _, n: world(lib).search("lamp", floor=n),
+    "search max_tokens": lambda lib, _, n: world(lib).search("lamp", max_tokens=n),
+    "search documents": lambda lib, _, n: world(lib).search("lamp", documents=[n]),
+    "retrieve top_k": lambda lib, _, n: world(lib).retrieve("lamp", top_k=n),
+    "retrieve max_tokens": lambda lib, _, n: world(lib).retrieve("lamp", max_tokens=n),
+    "why_not": lambda lib, _, n: world(lib).why_not("x", "lamp", top_k=n),
+    "answer": lambda lib, _, n: world(lib).answer("lamp", max_tokens=n),
+    "usage": lambda lib, _, n: world(lib).usage(limit=n),
+    "facets": lambda lib, _, n: world(lib).facets(limit=n),
+    "conversations limit": lambda lib, _, n: world(lib).conversations(limit=n),
+    "conversations offset": lambda lib, _, n: world(lib).conversations(offset=n),
+    "generation": lambda lib, _, n: lib.library.world("world", generation=n),
+    "generations.get": lambda lib, _, n: world(lib).generations.get(n),
+    "generations.reindex": lambda lib, _, n: world(lib).generations.reindex(generation=n),
+    "generations.promote": lambda lib, _, n: world(lib).generations.promote(n),
+    "generations.remove": lambda lib, _, n: world(lib).generations.remove(n),
+    "allowed_drop": lambda lib, golden, n: world(lib).generations.promote(
         1, golden=golden, allowed_drop=n
     ),
-    "min_hit_rate": lambda here, golden, n: world(here).generations.promote(
+    "min_hit_rate": lambda lib, golden, n: world(lib).generations.promote(
         1, golden=golden, min_hit_rate=n
     ),
-    "evaluate": lambda here, golden, n: world(here).evaluate(golden, generation=n),
-    "compare": lambda here, golden, n: world(here).evaluation.compare(golden, new=n),
-    "add_query top_k": lambda here, golden, n: world(here).evaluation.add_query(
+    "evaluate": lambda lib, golden, n: world(lib).evaluate(golden, generation=n),
+    "compare": lambda lib, golden, n: world(lib).evaluation.compare(golden, new=n),
+    "add_query top_k": lambda lib, golden, n: world(lib).evaluation.add_query(
         golden, "lamp", documents=["a.txt"], top_k=n
     ),
-    "add_query documents": lambda here, golden, n: world(here).evaluation.add_query(
+    "add_query documents": lambda lib, golden, n: world(lib).evaluation.add_query(
         golden, "lamp", documents=[n]
     ),
-    "documents.get": lambda here, _, n: world(here).documents.get(n),
-    "documents.find": lambda here, _, n: world(here).documents.find(offset=n),
-    "documents.chunks": lambda here, _, n: world(here).documents.chunks("a.txt", offset=n),
-    "documents.sentences": lambda here, _, n: world(here).documents.sentences("a.txt", limit=n),
-    "documents.update": lambda here, _, n: world(here).documents.update("a.txt", metadata={"n": n}),
-    "reader.set sid": lambda here, _, n: (
-        world(here).reader("ada").set_position("a.txt", sentence=n)
+    "documents.get": lambda lib, _, n: world(lib).documents.get(n),
+    "documents.find": lambda lib, _, n: world(lib).documents.find(offset=n),
+    "documents.chunks": lambda lib, _, n: world(lib).documents.chunks("a.txt", offset=n),
+    "documents.sentences": lambda lib, _, n: world(lib).documents.sentences("a.txt", limit=n),
+    "documents.update": lambda lib, _, n: world(lib).documents.update("a.txt", metadata={"n": n}),
+    "reader.set sid": lambda lib, _, n: world(lib).reader("ada").set_position("a.txt", sentence=n),
+    "reader.set book": lambda lib, _, n: world(lib).reader("ada").set_position(n, sentence=0),
+    "reader.at": lambda lib, _, n: (
+        world(lib).reader("ada").at_position("a.txt", n).retrieve("lamp")
     ),
-    "reader.set book": lambda here, _, n: world(here).reader("ada").set_position(n, sentence=0),
-    "reader.at": lambda here, _, n: (
-        world(here).reader("ada").at_position("a.txt", n).retrieve("lamp")
-    ),
-    "reader.retrieve": lambda here, _, n: world(here).reader("ada").retrieve("lamp", top_k=n),
-    "reader.sentences": lambda here, _, n: world(here).reader("ada").sentences("a.txt", offset=n),
-    "doctor": lambda here, _, n: here.library.doctor("world", embed_sample=n),
-    "doctor job": lambda here, _, n: world(here).doctor(embed_sample=n, background=True),
+    "reader.retrieve": lambda lib, _, n: world(lib).reader("ada").retrieve("lamp", top_k=n),
+    "reader.sentences": lambda lib, _, n: world(lib).reader("ada").sentences("a.txt", offset=n),
+    "doctor": lambda lib, _, n: lib.library.doctor("world", embed_sample=n),
+    "doctor job": lambda lib, _, n: world(lib).doctor(embed_sample=n, background=True),
     "calibration": lambda *given: Calibration(*[given[-1]] * 7, measured_on="x"),
     "candidate": lambda *given: Candidate(ChunkId("x"), given[-1], 1),
 }
 
 
-def world(here: Place) -> Any:
-    return here.library.world("world")
+def world(lib: LibraryFixture) -> Any:
+    return lib.library.world("world")
 
 
 @pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
 def test_huge_number_is_an_error_or_has_no_effect(tmp_path: Path, number: float) -> None:
-    here = place(tmp_path)
-    here.world(a__txt="The lamp went out. Nobody lit it again. The harbour was quiet.")
-    world(here).reader("ada").set_position("a.txt", sentence=1)
-    golden = here.write("golden.jsonl", '{"query": "lamp", "expected": ["a.txt"]}\n')
+    lib = make_library(tmp_path)
+    lib.world(a__txt="The lamp went out. Nobody lit it again. The harbour was quiet.")
+    world(lib).reader("ada").set_position("a.txt", sentence=1)
+    golden = lib.write("golden.jsonl", '{"query": "lamp", "expected": ["a.txt"]}\n')
     failed: list[str] = []
     for name, call in CALLS.items():
         try:
-            call(here, golden, number)
+            call(lib, golden, number)
         except TruespanError as error:
             if error.code == "internal_error":
                 failed.append(f"{name}: {error!r}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
-from tests.support.worlds import Place
+from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import ImageNotFound, InvalidArgument, NotAllowed, StoreDamaged
@@ -22,13 +22,13 @@ HERE, THERE = WorldId("00000000-0000-4000-8000-000000000001"), WorldId("other")
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def lib(tmp_path: Path) -> LibraryFixture:
     return library(tmp_path, ALL)
 
 
 @pytest.fixture
-def world(here: Place) -> World:
-    return filled(here)
+def world(lib: LibraryFixture) -> World:
+    return filled(lib)
 
 
 def doc_id(world: World) -> str:
@@ -64,12 +64,12 @@ def test_an_image_is_given_with_its_bytes_and_type(world: World) -> None:
     ],
 )
 def test_only_pictures_that_cannot_act_are_called_pictures(
-    here: Place, ending: str, media_type: str
+    lib: LibraryFixture, ending: str, media_type: str
 ) -> None:
     content = docx(
         paragraph("Here ", drawing("rId1", "boats"), " they are."), media={f"image1.{ending}": PNG}
     )
-    world = filled(here, content)
+    world = filled(lib, content)
 
     assert world.documents.image(f"{doc_id(world)}/img_001.{ending}").media_type == media_type
 
@@ -129,9 +129,9 @@ def test_what_is_no_string_is_refused(world: World, wrong: object) -> None:
 
 
 def test_an_image_of_another_world_is_like_one_that_does_not_exist(
-    here: Place, world: World
+    lib: LibraryFixture, world: World
 ) -> None:
-    other = here.world("other", note__md="One. Two.")
+    other = lib.world("other", note__md="One. Two.")
     other.reader("ann").set_position("1", sentence=1)
     for source in (other.documents, other.reader("ann"), other.reader("nobody")):
         for reference in (f"{doc_id(world)}/img_001.png", "nothing/img_001.png"):
@@ -140,11 +140,13 @@ def test_an_image_of_another_world_is_like_one_that_does_not_exist(
             assert str(caught.value) == str(ImageNotFound())
 
 
-def test_same_document_id_in_another_world_gives_no_image(here: Place, world: World) -> None:
-    other = here.library.create_world("other")
+def test_same_document_id_in_another_world_gives_no_image(
+    lib: LibraryFixture, world: World
+) -> None:
+    other = lib.library.create_world("other")
     # The same file has the same id there; without its images, since the folder is taken.
-    plain = Library(here.library._components).world(other.id)
-    path = here.folder / "files" / "report.docx"
+    plain = Library(lib.library._components).world(other.id)
+    path = lib.folder / "files" / "report.docx"
     path.write_bytes(docx(paragraph("Nothing to see."), media={}))
     plain.ingest(path)
     assert plain.documents.get(1).doc_id == doc_id(world)
@@ -161,9 +163,9 @@ def test_deleted_images_are_gone(world: World) -> None:
         world.documents.image(reference)
 
 
-def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> None:
+def test_images_of_an_earlier_revision_are_gone(lib: LibraryFixture, world: World) -> None:
     reference = f"{doc_id(world)}/img_001.png"
-    filled(here, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
+    filled(lib, docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF}))
 
     with pytest.raises(ImageNotFound):
         world.documents.image(reference)
@@ -171,12 +173,10 @@ def test_images_of_an_earlier_revision_are_gone(here: Place, world: World) -> No
 
 
 def test_whoever_may_only_follow_a_reader_has_no_images_of_the_world(
-    here: Place, world: World
+    lib: LibraryFixture, world: World
 ) -> None:
     world.reader("ann").set_position("1", sentence=3)
-    own = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann")).world(
-        "world"
-    )
+    own = Library(lib.library._components, OWNER.as_reader(WorldId(world.id), "ann")).world("world")
     reference = f"{doc_id(world)}/img_001.png"
 
     assert own.reader("ann").image(reference).data == PNG
@@ -196,8 +196,8 @@ def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Pat
     assert world.documents.image(f"{doc_id(world)}/img_001.png").data == PNG
 
 
-def test_a_forged_description_is_damage(here: Place, world: World) -> None:
-    here.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
+def test_a_forged_description_is_damage(lib: LibraryFixture, world: World) -> None:
+    lib.sql("UPDATE figures SET description = 'Figure 1. Forged.' WHERE number = 1")
 
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
@@ -212,11 +212,11 @@ def test_figures_stand_on_the_page_of_their_sentence_and_on_no_other(world: Worl
     assert on == [[], [1, 1], [], [], []]
 
 
-def test_a_figure_before_all_text_stands_at_the_first_sentence(here: Place) -> None:
+def test_a_figure_before_all_text_stands_at_the_first_sentence(lib: LibraryFixture) -> None:
     content = docx(
         paragraph(drawing("rId1", "cover")), paragraph("It began."), media={"image1.png": PNG}
     )
-    world = filled(library(here.folder / "bare", FigureFlags(chunks=True)), content)
+    world = filled(library(lib.folder / "bare", FigureFlags(chunks=True)), content)
 
     assert [one.sid for one in world.documents.sentences(1).figures] == [0]
 

@@ -7,83 +7,83 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_texts import assert_settled, once, story
-from tests.support.worlds import MemoryIndex, place, vector_of
+from tests.support.worlds import MemoryIndex, make_library, vector_of
 from truespan.errors import Interrupted, InvalidArgument, ProviderRefused, SourceMissing
 
 
 def test_one_edited_sentence_costs_only_the_chunks_it_touches(tmp_path: Path) -> None:
-    here = place(tmp_path)
+    lib = make_library(tmp_path)
     paragraphs = [story(6, word) for word in ("sea", "hill", "town", "wood", "lake") * 8]
-    world = here.world(a__txt="\n\n".join(paragraphs))
-    total = len(here.points(world))
-    here.embedder.documents.clear()
+    world = lib.world(a__txt="\n\n".join(paragraphs))
+    total = len(lib.points(world))
+    lib.embedder.documents.clear()
     paragraphs[20] = paragraphs[20].replace("Sentence 3 tells", "Sentence three says")
 
-    world.ingest(here.write("world/a.txt", "\n\n".join(paragraphs)))
+    world.ingest(lib.write("world/a.txt", "\n\n".join(paragraphs)))
 
-    assert 0 < len(here.embedder.documents) <= 4 < total
-    assert_settled(here, world)
+    assert 0 < len(lib.embedder.documents) <= 4 < total
+    assert_settled(lib, world)
 
 
 def test_numbers_of_deleted_documents_are_not_given_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(3))
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(3))
     world.documents.delete("1")
 
-    world.ingest(str(here.folder / "files"))
+    world.ingest(str(lib.folder / "files"))
 
     assert [document.number for document in world.documents.list()] == [2]
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 def test_readers_see_the_old_document_until_the_new_one_is_complete(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The old harbour text.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The old harbour text.")
     seen: list[str] = []
 
     def look() -> None:
         seen.append(world.search("harbour", floor=0.0).context)
 
-    here.embedder.before = once(look)
-    world.ingest(here.write("world/a.txt", "The new harbour text."))
-    here.embedder.before = None
+    lib.embedder.before = once(look)
+    world.ingest(lib.write("world/a.txt", "The new harbour text."))
+    lib.embedder.before = None
 
     assert seen == ["The old harbour text."]
     assert world.search("harbour", floor=0.0).context == "The new harbour text."
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 def test_a_killed_run_keeps_the_vectors_that_were_paid_for(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    path = here.write("a.txt", story(1500))
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    path = lib.write("a.txt", story(1500))
 
     def stop_after_two() -> None:
-        if len(here.embedder.documents) >= 32:
+        if len(lib.embedder.documents) >= 32:
             raise KeyboardInterrupt
 
-    here.embedder.before = stop_after_two
+    lib.embedder.before = stop_after_two
     with pytest.raises(Interrupted) as stopped:
         world.ingest(path)
-    paid = list(here.embedder.documents)
-    here.embedder.before = None
+    paid = list(lib.embedder.documents)
+    lib.embedder.before = None
     report = world.ingest(path)
 
     assert stopped.value.retryable
     assert report.resumed == 1
     assert len(paid) == 32
-    assert len(here.embedder.documents) == len(set(here.embedder.documents))
-    assert_settled(here, world)
+    assert len(lib.embedder.documents) == len(set(lib.embedder.documents))
+    assert_settled(lib, world)
 
 
 def test_one_bad_file_is_one_reported_failure(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    here.write("good.txt", story(3))
-    here.write("empty.txt", " \n ")
-    (here.folder / "files" / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 40)
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    lib.write("good.txt", story(3))
+    lib.write("empty.txt", " \n ")
+    (lib.folder / "files" / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 40)
 
-    report = world.ingest(str(here.folder / "files"))
+    report = world.ingest(str(lib.folder / "files"))
 
     assert report.ingested == ["good.txt"]
     assert {(failure.name, failure.code) for failure in report.failures} == {
@@ -93,14 +93,14 @@ def test_one_bad_file_is_one_reported_failure(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt=story(3))
-    before = here.sql("SELECT * FROM documents")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt=story(3))
+    before = lib.sql("SELECT * FROM documents")
 
     with pytest.raises(SourceMissing):
-        world.ingest([here.write("b.txt", story(2)), str(tmp_path / "nowhere.txt")])
+        world.ingest([lib.write("b.txt", story(2)), str(tmp_path / "nowhere.txt")])
 
-    assert here.sql("SELECT * FROM documents") == before
+    assert lib.sql("SELECT * FROM documents") == before
 
 
 @pytest.mark.parametrize(
@@ -116,54 +116,54 @@ def test_a_missing_path_changes_nothing(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused_before_anything_is_written(
     tmp_path: Path, argument: dict, error: type[Exception]
 ) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
 
     with pytest.raises(error):
-        world.ingest(here.write("a.txt", story(3)), **argument)
+        world.ingest(lib.write("a.txt", story(3)), **argument)
 
     assert world.documents.list() == []
-    assert here.embedder.calls == 0
+    assert lib.embedder.calls == 0
 
 
 def test_a_refusal_of_the_provider_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The old harbour.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The old harbour.")
 
     def refuse() -> None:
         raise ProviderRefused("The provider answered no.")
 
-    here.embedder.before = refuse
+    lib.embedder.before = refuse
     with pytest.raises(ProviderRefused):
-        world.ingest(here.write("world/a.txt", "The new harbour."))
-    here.embedder.before = None
+        world.ingest(lib.write("world/a.txt", "The new harbour."))
+    lib.embedder.before = None
 
     assert world.search("old harbour", floor=0.0).context == "The old harbour."
-    world.ingest(str(here.folder / "files"))
+    world.ingest(str(lib.folder / "files"))
     assert world.search("new harbour", floor=0.0).context == "The new harbour."
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 def test_two_runs_on_one_document_leave_one_result(
     tmp_path: Path,
 ) -> None:
     index = MemoryIndex()
-    here, there = place(tmp_path, index=index), place(tmp_path, index=index)
-    world = here.world(a__txt="The first harbour.")
+    lib, there = make_library(tmp_path, index=index), make_library(tmp_path, index=index)
+    world = lib.world(a__txt="The first harbour.")
     other = there.library.world("world")
-    path = here.write("world/a.txt", story(40, "second"))
+    path = lib.write("world/a.txt", story(40, "second"))
 
     def overtake() -> None:
         Path(path).write_text(story(10, "third"))
         other.ingest(path)
 
-    here.embedder.before = once(overtake)
+    lib.embedder.before = once(overtake)
     world.ingest(path)
-    here.embedder.before = None
+    lib.embedder.before = None
     world.ingest(path)
 
     assert "third" in world.search("third harbour", floor=0.0).context
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 def test_vectors_of_the_test_embedder_are_unit_vectors() -> None:

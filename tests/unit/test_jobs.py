@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
@@ -27,22 +27,22 @@ STORY = "The harbour was quiet. A light moved on the water. Nobody had seen the 
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
-def files(here: Place, count: int) -> list[str]:
-    return [here.write(f"{number}.txt", f"{STORY} Story {number}.") for number in range(count)]
+def files(lib: LibraryFixture, count: int) -> list[str]:
+    return [lib.write(f"{number}.txt", f"{STORY} Story {number}.") for number in range(count)]
 
 
-def new_world(here: Place) -> World:
-    return here.library.create_world("world")
+def new_world(lib: LibraryFixture) -> World:
+    return lib.library.create_world("world")
 
 
-def test_a_run_is_a_job_with_its_documents_and_numbers(here: Place) -> None:
-    world = new_world(here)
-    paths = files(here, 3)
-    empty = here.write("empty.txt", " ")
+def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    paths = files(lib, 3)
+    empty = lib.write("empty.txt", " ")
 
     report = world.ingest([*paths, empty])
 
@@ -67,9 +67,9 @@ def test_a_run_is_a_job_with_its_documents_and_numbers(here: Place) -> None:
     assert any("source_empty" in line.line for line in world.jobs.lines(job.id))
 
 
-def test_latest_job_comes_first_with_unchanged_documents(here: Place) -> None:
-    world = new_world(here)
-    paths = files(here, 2)
+def test_latest_job_comes_first_with_unchanged_documents(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    paths = files(lib, 2)
     first, second = world.ingest(paths).job, world.ingest(paths).job
 
     jobs = world.jobs.list()
@@ -79,10 +79,10 @@ def test_latest_job_comes_first_with_unchanged_documents(here: Place) -> None:
     assert {one.state for one in world.jobs.documents(second)} == {DocumentState.UNCHANGED}
 
 
-def test_a_job_of_another_world_is_not_there(here: Place) -> None:
-    world, other = new_world(here), here.library.create_world("other")
-    job = world.ingest(files(here, 1)).job
-    other.ingest(here.write("o.txt", STORY))
+def test_a_job_of_another_world_is_not_there(lib: LibraryFixture) -> None:
+    world, other = new_world(lib), lib.library.create_world("other")
+    job = world.ingest(files(lib, 1)).job
+    other.ingest(lib.write("o.txt", STORY))
 
     for look in (other.jobs.get, other.jobs.documents, other.jobs.lines, other.jobs.cancel):
         with pytest.raises(JobNotFound) as refusal:
@@ -92,8 +92,8 @@ def test_a_job_of_another_world_is_not_there(here: Place) -> None:
         other.jobs.resume(job)
 
 
-def test_what_names_nothing_makes_no_job(here: Place) -> None:
-    world = new_world(here)
+def test_what_names_nothing_makes_no_job(lib: LibraryFixture) -> None:
+    world = new_world(lib)
 
     with pytest.raises(SourceMissing):
         world.ingest("nowhere/at/all")
@@ -101,12 +101,12 @@ def test_what_names_nothing_makes_no_job(here: Place) -> None:
     assert world.jobs.list() == []
 
 
-def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(here: Place) -> None:
-    world = new_world(here)
-    paths = files(here, 8)
+def test_a_cancelled_job_keeps_what_it_did_and_can_be_resumed(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    paths = files(lib, 8)
 
     def cancel(progress: Progress) -> None:
-        here.clock.time += 2.0
+        lib.clock.time += 2.0
         if progress.chunks:
             world.jobs.cancel(world.jobs.list()[0].id)
 
@@ -129,10 +129,10 @@ def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> N
         raise ProviderRefused("The provider said no.")
 
     embedder = WordEmbedder(before=refuse)
-    here = place(tmp_path, embedder=embedder)
-    world = new_world(here)
+    lib = make_library(tmp_path, embedder=embedder)
+    world = new_world(lib)
     with pytest.raises(ProviderRefused):
-        world.ingest(files(here, 2))
+        world.ingest(files(lib, 2))
     [job] = world.jobs.list()
     assert (job.state, job.error) == (JobState.FAILED, "provider_refused")
 
@@ -143,23 +143,23 @@ def test_a_failed_job_says_why_and_goes_on_where_it_stopped(tmp_path: Path) -> N
     assert world.jobs.get(job.id).error is None
 
 
-def test_an_interrupted_job_can_be_resumed(here: Place) -> None:
-    world = new_world(here)
+def test_an_interrupted_job_can_be_resumed(lib: LibraryFixture) -> None:
+    world = new_world(lib)
 
     def stop(_: Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        world.ingest(files(here, 2), on_progress=stop)
+        world.ingest(files(lib, 2), on_progress=stop)
     [job] = world.jobs.list()
     assert job.state is JobState.INTERRUPTED
 
     assert len(world.jobs.resume(job.id).ingested) == 2
 
 
-def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
-    world = new_world(here)
-    job = world.ingest(files(here, 1)).job
+def test_a_job_that_is_done_or_runs_is_not_resumed(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    job = world.ingest(files(lib, 1)).job
 
     with pytest.raises(JobNotResumable) as refusal:
         world.jobs.resume(job)
@@ -169,16 +169,16 @@ def test_a_job_that_is_done_or_runs_is_not_resumed(here: Place) -> None:
         with pytest.raises(JobNotResumable):
             world.jobs.resume(world.jobs.list()[0].id)
 
-    world.ingest(here.write("more.txt", STORY), on_progress=resume)
+    world.ingest(lib.write("more.txt", STORY), on_progress=resume)
 
 
-def test_job_of_a_dead_process_can_be_resumed(here: Place) -> None:
-    world = new_world(here)
-    job = world.ingest(files(here, 2)).job
+def test_job_of_a_dead_process_can_be_resumed(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    job = world.ingest(files(lib, 2)).job
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    machine = here.library._components.processes.own().rpartition("/")[0]
-    here.sql(
+    machine = lib.library._components.processes.own().rpartition("/")[0]
+    lib.sql(
         "UPDATE jobs SET state = 'running', process = ? WHERE id = ?",
         f"{machine}/{ended.pid}:1",
         job,
@@ -189,8 +189,8 @@ def test_job_of_a_dead_process_can_be_resumed(here: Place) -> None:
     assert world.jobs.get(job).state is JobState.DONE
 
 
-def test_reused_process_id_is_not_the_old_process(here: Place) -> None:
-    processes = here.library._components.processes
+def test_reused_process_id_is_not_the_old_process(lib: LibraryFixture) -> None:
+    processes = lib.library._components.processes
     machine, _, _ = processes.own().rpartition("/")
 
     assert processes.is_alive(processes.own())
@@ -199,12 +199,12 @@ def test_reused_process_id_is_not_the_old_process(here: Place) -> None:
 
 
 def test_only_the_last_lines_and_jobs_are_kept(
-    here: Place, monkeypatch: pytest.MonkeyPatch
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("truespan.store.tables.jobs.MAX_JOBS", 3)
     monkeypatch.setattr("truespan.store.tables.jobs.MAX_LINES", 4)
-    world = new_world(here)
-    empty = [here.write(f"empty-{number}.txt", " ") for number in range(9)]
+    world = new_world(lib)
+    empty = [lib.write(f"empty-{number}.txt", " ") for number in range(9)]
     for _ in range(5):
         world.ingest(empty)
 

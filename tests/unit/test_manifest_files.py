@@ -66,60 +66,60 @@ class Folder:
 
 @proves("manifest.lines")
 def test_lines_name_files_and_patterns_below_the_manifest(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "b/c.md", "b/d/e.md", "b/d/photo.png", ".f/g.md")
+    folder = Folder(tmp_path, "a.txt", "b/c.md", "b/d/e.md", "b/d/photo.png", ".f/g.md")
 
-    found = here.expand("a.txt", {"path": "b/**/*.md", "tags": ["b"]}, "gone/*.txt", "gone.txt")
+    found = folder.expand("a.txt", {"path": "b/**/*.md", "tags": ["b"]}, "gone/*.txt", "gone.txt")
 
     assert [source.name for source in found] == ["a.txt", "c.md", "e.md"]
     assert [source.declared.tags for source in found] == [None, ("b",), ("b",)]
-    assert {source.origin for source in found} == {str(here.manifest)}
+    assert {source.origin for source in found} == {str(folder.manifest)}
     assert found.unmatched == ("line 3: gone/*.txt", "line 4: gone.txt")
-    assert found.roots == (Root(str(here.root), 3, origin=str(here.manifest)),)
-    assert here.sources.read(found.sources[1]) == b"This is b/c.md."
+    assert found.roots == (Root(str(folder.root), 3, origin=str(folder.manifest)),)
+    assert folder.sources.read(found.sources[1]) == b"This is b/c.md."
 
 
 def test_unsupported_files_are_skipped_by_pattern_used_by_name(
     tmp_path: Path,
 ) -> None:
-    here = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
+    folder = Folder(tmp_path, "a.txt", "photo.png", "x/data.bin")
 
-    found = here.expand("**", "photo.png")
+    found = folder.expand("**", "photo.png")
 
     assert [source.name for source in found] == ["a.txt", "photo.png"]
     assert found.unsupported == 2
-    assert here.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
+    assert folder.expand("*.jsonl").unmatched == ("line 1: *.jsonl",)
 
 
 def test_folder_matches_no_file(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "docs/a.txt")
+    folder = Folder(tmp_path, "docs/a.txt")
 
-    assert here.expand("docs").unmatched == ("line 1: docs",)
-    assert here.expand("docs/a.txt/b.txt").unmatched == ("line 1: docs/a.txt/b.txt",)
+    assert folder.expand("docs").unmatched == ("line 1: docs",)
+    assert folder.expand("docs/a.txt/b.txt").unmatched == ("line 1: docs/a.txt/b.txt",)
 
 
 @pytest.mark.parametrize(
     "name", ["[ab].txt", "what?.txt", "**.txt", "a\nb.txt", "．．／x.txt", " .txt"]
 )
 def test_a_file_that_exists_just_so_is_meant_before_any_pattern(tmp_path: Path, name: str) -> None:
-    here = Folder(tmp_path, "a.txt", "whatx.txt", name)
+    folder = Folder(tmp_path, "a.txt", "whatx.txt", name)
 
-    assert here.names(name) == [name]
+    assert folder.names(name) == [name]
 
 
 def test_names_that_are_not_utf8_are_found_by_pattern(tmp_path: Path) -> None:
-    here = Folder(tmp_path)
-    Path(os.fsdecode(os.fsencode(here.root) + b"/\xff.txt")).write_bytes(b"odd")
+    folder = Folder(tmp_path)
+    Path(os.fsdecode(os.fsencode(folder.root) + b"/\xff.txt")).write_bytes(b"odd")
 
-    [source] = here.expand("*.txt")
+    [source] = folder.expand("*.txt")
 
-    assert here.sources.read(source) == b"odd"
+    assert folder.sources.read(source) == b"odd"
     source.name.encode()
 
 
 def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "b.txt", "c/y.txt", "c/x.txt", "d.txt", "e.txt")
+    folder = Folder(tmp_path, "a.txt", "b.txt", "c/y.txt", "c/x.txt", "d.txt", "e.txt")
 
-    assert here.names(
+    assert folder.names(
         {"path": "e.txt", "priority": 0},
         "d.txt",
         {"path": "b.txt", "priority": 3},
@@ -130,72 +130,72 @@ def test_sources_come_by_priority_then_line_then_name(tmp_path: Path) -> None:
 
 def test_ten_thousand_files_are_found_by_line_and_pattern(tmp_path: Path) -> None:
     names = [f"{number // 100:02}/{number % 100:02}.txt" for number in range(10_000)]
-    here = Folder(tmp_path, *names)
+    folder = Folder(tmp_path, *names)
 
-    assert here.names(*names) == names
-    assert here.names("**/*.txt") == names
+    assert folder.names(*names) == names
+    assert folder.names("**/*.txt") == names
 
 
 # Whether lines agree
 
 
 def test_a_file_named_twice_in_the_same_words_is_taken_once(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "b.txt")
-    here.link("c.txt", "a.txt")
+    folder = Folder(tmp_path, "a.txt", "b.txt")
+    folder.link("c.txt", "a.txt")
 
-    found = here.expand("a.txt", "*.txt", "./a.txt", "c.txt")
+    found = folder.expand("a.txt", "*.txt", "./a.txt", "c.txt")
 
     assert [source.name for source in found] == ["a.txt", "b.txt"]
 
 
 @pytest.mark.parametrize("second", ["*.txt", "a.txt", "link.txt", "./a.txt"])
 def test_contradicting_manifest_lines_are_errors_of_both(tmp_path: Path, second: str) -> None:
-    here = Folder(tmp_path, "a.txt")
-    here.link("link.txt", "a.txt")
+    folder = Folder(tmp_path, "a.txt")
+    folder.link("link.txt", "a.txt")
 
-    [(line, reason)] = here.faults({"path": "a.txt", "title": "A"}, "gone.txt", second)
+    [(line, reason)] = folder.faults({"path": "a.txt", "title": "A"}, "gone.txt", second)
 
     assert line == 3
     assert "line 1" in reason
 
 
 def test_names_that_a_file_system_may_take_for_one_are_one_file(tmp_path: Path) -> None:
-    # Elsewhere both names lead to one file; here two links to one file stand for that.
-    here = Folder(tmp_path, "notes.txt")
-    os.link(here.root / "notes.txt", here.root / "NOTES.TXT")
+    # Elsewhere both names lead to one file; folder two links to one file stand for that.
+    folder = Folder(tmp_path, "notes.txt")
+    os.link(folder.root / "notes.txt", folder.root / "NOTES.TXT")
 
-    assert len(here.expand("notes.txt", "NOTES.TXT")) == 1
-    assert "line 1" in here.faults("notes.txt", {"path": "NOTES.TXT", "kind": "book"})[0][1]
+    assert len(folder.expand("notes.txt", "NOTES.TXT")) == 1
+    assert "line 1" in folder.faults("notes.txt", {"path": "NOTES.TXT", "kind": "book"})[0][1]
 
 
 @proves("manifest.lines")
 def test_one_id_stands_for_one_file(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "b.txt")
+    folder = Folder(tmp_path, "a.txt", "b.txt")
 
-    assert here.faults({"path": "*.txt", "doc_id": "x"}) == [(1, "one doc_id for 2 files")]
-    [(line, reason)] = here.faults(
+    assert folder.faults({"path": "*.txt", "doc_id": "x"}) == [(1, "one doc_id for 2 files")]
+    [(line, reason)] = folder.faults(
         {"path": "a.txt", "doc_id": "x"}, {"path": "b.txt", "doc_id": "X"}
     )
     assert line == 2
     assert "line 1" in reason
-    [source] = here.expand({"path": "a*", "doc_id": "x"})
+    [source] = folder.expand({"path": "a*", "doc_id": "x"})
     assert source.doc_id == "x"
 
 
 def test_an_id_must_not_be_that_which_another_file_has_by_itself(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "b.txt")
-    [own] = here.expand("a.txt")
+    folder = Folder(tmp_path, "a.txt", "b.txt")
+    [own] = folder.expand("a.txt")
 
-    [(line, _)] = here.faults("a.txt", {"path": "b.txt", "doc_id": own.doc_id})
+    [(line, _)] = folder.faults("a.txt", {"path": "b.txt", "doc_id": own.doc_id})
 
     assert line == 2
 
 
 def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt")
-    here.link("b.txt", "a.txt")
+    folder = Folder(tmp_path, "a.txt")
+    folder.link("b.txt", "a.txt")
 
-    [source] = here.expand({"path": "*.txt", "doc_id": "x"})
+    [source] = folder.expand({"path": "*.txt", "doc_id": "x"})
 
     assert source.name == "a.txt"
 
@@ -205,18 +205,18 @@ def test_an_id_for_a_pattern_may_meet_one_file_by_several_links(tmp_path: Path) 
 
 @proves("manifest.inside-root")
 def test_link_to_the_outside_is_a_bad_line(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "sub/b.txt")
-    here.link("file.txt", here.outside / "secret.txt")
-    here.link("relative.txt", "../outside/secret.txt")
-    here.link("folder", here.outside)
-    here.link("sub/up", "../..")
-    here.link("chain.txt", "sub/next.txt")
-    here.link("sub/next.txt", here.outside / "secret.txt")
-    here.link("dangling.txt", here.outside / "gone.txt")
+    folder = Folder(tmp_path, "a.txt", "sub/b.txt")
+    folder.link("file.txt", folder.outside / "secret.txt")
+    folder.link("relative.txt", "../outside/secret.txt")
+    folder.link("folder", folder.outside)
+    folder.link("sub/up", "../..")
+    folder.link("chain.txt", "sub/next.txt")
+    folder.link("sub/next.txt", folder.outside / "secret.txt")
+    folder.link("dangling.txt", folder.outside / "gone.txt")
     lines = ["a.txt", "file.txt", "relative.txt", "folder/secret.txt", "folder/*.txt", "folder/**"]
     lines += ["sub/up/outside/secret.txt", "sub/up/**/*.txt", "chain.txt", "dangling.txt", "*.txt"]
 
-    found = here.faults(*lines)
+    found = folder.faults(*lines)
 
     assert [line for line, _ in found] == list(range(2, len(lines) + 1))
     assert all("leads outside" in reason for _, reason in found)
@@ -224,47 +224,47 @@ def test_link_to_the_outside_is_a_bad_line(tmp_path: Path) -> None:
 
 
 def test_patterns_do_not_enter_linked_folders(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt", "sub/b.txt")
-    here.link("folder", here.outside)
-    here.link("sub/again", "..")
+    folder = Folder(tmp_path, "a.txt", "sub/b.txt")
+    folder.link("folder", folder.outside)
+    folder.link("sub/again", "..")
 
-    found = here.expand("**/*.txt")
+    found = folder.expand("**/*.txt")
 
     assert [source.name for source in found] == ["a.txt", "b.txt"]
-    assert here.expand("**/secret.txt", "*/secret.txt", "[f]older/secret.txt").sources == ()
+    assert folder.expand("**/secret.txt", "*/secret.txt", "[f]older/secret.txt").sources == ()
 
 
 def test_links_that_stay_inside_lead_to_the_file_itself(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "real/a.txt")
-    here.link("link.txt", "real/a.txt")
-    here.link("folder", "real")
-    here.link("absolute.txt", here.root / "real/a.txt")
-    here.link("roundabout.txt", "../library/real/a.txt")
+    folder = Folder(tmp_path, "real/a.txt")
+    folder.link("link.txt", "real/a.txt")
+    folder.link("folder", "real")
+    folder.link("absolute.txt", folder.root / "real/a.txt")
+    folder.link("roundabout.txt", "../library/real/a.txt")
 
     for path in ("link.txt", "folder/a.txt", "folder/*", "absolute.txt", "roundabout.txt"):
-        assert here.names(path) == ["real/a.txt"]
+        assert folder.names(path) == ["real/a.txt"]
 
 
 def test_links_in_a_circle_name_no_file(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt")
-    here.link("self.txt", "self.txt")
-    here.link("ping", "pong")
-    here.link("pong", "ping")
-    here.link("within", "within/x")
+    folder = Folder(tmp_path, "a.txt")
+    folder.link("self.txt", "self.txt")
+    folder.link("ping", "pong")
+    folder.link("pong", "ping")
+    folder.link("within", "within/x")
 
-    found = here.expand("self.txt", "ping/a.txt", "pong", "within/x", "*.txt")
+    found = folder.expand("self.txt", "ping/a.txt", "pong", "within/x", "*.txt")
 
     assert [source.name for source in found] == ["a.txt"]
     assert (len(found.unmatched), found.unsupported) == (4, 1)
 
 
 def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> None:
-    here = Folder(tmp_path)
+    folder = Folder(tmp_path)
     (tmp_path / "library-of-others").mkdir()
     (tmp_path / "library-of-others" / "a.txt").write_bytes(SECRET)
-    here.link("a.txt", here.place / "library-of-others" / "a.txt")
+    folder.link("a.txt", folder.place / "library-of-others" / "a.txt")
 
-    assert len(here.faults("a.txt")) == 1
+    assert len(folder.faults("a.txt")) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,23 +273,23 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(tmp_path: Path) -> 
 )
 @proves("manifest.inside-root")
 def test_unchecked_entries_are_checked_when_files_are_opened(tmp_path: Path, path: str) -> None:
-    here = Folder(tmp_path, "a/b.txt")
+    folder = Folder(tmp_path, "a/b.txt")
 
     with pytest.raises(ManifestInvalid) as caught:
-        here.sources.expand(str(here.manifest), [Entry(7, path)])
+        folder.sources.expand(str(folder.manifest), [Entry(7, path)])
 
     assert [line for line, _ in caught.value.lines] == [7]
 
 
 @proves("manifest.inside-root")
 def test_pipes_sockets_and_devices_are_never_opened(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt")
-    os.mkfifo(here.root / "pipe.txt")
+    folder = Folder(tmp_path, "a.txt")
+    os.mkfifo(folder.root / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(here.root / "s.txt"))
-    here.link("zero.txt", "/dev/zero")
+        listening.bind(str(folder.root / "s.txt"))
+    folder.link("zero.txt", "/dev/zero")
 
-    found = here.faults("a.txt", "pipe.txt", "s.txt", "zero.txt", "p*.txt")
+    found = folder.faults("a.txt", "pipe.txt", "s.txt", "zero.txt", "p*.txt")
 
     assert [line for line, _ in found] == [2, 3, 4, 5]
 
@@ -297,65 +297,65 @@ def test_pipes_sockets_and_devices_are_never_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("swap", ["file", "folder", "root"])
 @proves("manifest.inside-root")
 def test_a_link_put_in_place_after_the_check_is_not_followed(tmp_path: Path, swap: str) -> None:
-    here = Folder(tmp_path, "sub/secret.txt")
-    [source] = here.expand("sub/secret.txt")
-    assert here.sources.read(source) == b"This is sub/secret.txt."
+    folder = Folder(tmp_path, "sub/secret.txt")
+    [source] = folder.expand("sub/secret.txt")
+    assert folder.sources.read(source) == b"This is sub/secret.txt."
 
     if swap == "file":
-        (here.root / "sub/secret.txt").unlink()
-        here.link("sub/secret.txt", here.outside / "secret.txt")
+        (folder.root / "sub/secret.txt").unlink()
+        folder.link("sub/secret.txt", folder.outside / "secret.txt")
     elif swap == "folder":
-        (here.root / "sub").rename(here.root / "was")
-        here.link("sub", here.outside)
+        (folder.root / "sub").rename(folder.root / "was")
+        folder.link("sub", folder.outside)
     else:
-        here.root.rename(here.place / "was")
-        (here.outside / "sub").symlink_to(".")
-        here.root.symlink_to(here.outside)
+        folder.root.rename(folder.place / "was")
+        (folder.outside / "sub").symlink_to(".")
+        folder.root.symlink_to(folder.outside)
 
     assert Path(source.path).read_bytes() == SECRET
     with pytest.raises(SourceUnreadable, match="link"):
-        here.sources.read(source)
+        folder.sources.read(source)
 
 
 @pytest.mark.parametrize("after", ["lstat", "realpath"])
 def test_link_created_during_the_check_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
-    here = Folder(tmp_path, "a.txt")
+    folder = Folder(tmp_path, "a.txt")
     holder = os if after == "lstat" else os.path
     looked = getattr(holder, after)
 
     def swapped(path: str, *args: Any, **named: Any) -> Any:
         seen = looked(path, *args, **named)
-        if str(path).endswith("a.txt") and not (here.root / "a.txt").is_symlink():
-            (here.root / "a.txt").unlink()
-            here.link("a.txt", here.outside / "secret.txt")
+        if str(path).endswith("a.txt") and not (folder.root / "a.txt").is_symlink():
+            (folder.root / "a.txt").unlink()
+            folder.link("a.txt", folder.outside / "secret.txt")
         return seen
 
     with monkeypatch.context() as patch:
         patch.setattr(holder, after, swapped)
-        found = here.expand("a.txt")
+        found = folder.expand("a.txt")
 
-    assert (here.root / "a.txt").is_symlink()
+    assert (folder.root / "a.txt").is_symlink()
     for source in found:
         with pytest.raises(SourceUnreadable):
-            here.sources.read(source)
+            folder.sources.read(source)
 
 
 @pytest.mark.parametrize(
     "path", ["a" * 300 + ".txt", "/".join(["d" * 200] * 20), "d/" * 2000 + "a"]
 )
 def test_a_very_long_path_names_no_file(tmp_path: Path, path: str) -> None:
-    here = Folder(tmp_path)
+    folder = Folder(tmp_path)
 
-    assert len(here.expand(path, f"{path[:-3]}*").unmatched) == 2
+    assert len(folder.expand(path, f"{path[:-3]}*").unmatched) == 2
 
 
 def test_unreadable_folder_is_an_error_and_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # If it counted as missing, a sync would remove it.
-    here = Folder(tmp_path, "a.txt")
+    folder = Folder(tmp_path, "a.txt")
     look = os.lstat
 
     def refuse(path: str, *args: Any, **named: Any) -> os.stat_result:
@@ -366,18 +366,18 @@ def test_unreadable_folder_is_an_error_and_not_missing(
     monkeypatch.setattr(os, "lstat", refuse)
 
     with pytest.raises(SourceUnreadable):
-        here.expand("a.txt")
+        folder.expand("a.txt")
 
 
 def test_linked_manifest_belongs_to_the_folder_of_the_link(tmp_path: Path) -> None:
-    here = Folder(tmp_path, "a.txt")
-    (here.outside / "m.jsonl").write_text('{"path": "a.txt"}')
-    here.link("m.jsonl", here.outside / "m.jsonl")
+    folder = Folder(tmp_path, "a.txt")
+    (folder.outside / "m.jsonl").write_text('{"path": "a.txt"}')
+    folder.link("m.jsonl", folder.outside / "m.jsonl")
 
-    [source] = here.sources.expand(str(here.root / "m.jsonl"), [Entry(1, "a.txt")])
+    [source] = folder.sources.expand(str(folder.root / "m.jsonl"), [Entry(1, "a.txt")])
 
-    assert source.path == str(here.root / "a.txt")
-    assert source.origin == str(here.root / "m.jsonl")
+    assert source.path == str(folder.root / "a.txt")
+    assert source.origin == str(folder.root / "m.jsonl")
 
 
 def test_a_manifest_in_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:

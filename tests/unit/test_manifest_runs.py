@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.sample_texts import assert_settled, story
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceMissing
@@ -26,35 +26,35 @@ WRITES = {"stage", "keep_vectors", "mark_embedded", "activate", "purge", "tombst
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path, watched=True)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path, watched=True)
 
 
-def manifest(here: Place, *lines: str | dict[str, Any], name: str = "library.jsonl") -> str:
+def manifest(lib: LibraryFixture, *lines: str | dict[str, Any], name: str = "library.jsonl") -> str:
     """Write a manifest beside the files; a line that is text is a path."""
     spelled = [json.dumps({"path": line} if isinstance(line, str) else line) for line in lines]
-    return here.write(name, "\n".join(spelled))
+    return lib.write(name, "\n".join(spelled))
 
 
 def names(world: World) -> list[str]:
     return sorted(document.name for document in world.documents.list())
 
 
-def new_world(here: Place, **files: str) -> World:
+def new_world(lib: LibraryFixture, **files: str) -> World:
     """Make an empty world, and files that nobody has ingested yet."""
     for name, text in files.items():
-        here.write(name.replace("__", "."), text)
-    return here.library.create_world("world")
+        lib.write(name.replace("__", "."), text)
+    return lib.library.create_world("world")
 
 
 # What is ingested
 
 
 @proves("manifest.lines")
-def test_each_line_becomes_a_document_as_the_line_declares_it(here: Place) -> None:
-    world = new_world(here, a__txt=story(3), b__txt=story(30, "garden"), c__png="no text")
+def test_each_line_becomes_a_document_as_the_line_declares_it(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3), b__txt=story(30, "garden"), c__png="no text")
     path = manifest(
-        here,
+        lib,
         {
             "path": "a.txt",
             "doc_id": "harbour",
@@ -82,43 +82,47 @@ def test_each_line_becomes_a_document_as_the_line_declares_it(here: Place) -> No
     )
     assert (garden.kind, garden.chunking) == ("book", "sentences")
     assert harbour.origin == garden.origin == os.path.realpath(path)
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 @proves("manifest.lines")
-def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(here: Place) -> None:
-    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
-    path = manifest(here, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
-    here.journal.clear()
+def test_one_bad_line_and_nothing_of_the_manifest_is_ingested(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
+    path = manifest(lib, "a.txt", "", {"path": "b.txt", "profile": "bge-small-en-v1.5"})
+    lib.journal.clear()
 
     with pytest.raises(ManifestInvalid, match="line 3: profile"):
         world.ingest(manifest=path)
 
     assert world.documents.list() == []
-    assert here.embedder.calls == 0
-    assert not [call for call in here.journal if call.split(".")[1] in WRITES]
+    assert lib.embedder.calls == 0
+    assert not [call for call in lib.journal if call.split(".")[1] in WRITES]
 
 
 @proves("manifest.inside-root")
-def test_a_line_that_leads_outside_ingests_nothing_at_all(here: Place, tmp_path: Path) -> None:
-    world = new_world(here, a__txt=story(3))
+def test_a_line_that_leads_outside_ingests_nothing_at_all(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
+    world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
-    (here.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (lib.folder / "files" / "link.txt").symlink_to(tmp_path / "secret.txt")
 
     for line in ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "*.txt", "a\0.txt"):
         with pytest.raises(ManifestInvalid, match="line 2"):
-            world.ingest(manifest=manifest(here, "a.txt", line))
+            world.ingest(manifest=manifest(lib, "a.txt", line))
 
     assert world.documents.list() == []
-    assert here.embedder.calls == 0
+    assert lib.embedder.calls == 0
 
 
 @proves("manifest.inside-root")
-def test_file_swapped_for_a_link_while_embedding_is_refused(here: Place, tmp_path: Path) -> None:
-    world = new_world(here, a__txt=story(3))
+def test_file_swapped_for_a_link_while_embedding_is_refused(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
+    world = new_world(lib, a__txt=story(3))
     (tmp_path / "secret.txt").write_text("This was never meant to be read.")
-    victim = Path(here.write("b.txt", story(3, "garden")))
-    path = manifest(here, "a.txt", "b.txt")
+    victim = Path(lib.write("b.txt", story(3, "garden")))
+    path = manifest(lib, "a.txt", "b.txt")
 
     class Raced(FileSources):
         def read(self, source: Source) -> bytes:
@@ -127,7 +131,7 @@ def test_file_swapped_for_a_link_while_embedding_is_refused(here: Place, tmp_pat
                 victim.symlink_to(tmp_path / "secret.txt")
             return super().read(source)
 
-    parts = replace(here.library._components, sources=Raced(supported))
+    parts = replace(lib.library._components, sources=Raced(supported))
     report = Library(parts).world("world").ingest(manifest=path)
 
     assert report.ingested == ["a.txt"]
@@ -137,76 +141,76 @@ def test_file_swapped_for_a_link_while_embedding_is_refused(here: Place, tmp_pat
     assert names(world) == ["a.txt"]
 
 
-def test_highest_priority_is_embedded_first(here: Place) -> None:
-    world = new_world(here, a__txt="Alpha waits.", b__txt="Beta waits.", c__txt="Gamma hurries.")
+def test_highest_priority_is_embedded_first(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt="Alpha waits.", b__txt="Beta waits.", c__txt="Gamma hurries.")
 
-    world.ingest(manifest=manifest(here, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
+    world.ingest(manifest=manifest(lib, "a.txt", "b.txt", {"path": "c.txt", "priority": 9}))
 
     order = sorted(world.documents.list(), key=lambda document: document.number)
     assert [document.name for document in order] == ["c.txt", "a.txt", "b.txt"]
 
 
-def test_the_same_manifest_again_does_nothing(here: Place) -> None:
-    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
-    path = manifest(here, {"path": "*.txt", "tags": ["x"]})
+def test_the_same_manifest_again_does_nothing(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
+    path = manifest(lib, {"path": "*.txt", "tags": ["x"]})
     world.ingest(manifest=path)
-    asked = here.embedder.calls
+    asked = lib.embedder.calls
 
     report = world.ingest(manifest=path, prune=True)
 
     assert (report.unchanged, report.ingested, report.removed) == (2, [], [])
-    assert here.embedder.calls == asked
+    assert lib.embedder.calls == asked
 
 
 # What a sync removes
 
 
-def test_prune_announces_and_removes_unlisted_documents(here: Place) -> None:
-    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
-    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
-    world.ingest(str(here.folder / "files" / "c.txt"))
+def test_prune_announces_and_removes_unlisted_documents(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
+    world.ingest(manifest=manifest(lib, "a.txt", "b.txt"))
+    world.ingest(str(lib.folder / "files" / "c.txt"))
     told: list[tuple[list[str], list[str]]] = []
 
     def hear(doomed: Any) -> None:
         told.append(([document.name for document in doomed], names(world)))
 
-    report = world.ingest(manifest=manifest(here, "a.txt"), prune=True, on_prune=hear)
+    report = world.ingest(manifest=manifest(lib, "a.txt"), prune=True, on_prune=hear)
 
     assert told == [(["b.txt"], ["a.txt", "b.txt", "c.txt"])]
     assert report.removed == ["files/b.txt"]
     assert names(world) == ["a.txt", "c.txt"]
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
 def test_folder_sync_removes_missing_files_of_that_folder_only(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    world = new_world(here)
-    kept, gone = here.write("in/a.txt", story(3)), here.write("in/b.txt", story(3, "garden"))
-    world.ingest([kept, gone, here.write("out/c.txt", story(3, "tower"))])
+    world = new_world(lib)
+    kept, gone = lib.write("in/a.txt", story(3)), lib.write("in/b.txt", story(3, "garden"))
+    world.ingest([kept, gone, lib.write("out/c.txt", story(3, "tower"))])
     os.unlink(gone)
-    os.unlink(here.folder / "files" / "out" / "c.txt")
+    os.unlink(lib.folder / "files" / "out" / "c.txt")
 
-    report = world.ingest(str(here.folder / "files" / "in"), prune=True)
+    report = world.ingest(str(lib.folder / "files" / "in"), prune=True)
 
     assert report.removed == ["in/b.txt"]
     assert names(world) == ["a.txt", "c.txt"]
-    assert_settled(here, world)
+    assert_settled(lib, world)
 
 
-def test_without_prune_nothing_is_removed(here: Place) -> None:
-    world = new_world(here, a__txt=story(3), b__txt=story(3, "garden"))
-    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
+def test_without_prune_nothing_is_removed(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3), b__txt=story(3, "garden"))
+    world.ingest(manifest=manifest(lib, "a.txt", "b.txt"))
 
-    report = world.ingest(manifest=manifest(here, "a.txt"))
+    report = world.ingest(manifest=manifest(lib, "a.txt"))
 
     assert (report.removed, names(world)) == ([], ["a.txt", "b.txt"])
 
 
-def test_a_root_that_is_gone_or_empty_removes_nothing(here: Place) -> None:
-    world = new_world(here)
-    folder = here.folder / "files" / "disk"
-    world.ingest(here.write("disk/a.txt", story(3)))
+def test_a_root_that_is_gone_or_empty_removes_nothing(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    folder = lib.folder / "files" / "disk"
+    world.ingest(lib.write("disk/a.txt", story(3)))
     os.unlink(folder / "a.txt")
 
     with pytest.raises(InvalidArgument, match="No file was found"):
@@ -221,12 +225,12 @@ def test_a_root_that_is_gone_or_empty_removes_nothing(here: Place) -> None:
     assert names(world) == []
 
 
-def test_a_bad_manifest_removes_nothing(here: Place) -> None:
-    world = new_world(here, a__txt=story(3))
-    world.ingest(manifest=manifest(here, "a.txt"))
+def test_a_bad_manifest_removes_nothing(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3))
+    world.ingest(manifest=manifest(lib, "a.txt"))
 
     with pytest.raises(ManifestInvalid):
-        world.ingest(manifest=manifest(here, "../a.txt"), prune=True, allow_empty=True)
+        world.ingest(manifest=manifest(lib, "../a.txt"), prune=True, allow_empty=True)
 
     assert names(world) == ["a.txt"]
 
@@ -234,15 +238,15 @@ def test_a_bad_manifest_removes_nothing(here: Place) -> None:
 # What a run would do
 
 
-def test_dry_run_plans_and_writes_nothing(here: Place) -> None:
-    world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
-    world.ingest(manifest=manifest(here, "a.txt", "b.txt", "c.txt"))
-    asked, documents = here.embedder.calls, world.documents.list()
-    here.write("b.txt", story(3, "orchard"))
-    here.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
-    here.write("empty.txt", " ")
-    path = manifest(here, "a.txt", "b.txt", "new.txt", "empty.txt", "gone.txt")
-    here.journal.clear()
+def test_dry_run_plans_and_writes_nothing(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(60), b__txt=story(3, "garden"), c__txt=story(3, "tower"))
+    world.ingest(manifest=manifest(lib, "a.txt", "b.txt", "c.txt"))
+    asked, documents = lib.embedder.calls, world.documents.list()
+    lib.write("b.txt", story(3, "orchard"))
+    lib.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
+    lib.write("empty.txt", " ")
+    path = manifest(lib, "a.txt", "b.txt", "new.txt", "empty.txt", "gone.txt")
+    lib.journal.clear()
 
     plan = world.plan_ingest(manifest=path, prune=True)
 
@@ -254,39 +258,39 @@ def test_dry_run_plans_and_writes_nothing(here: Place) -> None:
     }
     assert [document.name for document in plan.removed] == ["c.txt"]
     assert plan.unmatched == ("line 5: gone.txt",)
-    assert here.embedder.calls == asked
+    assert lib.embedder.calls == asked
     assert world.documents.list() == documents
-    assert not [call for call in here.journal if call.split(".")[1] in WRITES]
+    assert not [call for call in lib.journal if call.split(".")[1] in WRITES]
 
 
-def test_run_does_what_the_dry_run_planned(here: Place) -> None:
-    world = new_world(here, a__txt=story(60), b__txt=story(3, "garden"))
-    world.ingest(manifest=manifest(here, "a.txt", "b.txt"))
-    here.write("b.txt", story(30, "orchard"))
-    here.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
-    path = manifest(here, "a.txt", "b.txt", "new.txt")
+def test_run_does_what_the_dry_run_planned(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(60), b__txt=story(3, "garden"))
+    world.ingest(manifest=manifest(lib, "a.txt", "b.txt"))
+    lib.write("b.txt", story(30, "orchard"))
+    lib.write("new.txt", f"{story(60)} {story(40, 'cellar')}")
+    path = manifest(lib, "a.txt", "b.txt", "new.txt")
 
     plan = world.plan_ingest(manifest=path)
-    asked = len(here.embedder.documents)
+    asked = len(lib.embedder.documents)
     report = world.ingest(manifest=path)
 
     assert report.chunks == plan.chunks
-    assert report.embedded == plan.to_embed == len(here.embedder.documents) - asked
+    assert report.embedded == plan.to_embed == len(lib.embedder.documents) - asked
     assert 0 < plan.to_embed < plan.chunks
     assert (plan.count(DocumentOutcome.NEW), plan.count(DocumentOutcome.CHANGED)) == (1, 1)
     assert plan.requests > 0
 
 
-def test_dry_run_refuses_a_bad_manifest(here: Place) -> None:
-    world = new_world(here, a__txt=story(3))
+def test_dry_run_refuses_a_bad_manifest(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3))
 
     with pytest.raises(ManifestInvalid, match="line 1"):
-        world.plan_ingest(manifest=manifest(here, "../a.txt"))
+        world.plan_ingest(manifest=manifest(lib, "../a.txt"))
 
 
-def test_documents_know_which_manifest_named_them_last(here: Place) -> None:
-    world = new_world(here, a__txt=story(3))
-    path = str(here.folder / "files" / "a.txt")
+def test_documents_know_which_manifest_named_them_last(lib: LibraryFixture) -> None:
+    world = new_world(lib, a__txt=story(3))
+    path = str(lib.folder / "files" / "a.txt")
     origins: list[str] = []
 
     def origin() -> str:
@@ -296,7 +300,7 @@ def test_documents_know_which_manifest_named_them_last(here: Place) -> None:
 
     world.ingest(path)
     origins.append(origin())
-    world.ingest(manifest=manifest(here, "a.txt"))
+    world.ingest(manifest=manifest(lib, "a.txt"))
     origins.append(origin())
 
     assert origins == ["", str(Path(os.path.realpath(path)).with_name("library.jsonl"))]

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import WORDS, ManualClock, Place, WordEmbedder, place, vector_of
+from tests.support.worlds import (
+    WORDS,
+    LibraryFixture,
+    ManualClock,
+    WordEmbedder,
+    make_library,
+    vector_of,
+)
 from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
@@ -49,53 +56,53 @@ def served() -> Served:
 
 def test_a_changed_model_is_refused_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
     embedder = served()
-    here = place(tmp_path, embedder=embedder)
-    world = here.world(a__txt=TEXT)
-    before = here.sql("SELECT * FROM vectors ORDER BY text_hash")
+    lib = make_library(tmp_path, embedder=embedder)
+    world = lib.world(a__txt=TEXT)
+    before = lib.sql("SELECT * FROM vectors ORDER BY text_hash")
     embedder.changed = True
 
     with pytest.raises(ModelDrifted) as refusal:
-        world.ingest(here.write("world/b.txt", "Something new was written here."))
+        world.ingest(lib.write("world/b.txt", "Something new was written here."))
 
     assert refusal.value.code == "model_drifted"
-    assert here.sql("SELECT * FROM vectors ORDER BY text_hash") == before
+    assert lib.sql("SELECT * FROM vectors ORDER BY text_hash") == before
     assert world.jobs.list()[0].state is JobState.FAILED
     embedder.changed = False
     assert world.jobs.resume(world.jobs.list()[0].id).ingested == ["b.txt"]
 
 
 def test_the_probes_of_the_first_run_are_the_measure_of_all_later_ones(tmp_path: Path) -> None:
-    here = place(tmp_path, embedder=served())
-    here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, embedder=served())
+    lib.world(a__txt=TEXT)
 
-    kept = here.sql("SELECT probe FROM probes ORDER BY probe")
+    kept = lib.sql("SELECT probe FROM probes ORDER BY probe")
 
     assert [name for (name,) in kept] == sorted(PROBES)
 
 
 def test_what_needs_no_embedding_asks_no_probe(tmp_path: Path) -> None:
     embedder = served()
-    here = place(tmp_path, embedder=embedder)
-    world = here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, embedder=embedder)
+    world = lib.world(a__txt=TEXT)
     asked = len(embedder.documents)
     embedder.changed = True
 
-    assert world.ingest(here.folder / "files" / "world").unchanged == 1
+    assert world.ingest(lib.folder / "files" / "world").unchanged == 1
     assert len(embedder.documents) == asked
 
 
 def test_a_model_on_this_machine_is_known_by_its_digest_and_not_probed(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    here.world(a__txt=TEXT)
+    lib = make_library(tmp_path)
+    lib.world(a__txt=TEXT)
 
-    assert here.sql("SELECT count(*) FROM probes") == [(0,)]
+    assert lib.sql("SELECT count(*) FROM probes") == [(0,)]
 
 
 # Questions
 
 
-def in_new_process(here: Place, embedder: Served, clock: ManualClock) -> World:
-    again = place(here.folder, embedder=embedder, clock=clock, index=here.index)
+def in_new_process(lib: LibraryFixture, embedder: Served, clock: ManualClock) -> World:
+    again = make_library(lib.folder, embedder=embedder, clock=clock, index=lib.index)
     return again.library.world("world")
 
 
@@ -103,41 +110,41 @@ def fail() -> None:
     raise ProviderUnavailable("It is restarting.")
 
 
-def cached(here: Place) -> int:
-    return here.sql("SELECT count(*) FROM query_cache")[0][0]
+def cached(lib: LibraryFixture) -> int:
+    return lib.sql("SELECT count(*) FROM query_cache")[0][0]
 
 
 def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
     embedder.changed = True
-    world = in_new_process(here, embedder, clock)
+    world = in_new_process(lib, embedder, clock)
 
     for ask in (world.search, world.answer):
         with pytest.raises(ModelDrifted):
             ask("What moved on the water?")
 
-    assert cached(here) == 0
+    assert cached(lib) == 0
     embedder.changed = False
     assert world.search("What moved on the water?").passages
-    assert cached(here) == 1
+    assert cached(lib) == 1
 
 
 def test_changed_model_is_noticed_and_not_cached(
     tmp_path: Path,
 ) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     world.search("harbour")
     asked = len(embedder.documents)
 
     world.search("water")
     embedder.changed = True
     world.search("light")
-    unnoticed, kept = len(embedder.documents), cached(here)
+    unnoticed, kept = len(embedder.documents), cached(lib)
     clock.time += CONFIRM_SECONDS
     with pytest.raises(ModelDrifted):
         world.search("quiet")
@@ -146,29 +153,29 @@ def test_changed_model_is_noticed_and_not_cached(
     assert (unnoticed, kept) == (asked, 1)
     embedder.changed = False
     world.search("quiet")
-    assert cached(here) == 2
+    assert cached(lib) == 2
 
 
 def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     for query in ("harbour", "water", "light"):
         world.search(query)
-    before = cached(here)
+    before = cached(lib)
     clock.time += CONFIRM_SECONDS
 
     world.search("quiet")
 
-    assert (before, cached(here)) == (1, 4)
+    assert (before, cached(lib)) == (1, 4)
 
 
 def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     world.search("harbour")
     first, asked = world.search("water"), embedder.calls
 
@@ -184,16 +191,16 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
         world.search("light")
     repeated.append(world.search("water"))
     embedder.before = None
-    assert cached(here) == 1
+    assert cached(lib) == 1
     world.search("light")
-    assert cached(here) == 3
+    assert cached(lib) == 3
 
 
 def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     for query in ("harbour", "water"):
         world.search(query)
     asked = len(embedder.queries)
@@ -206,9 +213,9 @@ def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
 
 def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     world.search("harbour")
     embedder.changed = True
     world.search("water")
@@ -222,26 +229,26 @@ def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
 
 def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    world = here.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
-    asking = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    world = lib.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")
+    asking = in_new_process(lib, embedder, clock)
     for query in ("harbour", "water"):
         asking.search(query)
-    here.clock.time = clock.time = clock.time + 1
+    lib.clock.time = clock.time = clock.time + 1
     world.documents.delete("a.txt")
-    here.clock.time = clock.time = clock.time + CONFIRM_SECONDS
+    lib.clock.time = clock.time = clock.time + CONFIRM_SECONDS
 
     asking.search("quay")
 
     # Of "quay" alone: the vectors of the others may come from the erased text.
-    assert here.sql("SELECT count(*) FROM query_cache WHERE vector <> x''") == [(1,)]
+    assert lib.sql("SELECT count(*) FROM query_cache WHERE vector <> x''") == [(1,)]
 
 
 def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    world = in_new_process(here, embedder, clock)
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    world = in_new_process(lib, embedder, clock)
     world.search("harbour")
 
     embedder.before = fail
@@ -255,9 +262,9 @@ def test_a_provider_that_failed_may_have_another_model_when_it_is_back(tmp_path:
 
 def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
-    here = place(tmp_path, embedder=embedder)
-    here.world(a__txt=TEXT)
-    found = in_new_process(here, embedder, clock).search("harbour").passages
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    found = in_new_process(lib, embedder, clock).search("harbour").passages
     assert found
 
     class Away(Served):
@@ -272,7 +279,7 @@ def test_a_cached_question_needs_no_provider(tmp_path: Path) -> None:
             return profile.provider == WORDS.provider
 
     down = Away(limits=embedder.limits)
-    world = in_new_process(here, down, clock)
+    world = in_new_process(lib, down, clock)
 
     assert world.search("harbour").passages == found
     with pytest.raises(ProviderUnavailable):

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine import idempotency as once
 from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
 from truespan.types.token import ReplayKey
@@ -19,106 +19,106 @@ PRINT = bytes(32)
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Place]:
-    made = place(tmp_path, store="sqlite")
+def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
+    made = make_library(tmp_path, store="sqlite")
     yield made
     made.library.close()
 
 
 @contextmanager
-def full(here: Place) -> Iterator[None]:
+def full(lib: LibraryFixture) -> Iterator[None]:
     """Have no room on the disk beside what is held in reserve."""
-    database: Any = here.store._db
+    database: Any = lib.store._db
     database._reserve = 1 << 60
     yield
     database._reserve = 0
 
 
 @contextmanager
-def busy(here: Place) -> Iterator[None]:
+def busy(lib: LibraryFixture) -> Iterator[None]:
     """Let somebody else write, for longer than anybody waits."""
-    database: Any = here.store._db
+    database: Any = lib.store._db
     database.connection.set_busy_timeout(1)
-    other = apsw.Connection(str(here.folder / "store.db"))
+    other = apsw.Connection(str(lib.folder / "store.db"))
     other.execute("BEGIN IMMEDIATE")
     yield
     other.execute("ROLLBACK")
     other.close()
 
 
-Trouble = Callable[[Place], AbstractContextManager[None]]
+Trouble = Callable[[LibraryFixture], AbstractContextManager[None]]
 troubled = pytest.mark.parametrize(
     ("trouble", "error"), [(full, StorageFull), (busy, StoreBusy)], ids=["full", "busy"]
 )
 
 
-def ask(here: Place, work: Callable[[], bytes], key: str = "k") -> bytes:
-    return here.library.server.run_idempotent(ReplayKey("", key), PRINT, work)
+def ask(lib: LibraryFixture, work: Callable[[], bytes], key: str = "k") -> bytes:
+    return lib.library.server.run_idempotent(ReplayKey("", key), PRINT, work)
 
 
 @troubled
 def test_unstorable_reply_is_given_and_stored_later(
-    here: Place, trouble: Trouble, error: type[Exception]
+    lib: LibraryFixture, trouble: Trouble, error: type[Exception]
 ) -> None:
     done: list[str] = []
     with ExitStack() as later:
 
         def work() -> bytes:
             done.append("done")
-            later.enter_context(trouble(here))
+            later.enter_context(trouble(lib))
             return b"the reply"
 
-        assert ask(here, work) == b"the reply"
+        assert ask(lib, work) == b"the reply"
         # Nothing can be claimed meanwhile, so nothing is done for a second time either.
         with pytest.raises(error):
-            ask(here, work)
+            ask(lib, work)
 
-    assert ask(here, work) == b"the reply"
+    assert ask(lib, work) == b"the reply"
     assert done == ["done"]
 
 
 @troubled
 def test_failed_work_without_storage_can_be_retried(
-    here: Place, trouble: Trouble, error: type[Exception]
+    lib: LibraryFixture, trouble: Trouble, error: type[Exception]
 ) -> None:
     del error
     with ExitStack() as later:
 
         def work() -> bytes:
-            later.enter_context(trouble(here))
+            later.enter_context(trouble(lib))
             raise BlankQuery
 
         with pytest.raises(BlankQuery):
-            ask(here, work)
+            ask(lib, work)
 
-    assert ask(here, lambda: b"at last") == b"at last"
+    assert ask(lib, lambda: b"at last") == b"at last"
 
 
-def test_a_key_that_is_at_work_is_busy_all_the_same(here: Place) -> None:
+def test_a_key_that_is_at_work_is_busy_all_the_same(lib: LibraryFixture) -> None:
     def work() -> bytes:
         with pytest.raises(KeyBusy):
-            ask(here, lambda: b"never")
+            ask(lib, lambda: b"never")
         return b"once"
 
-    assert ask(here, work) == b"once"
+    assert ask(lib, work) == b"once"
 
 
 def test_no_more_is_remembered_than_there_is_room_for(
-    here: Place, monkeypatch: pytest.MonkeyPatch
+    lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(once, "MAX_UNWRITTEN", 1)
     with ExitStack() as later:
 
         def inner() -> bytes:
-            later.enter_context(full(here))
+            later.enter_context(full(lib))
             return b"inner"
 
         def outer() -> bytes:
-            ask(here, inner, "inner")
+            ask(lib, inner, "inner")
             return b"outer"
 
-        ask(here, outer, "outer")
+        ask(lib, outer, "outer")
 
-    assert ask(here, lambda: b"again", "outer") == b"outer"
+    assert ask(lib, lambda: b"again", "outer") == b"outer"
     with pytest.raises(KeyBusy):
-        ask(here, lambda: b"again", "inner")
+        ask(lib, lambda: b"again", "inner")

@@ -13,7 +13,7 @@ from tests.promises import proves
 from tests.support.providers.bench import TickingClock
 from tests.support.sample_texts import story
 from tests.support.web_server import WebServer, page, redirect
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ManifestInvalid, SourceTooLarge, SourceUnsupported
 from truespan.ingest.report import RunLog
@@ -42,15 +42,15 @@ def server(shared: WebServer) -> WebServer:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def lib(tmp_path: Path) -> LibraryFixture:
     clock = TickingClock()
     pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
-    return place(tmp_path, clock=clock, pages=pages)
+    return make_library(tmp_path, clock=clock, pages=pages)
 
 
 @pytest.fixture
-def world(here: Place) -> World:
-    return here.library.create_world("world")
+def world(lib: LibraryFixture) -> World:
+    return lib.library.create_world("world")
 
 
 def html(text: str, title: str = "Guide") -> str:
@@ -160,7 +160,7 @@ def test_any_format_is_read_by_content_type_and_content(world: World, server: We
 def test_no_page_is_fetched_unless_hosts_are_allowed(
     tmp_path: Path, world: World, server: WebServer
 ) -> None:
-    closed = place(tmp_path / "closed").library.create_world("world")
+    closed = make_library(tmp_path / "closed").library.create_world("world")
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
         closed.ingest(server.url("/a"))
     with pytest.raises(InvalidArgument, match="ingest_hosts"):
@@ -207,12 +207,14 @@ def test_sitemap_lists_pages_and_prune_follows_it(world: World, server: WebServe
         world.ingest(sitemap=server.url("/index.xml"))
 
 
-def test_manifest_lines_may_name_pages(here: Place, world: World, server: WebServer) -> None:
+def test_manifest_lines_may_name_pages(
+    lib: LibraryFixture, world: World, server: WebServer
+) -> None:
     server.pages |= {"/a": page(html(story(5))), "/b": page(html(story(4, "garden")))}
-    here.write("file.txt", story(3, "tower"))
+    lib.write("file.txt", story(3, "tower"))
 
     def manifest(*lines: dict[str, object]) -> str:
-        return here.write("list.jsonl", "\n".join(map(json.dumps, lines)))
+        return lib.write("list.jsonl", "\n".join(map(json.dumps, lines)))
 
     first = {"url": server.url("/a"), "doc_id": "guide", "title": "Mine", "tags": ["web"]}
     second = {"url": server.url("/b"), "priority": 3}
@@ -259,9 +261,9 @@ def test_page_is_ingested_in_the_background_and_again(world: World, server: WebS
 
 @proves("pages.allowed-hosts")
 def test_submitted_pages_never_read_files_of_the_server(
-    here: Place, world: World, server: WebServer
+    lib: LibraryFixture, world: World, server: WebServer
 ) -> None:
-    secret = here.write("secret.txt", story(3))
+    secret = lib.write("secret.txt", story(3))
     server.pages["/a"] = page(html(story(5)))
 
     for path in (secret, f"file://{secret}", "upload:secret.txt"):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.reading_worlds import Stopped, stopped_at, stored
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -34,13 +34,13 @@ _PAGES = [
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
 @pytest.fixture
-def world(here: Place) -> World:
-    return here.world("world", ferry__md=TEXT)
+def world(lib: LibraryFixture) -> World:
+    return lib.world("world", ferry__md=TEXT)
 
 
 def texts(page: Any) -> list[str]:
@@ -67,19 +67,19 @@ def test_each_sentence_names_the_place_it_begins_in(world: World) -> None:
     assert places[4:] == [("Two", "Two")] * 4
 
 
-def test_without_chapters_the_title_stands_for_them(here: Place) -> None:
-    world = here.world("plain", note__txt="The key hangs there. Nobody takes it.")
-    world.ingest(str(here.folder / "files" / "plain" / "note.txt"), title="Keys")
+def test_without_chapters_the_title_stands_for_them(lib: LibraryFixture) -> None:
+    world = lib.world("plain", note__txt="The key hangs there. Nobody takes it.")
+    world.ingest(str(lib.folder / "files" / "plain" / "note.txt"), title="Keys")
 
     assert {(one.chapter, one.section) for one in world.documents.sentences(1).sentences} == {
         ("Keys", "Keys")
     }
 
 
-def test_sentences_name_the_page_they_begin_on(here: Place, tmp_path: Path) -> None:
+def test_sentences_name_the_page_they_begin_on(lib: LibraryFixture, tmp_path: Path) -> None:
     path = tmp_path / "two.pdf"
     path.write_bytes(make_pdf(_PAGES))
-    world = here.library.create_world("paged")
+    world = lib.library.create_world("paged")
     world.ingest(path)
 
     assert [one.page for one in world.documents.sentences(1).sentences] == [1, 2]
@@ -144,17 +144,17 @@ def test_a_page_that_cannot_be_is_refused_before_anything_is_read(
         world.reader("ann").sentences("no such book", **wrong)
 
 
-def test_an_unknown_document_has_no_pages(here: Place, world: World) -> None:
+def test_an_unknown_document_has_no_pages(lib: LibraryFixture, world: World) -> None:
     with pytest.raises(DocumentNotFound):
         world.documents.sentences("nothing.md")
     with pytest.raises(DocumentNotFound):
-        here.library.create_world("empty").documents.sentences(1)
+        lib.library.create_world("empty").documents.sentences(1)
 
 
 def test_a_document_of_another_world_is_like_one_that_does_not_exist(
-    here: Place, world: World
+    lib: LibraryFixture, world: World
 ) -> None:
-    other = here.world("other", note__md="One. Two.")
+    other = lib.world("other", note__md="One. Two.")
     told = []
     for asked in (world.documents.get(1).doc_id, "nothing"):
         with pytest.raises(DocumentNotFound) as caught:
@@ -165,9 +165,9 @@ def test_a_document_of_another_world_is_like_one_that_does_not_exist(
 
 
 def test_documents_of_the_same_number_in_two_worlds_keep_their_own_names(
-    here: Place, world: World
+    lib: LibraryFixture, world: World
 ) -> None:
-    other = here.world("other", note__md="# A Note\n\nOne. Two.")
+    other = lib.world("other", note__md="# A Note\n\nOne. Two.")
 
     assert (other.documents.sentences(1).title, other.documents.sentences(1).source) == (
         "A Note",
@@ -187,13 +187,15 @@ def test_a_deleted_document_has_no_pages(world: World) -> None:
 
 
 @pytest.mark.parametrize("step", range(2, 12))
-def test_the_pages_are_those_of_the_revision_in_force(here: Place, world: World, step: int) -> None:
+def test_the_pages_are_those_of_the_revision_in_force(
+    lib: LibraryFixture, world: World, step: int
+) -> None:
     before = world.documents.sentences(1)
-    path = here.write("world/ferry.md", "# Late\n\n" + TEXT)
+    path = lib.write("world/ferry.md", "# Late\n\n" + TEXT)
     with suppress(Stopped):
-        stopped_at(here, step).world("world").ingest(path, title="Another Title")
+        stopped_at(lib, step).world("world").ingest(path, title="Another Title")
 
-    told, shown = world.documents.sentences(1), stored(here, world, 1).texts
+    told, shown = world.documents.sentences(1), stored(lib, world, 1).texts
     world.ingest(path, title="Another Title")
 
     assert texts(told) == shown
@@ -235,13 +237,13 @@ def test_whoever_has_read_nothing_gets_an_empty_page(world: World) -> None:
     assert (reader.sentences().sentences, reader.sentences().last) == ((), -1)
 
 
-def test_without_a_position_there_is_no_page(here: Place, world: World) -> None:
+def test_without_a_position_there_is_no_page(lib: LibraryFixture, world: World) -> None:
     with pytest.raises(PositionNotFound):
         world.reader("ann").sentences()
     with pytest.raises(PositionNotFound):
         world.reader("ann").sentences("ferry.md")
     with pytest.raises(PositionNotFound):
-        here.library.create_world("empty").reader("ann").sentences()
+        lib.library.create_world("empty").reader("ann").sentences()
 
 
 def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
@@ -252,10 +254,12 @@ def test_a_title_found_in_the_text_is_not_told_to_readers(world: World) -> None:
     assert reader.sentences().sentences[0].chapter == "The Ferry"
 
 
-def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, world: World) -> None:
+def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(
+    lib: LibraryFixture, world: World
+) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
-    here.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
+    lib.sql("UPDATE texts SET text = replace(text, 'It was four', 'It was nine')")
 
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
@@ -265,24 +269,24 @@ def test_a_sentence_that_is_not_what_was_taken_in_is_not_shown(here: Place, worl
     assert texts(reader.sentences(limit=3)) == SENTENCES[:3]
 
 
-def test_damage_ahead_of_a_reader_is_not_noticed(here: Place, world: World) -> None:
+def test_damage_ahead_of_a_reader_is_not_noticed(lib: LibraryFixture, world: World) -> None:
     reader = world.reader("ann")
     reader.set_position("ferry.md", sentence=4)
     before = reader.sentences()
-    here.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
+    lib.sql("UPDATE texts SET text = replace(text, 'A man came', 'A cat came')")
 
     assert reader.sentences() == before
 
 
-def test_bytes_that_are_no_text_are_damage(here: Place, world: World) -> None:
-    here.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
+def test_bytes_that_are_no_text_are_damage(lib: LibraryFixture, world: World) -> None:
+    lib.sql("UPDATE texts SET text = CAST(x'54686520fffe79' || substr(text, 8) AS TEXT)")
 
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
 
 
-def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None:
-    here.sql("DELETE FROM sentences WHERE sid = 3")
+def test_a_sentence_that_is_missing_is_damage(lib: LibraryFixture, world: World) -> None:
+    lib.sql("DELETE FROM sentences WHERE sid = 3")
 
     with pytest.raises(StoreDamaged):
         world.documents.sentences(1)
@@ -292,10 +296,10 @@ def test_a_sentence_that_is_missing_is_damage(here: Place, world: World) -> None
 
 
 def test_whoever_may_only_follow_a_reader_has_no_pages_of_the_world(
-    here: Place, world: World
+    lib: LibraryFixture, world: World
 ) -> None:
     world.reader("ann").set_position("ferry.md", sentence=2)
-    bound = Library(here.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
+    bound = Library(lib.library._components, OWNER.as_reader(WorldId(world.id), "ann"))
     own = bound.world("world")
 
     assert len(own.reader("ann").sentences().sentences) == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sheet_maker import rows, sheet, xlsx
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.files.sources import FileSources
@@ -34,15 +34,17 @@ def text_of(world: World, name: str) -> str:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path / "library")
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path / "library")
 
 
-def test_parse_options_of_an_ingestion_override_the_settings(here: Place, tmp_path: Path) -> None:
+def test_parse_options_of_an_ingestion_override_the_settings(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     path = write(folder, book__xlsx=BOOK, plain__txt=b"The keeper wrote.")
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
 
     world.ingest(path)
     assert "900" not in text_of(world, "book.xlsx")
@@ -57,14 +59,14 @@ def test_parse_options_of_an_ingestion_override_the_settings(here: Place, tmp_pa
 
 
 def test_parse_options_of_a_manifest_line_override_the_settings(tmp_path: Path) -> None:
-    here = place(tmp_path / "library", preparation=Preparation(hidden_sheets=True))
+    lib = make_library(tmp_path / "library", preparation=Preparation(hidden_sheets=True))
     folder = tmp_path / "files"
     folder.mkdir()
     write(folder, a__xlsx=BOOK, b__xlsx=BOOK)
     lines = [{"path": "a.xlsx"}, {"path": "b.xlsx", "hidden_sheets": False}]
     manifest = folder / "list.jsonl"
     manifest.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
 
     world.ingest(manifest=str(manifest))
 
@@ -72,9 +74,11 @@ def test_parse_options_of_a_manifest_line_override_the_settings(tmp_path: Path) 
     assert "900" not in text_of(world, "b.xlsx")
 
 
-def test_ocr_without_the_extra_is_refused_before_reading(here: Place, tmp_path: Path) -> None:
+def test_ocr_without_the_extra_is_refused_before_reading(
+    lib: LibraryFixture, tmp_path: Path
+) -> None:
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
-    world = here.library.create_world("world")
+    world = lib.library.create_world("world")
 
     with pytest.raises(InvalidArgument, match=r"truespan\[ocr\]"):
         world.ingest(path, ocr=True)

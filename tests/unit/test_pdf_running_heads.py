@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.pdf_maker import Page, Words, column, make_pdf
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.ingest.draft import Preparation
 from truespan.parsing import load
 from truespan.sanitize.findings import Mode
@@ -167,7 +167,7 @@ def file(tmp_path: Path) -> str:
 
 @proves("loader.running-heads")
 def test_running_heads_are_in_the_report_and_the_log(tmp_path: Path, file: str) -> None:
-    world = place(tmp_path / "library").library.create_world("world")
+    world = make_library(tmp_path / "library").library.create_world("world")
 
     report = world.ingest(file)
 
@@ -181,7 +181,9 @@ def test_running_heads_are_in_the_report_and_the_log(tmp_path: Path, file: str) 
 
 def test_running_heads_in_a_report_are_sanitized(tmp_path: Path, file: str) -> None:
     preparation = Preparation(sanitizer=Sanitizer(mode=Mode.ON))
-    world = place(tmp_path / "library", preparation=preparation).library.create_world("world")
+    world = make_library(tmp_path / "library", preparation=preparation).library.create_world(
+        "world"
+    )
 
     (said,) = world.ingest(file).warnings
 
@@ -191,7 +193,7 @@ def test_running_heads_in_a_report_are_sanitized(tmp_path: Path, file: str) -> N
 
 @proves("loader.running-heads")
 def test_running_heads_stay_as_an_ingestion_or_a_setting_says(tmp_path: Path, file: str) -> None:
-    world = place(tmp_path / "library").library.create_world("world")
+    world = make_library(tmp_path / "library").library.create_world("world")
     world.ingest(file)
     assert "page 3" not in world.documents.text("report.pdf")
 
@@ -202,7 +204,7 @@ def test_running_heads_stay_as_an_ingestion_or_a_setting_says(tmp_path: Path, fi
     assert world.ingest(file, running_heads=True).unchanged == 1
 
     settings = Preparation(running_heads=True)
-    other = place(tmp_path / "other", preparation=settings).library.create_world("world")
+    other = make_library(tmp_path / "other", preparation=settings).library.create_world("world")
     other.ingest(file)
     assert "page 3" in other.documents.text("report.pdf")
     other.ingest(file, running_heads=False)
@@ -217,7 +219,7 @@ def test_a_report_lists_a_limited_number_of_remarks(tmp_path: Path) -> None:
         # A comment at its end makes each file another one.
         (folder / f"{number}.pdf").write_bytes(content + f"%{number}\n".encode())
 
-    report = place(tmp_path / "library").library.create_world("world").ingest(str(folder))
+    report = make_library(tmp_path / "library").library.create_world("world").ingest(str(folder))
 
     assert len(report.warnings) == 21
     assert report.warnings[-1].startswith("3 more documents")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.laws.examples import examples
 from tests.laws.test_budget import CANDIDATES
-from tests.support.worlds import MemoryIndex, Place, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.retrieval.pack import Packer, pack
 from truespan.retrieval.repeats import CoveredText
 from truespan.store.engines.sqlite import SqliteDatabase
@@ -41,8 +41,8 @@ class Interrupted(MemoryIndex):
         return found
 
 
-def count_statements(here: Place, call: Callable[[], object]) -> int:
-    database = here.store._db
+def count_statements(lib: LibraryFixture, call: Callable[[], object]) -> int:
+    database = lib.store._db
     assert isinstance(database, SqliteDatabase)
     call()
     seen: list[str] = []
@@ -59,19 +59,19 @@ def count_statements(here: Place, call: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_a_retrieval_runs_few_statements(tmp_path: Path, mode: str) -> None:
-    here = place(tmp_path, store="sqlite")
-    world = here.world()
-    world.ingest(here.write("a.txt", STORY), language="en")
+    lib = make_library(tmp_path, store="sqlite")
+    world = lib.world()
+    world.ingest(lib.write("a.txt", STORY), language="en")
     reader = world.reader("ann")
     reader.set_position("a.txt", sentence=30)
     words = mode == "hybrid"
 
     # The world, the vector of the query, and the chunks; where words occur. A reader's requests
     # also read the position, the tail and its sentences; with words, the vectors by themselves.
-    searched = count_statements(here, lambda: world.search("harbour", mode=mode))
+    searched = count_statements(lib, lambda: world.search("harbour", mode=mode))
     assert searched <= 3 + words
-    assert count_statements(here, lambda: world.retrieve("harbour", mode=mode)) == searched
-    read = count_statements(here, lambda: reader.retrieve("harbour", mode=mode))
+    assert count_statements(lib, lambda: world.retrieve("harbour", mode=mode)) == searched
+    read = count_statements(lib, lambda: reader.retrieve("harbour", mode=mode))
     assert read <= 6 + 2 * words
 
 
@@ -80,8 +80,8 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
     tmp_path: Path, mode: str
 ) -> None:
     index = Interrupted()
-    here = place(tmp_path, index=index)
-    world = here.world(a__txt=STORY)
+    lib = make_library(tmp_path, index=index)
+    world = lib.world(a__txt=STORY)
     reader = world.reader("ann")
     reader.set_position("a.txt", sentence=30)
     requests: dict[str, Callable[[], object]] = {
@@ -95,16 +95,16 @@ def test_a_world_that_changes_before_its_chunks_are_read_is_searched_again(
         ask()
         assert index.searches == 1, name
         index.searches = 0
-        other = here.write("b.txt", f"{NEWER} {number}")
+        other = lib.write("b.txt", f"{NEWER} {number}")
         index.then = lambda other=other: world.ingest(other)
         ask()
         assert index.searches == 2, name
 
 
 def test_a_label_that_a_caller_changes_stays_as_it_is_for_others(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world()
-    world.ingest(here.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
+    lib = make_library(tmp_path)
+    world = lib.world()
+    world.ingest(lib.write("a.txt", STORY), metadata={"team": {"lead": "Ann"}})
 
     for _ in range(2):
         metadata = world.search("harbour", floor=0.0).passages[0].metadata

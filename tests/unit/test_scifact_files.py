@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.scifact_files import convert, main
 
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 
 
 def sample(folder: Path) -> Path:
@@ -36,7 +36,7 @@ def test_abstracts_become_documents_and_claims_become_golden_queries(tmp_path: P
 
     assert convert(data, folder) == (3, 2)
 
-    world = place(tmp_path / "library").library.create_world("scifact")
+    world = make_library(tmp_path / "library").library.create_world("scifact")
     report = world.ingest(manifest=folder / "manifest.jsonl")
     assert (len(report.ingested), report.failures) == (3, [])
     assert world.documents.get("13.txt").title == 'A "quoted" title – très bien'

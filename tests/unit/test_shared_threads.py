@@ -204,15 +204,15 @@ def test_documents_of_the_interface_and_passages() -> None:
 @proves("threads.shared-state")
 def test_a_library_with_its_store_index_and_catalogues(tmp_path: Path) -> None:
     files = {f"{number}__txt": text for number, text in enumerate(TEXTS)}
-    here = worlds.place(tmp_path)
-    world = here.world(**files)
+    lib = worlds.make_library(tmp_path)
+    world = lib.world(**files)
     for place in range(len(TEXTS)):
         world.reader(f"of {place}").set_position(str(place + 1), sentence=0)
 
     def make() -> Work:
         # Catalogues and layouts that were read before are read again.
-        here.store._document_catalogs.clear()
-        here.store._clear_words()
+        lib.store._document_catalogs.clear()
+        lib.store._clear_words()
 
         def ask(place: int) -> object:
             words = TEXTS[place][:60]

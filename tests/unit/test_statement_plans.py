@@ -9,7 +9,7 @@ from typing import LiteralString
 import apsw
 import pytest
 
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.store.engines import sqlite
 
 WHOLE_WORLD = "states_by_text (world_id=?)"
@@ -52,17 +52,17 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str
         return translated
 
     monkeypatch.setattr(sqlite, "_translate", collect)
-    here = place(tmp_path)
-    world = here.world()
-    pages = [here.write(f"{name}.md", f"# {name}\n\nThe lamp burned.") for name in "abc"]
+    lib = make_library(tmp_path)
+    world = lib.world()
+    pages = [lib.write(f"{name}.md", f"# {name}\n\nThe lamp burned.") for name in "abc"]
     world.ingest(pages)
-    world.ingest([here.write("a.md", "# a\n\nThe lamp went out.")])
+    world.ingest([lib.write("a.md", "# a\n\nThe lamp went out.")])
     world.search("lamp", chapter="a")
     world.search("lamp", mode="hybrid")
     world.documents.delete("b.md")
     monkeypatch.undo()
 
-    connection = apsw.Connection(str(here.store._db.path))  # type: ignore[attr-defined]
+    connection = apsw.Connection(str(lib.store._db.path))  # type: ignore[attr-defined]
     try:
         return {sql: _plan_of(connection, sql) for sql in statements if _is_query(sql)}
     finally:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.support.worlds import place, vector_of
+from tests.support.worlds import make_library, vector_of
 from tests.unit.test_workers import Works, died_under, submitted
 from truespan.engine.jobs import DOCTOR, REPAIR, REPAIR_RETRY_SECONDS
 from truespan.engine.library import Library
@@ -187,25 +187,25 @@ def test_permanently_failing_repair_is_not_repeated(works: Works) -> None:
 
 
 def test_search_on_sqlite_repairs_at_once_without_a_job(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(tale__txt="The harbour light burned all night.")
-    points = here.index._of(here.scope(world))
+    lib = make_library(tmp_path)
+    world = lib.world(tale__txt="The harbour light burned all night.")
+    points = lib.index._of(lib.scope(world))
     for chunk_id, point in list(points.items()):
         points[chunk_id] = replace(point, text_hash=hash_text("other"))
 
     world.search("harbour", floor=0.0)
-    settle(here.library)
+    settle(lib.library)
 
-    assert here.index.calls.count("delete_stale") == 1
+    assert lib.index.calls.count("delete_stale") == 1
     assert [job.kind for job in world.jobs.list()] == ["ingest"]
 
 
 def test_in_a_file_upkeep_can_be_submitted_as_well(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(tale__txt="The harbour light burned all night.")
+    lib = make_library(tmp_path)
+    world = lib.world(tale__txt="The harbour light burned all night.")
 
     jobs = [world.repair(background=True), world.doctor(apply=True, background=True)]
-    here.library._components.queue.wait()  # type: ignore[attr-defined]
+    lib.library._components.queue.wait()  # type: ignore[attr-defined]
 
     assert [world.jobs.get(job.id).state for job in jobs] == [JobState.DONE] * 2
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.support.answer_worlds import Scripted, study
 from tests.support.observers import Broken, Recorder, watched
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import place
+from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import BlankQuery, ProviderUnavailable
@@ -102,11 +102,11 @@ def test_other_calls_are_requests_of_their_own(tmp_path: Path) -> None:
 
 def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
     recorder = Recorder()
-    here = watched(tmp_path, recorder)
-    world = here.world(a__md=TEXT, b__md=TEXT)
-    paths = [here.write("world/a.md", TEXT), here.write("world/b.md", TEXT + "More.\n")]
+    lib = watched(tmp_path, recorder)
+    world = lib.world(a__md=TEXT, b__md=TEXT)
+    paths = [lib.write("world/a.md", TEXT), lib.write("world/b.md", TEXT + "More.\n")]
 
-    report = world.ingest([*paths, here.write("world/c.txt", "")])
+    report = world.ingest([*paths, lib.write("world/c.txt", "")])
 
     counts = recorder.last(Request.INGEST).counts
     assert counts[CounterName.DOCUMENTS, "embedded"] == len(report.ingested) == 1
@@ -120,9 +120,9 @@ def test_ingestion_counts_what_its_report_says(tmp_path: Path) -> None:
 @pytest.mark.contract
 def test_an_answer_is_one_request_whoever_asks_for_its_pieces(tmp_path: Path) -> None:
     recorder = Recorder()
-    here = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
-    here.scores(0.9)
-    library = Library(replace(here.library._components, observer=recorder))
+    lib = study(tmp_path, primary=Scripted(["The ", "keeper [1]."]))
+    lib.scores(0.9)
+    library = Library(replace(lib.library._components, observer=recorder))
     world = library.world("world")
 
     answer = world.answer("Who held the spare key to the hut?")
@@ -138,9 +138,9 @@ def test_unfinished_stream_is_abandoned_finished_is_not(
 ) -> None:
     recorder = Recorder()
     model = Scripted(["The ", "keeper ", "[1]."])
-    here = study(tmp_path, primary=model)
-    here.scores(0.9)
-    world = Library(replace(here.library._components, observer=recorder)).world("world")
+    lib = study(tmp_path, primary=model)
+    lib.scores(0.9)
+    world = Library(replace(lib.library._components, observer=recorder)).world("world")
 
     with closing(heard(world)) as left:
         next(left)
@@ -164,9 +164,9 @@ def heard(world: World) -> Generator[AnswerEvent]:
 
 def test_a_failed_bundle_counts_as_a_failure(tmp_path: Path) -> None:
     recorder = Recorder()
-    here = watched(tmp_path, recorder)
-    world = here.world(a__md=TEXT)
-    here.embedder.before = _unavailable
+    lib = watched(tmp_path, recorder)
+    world = lib.world(a__md=TEXT)
+    lib.embedder.before = _unavailable
 
     bundle = world.retrieve("harbour")
 
@@ -185,7 +185,7 @@ def _unavailable() -> None:
 def test_nothing_that_is_returned_depends_on_a_watch_even_if_it_fails(
     tmp_path: Path, part: str
 ) -> None:
-    plain = place(tmp_path)
+    plain = make_library(tmp_path)
     world = plain.world(a__md=TEXT)
     reader = world.reader("ann")
     reader.set_position("a.md", sentence=1)
@@ -217,10 +217,10 @@ def test_a_watch_of_one_world_hears_nothing_of_what_is_asked_otherwise(tmp_path:
 @pytest.mark.contract
 def test_a_listener_hears_each_stage_once_even_if_it_is_done_again(tmp_path: Path) -> None:
     heard: list[Stage] = []
-    here = watched(tmp_path, NULL_OBSERVER)
-    world = here.world(**{f"f{number}__txt": f"harbour {number}" for number in range(40)})
+    lib = watched(tmp_path, NULL_OBSERVER)
+    world = lib.world(**{f"f{number}__txt": f"harbour {number}" for number in range(40)})
     # Nearly all of them are damaged, so that fetching has to go on and on.
-    here.sql("UPDATE chunks SET text = 'other' WHERE text != 'harbour 1'")
+    lib.sql("UPDATE chunks SET text = 'other' WHERE text != 'harbour 1'")
     recorder = Recorder()
 
     world.observed_by(combine_observers(StageListener(heard.append), recorder)).search(
@@ -237,8 +237,8 @@ def test_reader_events_do_not_depend_on_unread_text(
     told = []
     for number, ahead in enumerate(["Boats came home.", "The wall fell. " * 200]):
         recorder, stages = Recorder(), list[Stage]()
-        here = watched(tmp_path / str(number), recorder)
-        world = here.world(a__md=f"The harbour light burned. The wall was old. Then: {ahead}")
+        lib = watched(tmp_path / str(number), recorder)
+        world = lib.world(a__md=f"The harbour light burned. The wall was old. Then: {ahead}")
         world.reader("ann").set_position("a.md", sentence=1)
         world.observed_by(StageListener(stages.append)).reader("ann").retrieve("wall")
         told.append((recorder.last(Request.READING).counts, stages))

@@ -86,14 +86,14 @@ def test_text_line_has_the_same_fields_as_json(tmp_path: Path, write: Write) -> 
 
 
 def test_failure_is_logged_with_code_and_level(tmp_path: Path, write: Write) -> None:
-    here = watched(tmp_path, LogObserver())
-    world = here.world(a__txt=TEXT)
+    lib = watched(tmp_path, LogObserver())
+    world = lib.world(a__txt=TEXT)
     stream = write()
 
     with pytest.raises(BlankQuery):
         world.search(" ")
     for failure in (ProviderUnavailable("harbour"), ZeroDivisionError("harbour")):
-        here.embedder.before = _raising(failure)
+        lib.embedder.before = _raising(failure)
         with pytest.raises(type(failure)):
             world.search("harbour")
 
@@ -135,11 +135,11 @@ def test_other_libraries_lines_keep_only_their_template(write: Write) -> None:
 
 
 def test_lines_of_ingestion_name_their_logger(tmp_path: Path, write: Write) -> None:
-    here = watched(tmp_path, LogObserver())
-    world = here.world(a__txt=TEXT)
+    lib = watched(tmp_path, LogObserver())
+    world = lib.world(a__txt=TEXT)
     stream = write("warning")
 
-    world.ingest(here.write("world/empty.txt", ""))
+    world.ingest(lib.write("world/empty.txt", ""))
 
     (line,) = lines(stream)
     assert (line["event"], line["line"]) == ("ingest_line", "empty.txt: source_empty")

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import truespan
 from tests.scenario.test_verify_and_repair import chunk_of, put_old_point_back
 from tests.support.observers import watched
-from tests.support.worlds import Place, WordCounter, WordEmbedder
+from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder
 from truespan.engine.world import World
 from truespan.errors import BlankQuery, NotAllowed
 from truespan.observability.metrics import MetricsObserver
@@ -48,23 +48,23 @@ def metrics() -> MetricsObserver:
     return MetricsObserver()
 
 
-def harbour(folder: Path, metrics: MetricsObserver) -> tuple[Place, World]:
-    here = watched(folder, metrics)
-    return here, here.world(**TEXTS)
+def harbour(folder: Path, metrics: MetricsObserver) -> tuple[LibraryFixture, World]:
+    lib = watched(folder, metrics)
+    return lib, lib.world(**TEXTS)
 
 
 def test_metrics_are_the_sums_of_the_reports_of_bundles(
     tmp_path: Path, metrics: MetricsObserver
 ) -> None:
-    here, world = harbour(tmp_path, metrics)
-    put_old_point_back(here, world, chunk_of(here, 1), "harbour harbour of long ago")
+    lib, world = harbour(tmp_path, metrics)
+    put_old_point_back(lib, world, chunk_of(lib, 1), "harbour harbour of long ago")
 
     bundles = [
         world.retrieve("harbour", top_k=1),
         world.retrieve("harbour wall"),
         world.retrieve("quite unheard-of"),
     ]
-    here.library._repairs.close()
+    lib.library._repairs.close()
 
     found = samples(metrics.exposition())
     for tally, told in {
@@ -89,8 +89,8 @@ def test_metrics_are_the_sums_of_the_reports_of_bundles(
 
 @pytest.mark.contract
 def test_passages_cut_by_the_budget_are_counted(tmp_path: Path, metrics: MetricsObserver) -> None:
-    here = watched(tmp_path, metrics)
-    world = here.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
+    lib = watched(tmp_path, metrics)
+    world = lib.world(**{f"f{n}__txt": f"{n} " + "by " * 3000 for n in range(2)})
 
     bundle = world.retrieve("by", top_k=20, language=None)
 
@@ -115,10 +115,10 @@ def test_cached_query_is_counted_as_cached(tmp_path: Path, metrics: MetricsObser
 def test_errors_are_counted_by_code_and_bugs_separately(
     tmp_path: Path, metrics: MetricsObserver
 ) -> None:
-    here, world = harbour(tmp_path, metrics)
+    lib, world = harbour(tmp_path, metrics)
     with pytest.raises(BlankQuery):
         world.search(" ")
-    here.embedder.before = _slip
+    lib.embedder.before = _slip
     with pytest.raises(ZeroDivisionError):
         world.search("harbour")
 
@@ -133,8 +133,8 @@ def _slip() -> None:
 
 
 def test_metric_labels_never_come_from_callers(tmp_path: Path, metrics: MetricsObserver) -> None:
-    here = watched(tmp_path, metrics)
-    world = here.world("canary-world", canary_file__txt="The canary sang of harbours.")
+    lib = watched(tmp_path, metrics)
+    world = lib.world("canary-world", canary_file__txt="The canary sang of harbours.")
     reader = world.reader("canary-reader")
     reader.set_position("canary_file.txt", sentence=0)
     world.search("canary")

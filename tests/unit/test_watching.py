@@ -16,7 +16,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import ManualClock, Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, ManualClock, WordEmbedder, make_library
 from truespan.cli import run
 from truespan.cli.follow import follow_folders
 from truespan.engine.watching import Watch
@@ -64,17 +64,17 @@ class ScriptedWatcher:
 class Scene:
     """A world over a folder, and the script of what happens to the folder."""
 
-    here: Place
+    lib: LibraryFixture
     watcher: ScriptedWatcher
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.folder = self.here.folder / "files"
+        self.folder = self.lib.folder / "files"
         self.folder.mkdir(exist_ok=True)
-        self.world = self.here.library.create_world("world")
+        self.world = self.lib.library.create_world("world")
 
     def write(self, name: str, text: str) -> Action:
-        return lambda: self.here.write(name, text)
+        return lambda: self.lib.write(name, text)
 
     def rename(self, before: str, after: str) -> Action:
         return lambda: os.rename(self.folder / before, self.folder / after)
@@ -121,7 +121,7 @@ class FlakyEmbedder(WordEmbedder):
 def scene(tmp_path: Path) -> Scene:
     clock = ManualClock()
     watcher = ScriptedWatcher(clock)
-    return Scene(place(tmp_path, clock=clock, watcher=watcher), watcher)
+    return Scene(make_library(tmp_path, clock=clock, watcher=watcher), watcher)
 
 
 @proves("watch.in-step")
@@ -149,12 +149,12 @@ def test_what_changed_while_nobody_watched_is_caught_up_with(scene: Scene) -> No
     for name in ("a.txt", "b.txt", "c.txt"):
         scene.write(name, story(5, name))()
     scene.run()
-    texts = len(scene.here.embedder.documents)
+    texts = len(scene.lib.embedder.documents)
     scene.remove("a.txt")()
     scene.rename("b.txt", "new.txt")()
 
     assert scene.run() == ["=2 -a.txt b.txt>new.txt"]
-    assert len(scene.here.embedder.documents) == texts
+    assert len(scene.lib.embedder.documents) == texts
 
 
 def test_save_through_a_second_file_is_one_change(scene: Scene) -> None:
@@ -189,7 +189,7 @@ def test_growing_file_is_waited_for_and_others_are_not_held_up(scene: Scene) -> 
 @proves("watch.in-step")
 def test_emptied_or_missing_folder_removes_nothing_unless_allowed(scene: Scene) -> None:
     scene.write("a.txt", story(5))()
-    aside = scene.here.folder / "aside"
+    aside = scene.lib.folder / "aside"
 
     def unmount() -> None:
         scene.folder.rename(aside)
@@ -219,7 +219,7 @@ def test_emptied_or_missing_folder_removes_nothing_unless_allowed(scene: Scene) 
 def test_errors_are_reported_and_tried_again_with_growing_pauses(tmp_path: Path) -> None:
     clock = ManualClock()
     watcher, embedder = ScriptedWatcher(clock), FlakyEmbedder()
-    scene = Scene(place(tmp_path, clock=clock, watcher=watcher, embedder=embedder), watcher)
+    scene = Scene(make_library(tmp_path, clock=clock, watcher=watcher, embedder=embedder), watcher)
     embedder.down = True
     scene.write("a.txt", story(5))()
 
@@ -318,7 +318,7 @@ def test_members_of_a_changed_archive_are_kept_in_step(scene: Scene) -> None:
 
 
 def test_only_existing_folders_can_be_watched(scene: Scene) -> None:
-    path = scene.here.write("a.txt", story(2))
+    path = scene.lib.write("a.txt", story(2))
 
     with pytest.raises(InvalidArgument, match="Only folders"):
         scene.world.watch(path)

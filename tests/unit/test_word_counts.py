@@ -9,143 +9,143 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.sample_texts import story
-from tests.support.worlds import Place, place
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.retrieval.candidates import word_scores
 from truespan.retrieval.word_counts import count_revision, count_words
 from truespan.types.document import RevisionRef
 
 
-def counted(here: Place) -> int:
-    return here.sql("SELECT count(*) FROM word_counts")[0][0]
+def counted(lib: LibraryFixture) -> int:
+    return lib.sql("SELECT count(*) FROM word_counts")[0][0]
 
 
-def terms(here: Place) -> set[str]:
-    return {row[0] for row in here.sql("SELECT DISTINCT term FROM words")}
+def terms(lib: LibraryFixture) -> set[str]:
+    return {row[0] for row in lib.sql("SELECT DISTINCT term FROM words")}
 
 
-def score(here: Place, world: World, query: str, document: int = 1) -> float:
-    record, scope = world.access.record(), here.scope(world)
+def score(lib: LibraryFixture, world: World, query: str, document: int = 1) -> float:
+    record, scope = world.access.record(), lib.scope(world)
     revision = world.documents.get(document).active or 0
-    return word_scores(here.store, scope, record, query).of(document, revision, 0)
+    return word_scores(lib.store, scope, record, query).of(document, revision, 0)
 
 
 @proves("store.words-counted")
 def test_words_are_committed_with_their_chunks(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=story(3), b__txt=story(4))
-    assert (counted(here), "harbour" in terms(here)) == (2, True)
-    world.ingest(here.write("c.txt", "The otter swam."))
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(3), b__txt=story(4))
+    assert (counted(lib), "harbour" in terms(lib)) == (2, True)
+    world.ingest(lib.write("c.txt", "The otter swam."))
 
     # Neither the run nor the first search counts anything apart.
     world.search("harbour", mode="hybrid")
-    assert counted(here) == 3
-    assert not {"store.keep_words", "store.countable"} & set(here.journal)
+    assert counted(lib) == 3
+    assert not {"store.keep_words", "store.countable"} & set(lib.journal)
 
 
 @proves("store.words-counted")
 def test_what_is_counted_with_chunks_is_what_is_counted_later(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
     texts = {"en": story(3), "de": "Die Häuser am großen Hafen, 5 ½ Meilen.", "ja": "東京都の港。"}
     for language, text in texts.items():
-        world.ingest(here.write(f"{language}.txt", text), language=language)
-    at_once = here.sql("SELECT * FROM words"), here.sql("SELECT * FROM word_counts")
+        world.ingest(lib.write(f"{language}.txt", text), language=language)
+    at_once = lib.sql("SELECT * FROM words"), lib.sql("SELECT * FROM word_counts")
 
-    here.sql("DELETE FROM words")
-    here.sql("DELETE FROM word_counts")
-    here.store._clear_words()
-    count_words(here.store, here.scope(world), world.access.record())
+    lib.sql("DELETE FROM words")
+    lib.sql("DELETE FROM word_counts")
+    lib.store._clear_words()
+    count_words(lib.store, lib.scope(world), world.access.record())
 
-    assert (here.sql("SELECT * FROM words"), here.sql("SELECT * FROM word_counts")) == at_once
+    assert (lib.sql("SELECT * FROM words"), lib.sql("SELECT * FROM word_counts")) == at_once
 
 
 def test_new_generation_counts_words_with_its_chunks(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=story(9))
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(9))
 
     report = world.generations.reindex(chunking="sentences")
 
-    generations = {row[0] for row in here.sql("SELECT generation FROM word_counts")}
+    generations = {row[0] for row in lib.sql("SELECT generation FROM word_counts")}
     assert generations == {1, report.generation}
-    assert "store.keep_words" not in here.journal
+    assert "store.keep_words" not in lib.journal
 
 
 def test_first_search_counts_words_if_ingestion_does_not(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    components = replace(here.library._components, count_words=False)
-    world = here.world(a__txt=story(3))
+    lib = make_library(tmp_path)
+    components = replace(lib.library._components, count_words=False)
+    world = lib.world(a__txt=story(3))
     world = World(replace(world.access, components=components))
-    world.ingest(here.write("b.txt", story(4)))
-    here.sql("DELETE FROM words")
-    here.sql("DELETE FROM word_counts")
-    world.ingest(here.write("c.txt", story(5)))
-    assert (counted(here), terms(here)) == (0, set())
+    world.ingest(lib.write("b.txt", story(4)))
+    lib.sql("DELETE FROM words")
+    lib.sql("DELETE FROM word_counts")
+    world.ingest(lib.write("c.txt", story(5)))
+    assert (counted(lib), terms(lib)) == (0, set())
 
     world.search("harbour", mode="hybrid")
-    assert counted(here) == 3
+    assert counted(lib) == 3
 
-    world.ingest(here.write("d.txt", "The otter swam."))
-    assert counted(here) == 4
-    assert "otter" in terms(here)
+    world.ingest(lib.write("d.txt", "The otter swam."))
+    assert counted(lib) == 4
+    assert "otter" in terms(lib)
 
 
 def test_asking_again_counts_nothing_again(tmp_path: Path) -> None:
-    here = place(tmp_path, watched=True)
-    world = here.world(a__txt=story(3))
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(3))
     world.search("harbour", mode="hybrid")
-    here.journal.clear()
+    lib.journal.clear()
 
     world.search("night", mode="hybrid")
 
-    assert "store.keep_words" not in here.journal
-    assert "store.countable" not in here.journal
+    assert "store.keep_words" not in lib.journal
+    assert "store.countable" not in lib.journal
 
 
 def test_words_are_removed_with_their_document(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
     world.search("otter", mode="hybrid")
 
-    world.ingest(here.write("world/a.txt", "The badger dug."))
-    assert terms(here) == {"the", "badger", "dug", "heron", "stood"}
+    world.ingest(lib.write("world/a.txt", "The badger dug."))
+    assert terms(lib) == {"the", "badger", "dug", "heron", "stood"}
     world.documents.delete("b.txt")
-    assert terms(here) == {"the", "badger", "dug"}
-    assert counted(here) == 1
+    assert terms(lib) == {"the", "badger", "dug"}
+    assert counted(lib) == 1
 
 
 def test_documents_sharing_replaced_rows_are_counted_again(
     tmp_path: Path,
 ) -> None:
-    here = place(tmp_path)
-    world = here.world(**{f"b{number}__txt": f"The heron {number}." for number in range(3)})
+    lib = make_library(tmp_path)
+    world = lib.world(**{f"b{number}__txt": f"The heron {number}." for number in range(3)})
 
-    world.ingest(here.write("world/b0.txt", "The badger dug."))
+    world.ingest(lib.write("world/b0.txt", "The badger dug."))
 
-    assert counted(here) == 3
+    assert counted(lib) == 3
 
 
 def test_a_new_language_label_has_words_counted_anew(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    path = here.write("a.txt", "Die Häuser am Hafen.")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    path = lib.write("a.txt", "Die Häuser am Hafen.")
     world.ingest(path, language="en")
-    assert score(here, world, "Haus") == 0.0
+    assert score(lib, world, "Haus") == 0.0
 
     world.ingest(path, language="de")
 
-    assert score(here, world, "Haus") > 0
+    assert score(lib, world, "Haus") > 0
 
 
 def test_words_of_another_recipe_are_counted_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.library.create_world("world")
-    world.ingest(here.write("a.txt", "The otter swam."), language="en")
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("a.txt", "The otter swam."), language="en")
     world.search("otter", mode="hybrid")
-    here.sql("UPDATE word_counts SET recipe = '0:other'")
-    here.sql("UPDATE words SET term = 'began' WHERE term = 'otter'")
+    lib.sql("UPDATE word_counts SET recipe = '0:other'")
+    lib.sql("UPDATE words SET term = 'began' WHERE term = 'otter'")
 
-    again = place(tmp_path, index=here.index)
+    again = make_library(tmp_path, index=lib.index)
     world = again.library.world("world")
 
     assert (score(again, world, "began"), score(again, world, "otter") > 0) == (0.0, True)
@@ -154,118 +154,118 @@ def test_words_of_another_recipe_are_counted_again(tmp_path: Path) -> None:
 
 
 def test_damaged_text_is_not_counted_until_it_is_whole_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The otter swam.", b__txt="The heron stood.")
-    here.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
-    scope = here.scope(world)
-    here.store.forget_words(scope, [RevisionRef(1, 1)])
-    assert score(here, world, "otter weasel") == 0.0
-    assert "weasel" not in terms(here)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The otter swam.", b__txt="The heron stood.")
+    lib.sql("UPDATE chunks SET text = 'The weasel ran.' WHERE text LIKE '%otter%'")
+    scope = lib.scope(world)
+    lib.store.forget_words(scope, [RevisionRef(1, 1)])
+    assert score(lib, world, "otter weasel") == 0.0
+    assert "weasel" not in terms(lib)
 
-    chunk = here.store.chunk_ids(scope, RevisionRef(1, 1))[0]
-    assert here.store.rebuild_chunk(scope, chunk)
+    chunk = lib.store.chunk_ids(scope, RevisionRef(1, 1))[0]
+    assert lib.store.rebuild_chunk(scope, chunk)
 
-    assert score(here, world, "otter") > 0
+    assert score(lib, world, "otter") > 0
 
 
 def test_chunks_that_are_not_embedded_take_no_part(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
-    before = score(here, world, "otter")
-    scope = here.scope(world)
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The otter swam.", b__txt="The otter slept.", c__txt="The heron.")
+    before = score(lib, world, "otter")
+    scope = lib.scope(world)
     chunk = world.search("slept", floor=0.0).passages[0].chunk_id
 
-    here.store.mark_pending(scope, [chunk])
+    lib.store.mark_pending(scope, [chunk])
 
-    assert score(here, world, "otter", 2) == 0.0
-    assert score(here, world, "otter") > before
+    assert score(lib, world, "otter", 2) == 0.0
+    assert score(lib, world, "otter") > before
 
 
 def test_the_words_of_a_staged_revision_take_no_part(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = here.world(a__txt="The otter swam.")
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The otter swam.")
     world.search("otter", mode="hybrid")
 
     def gone() -> None:
         raise RuntimeError
 
-    here.embedder.before = gone
+    lib.embedder.before = gone
     with pytest.raises(RuntimeError):
-        world.ingest(here.write("world/a.txt", "The weasel ran."))
+        world.ingest(lib.write("world/a.txt", "The weasel ran."))
 
     # Whoever opens the library now has nothing in memory of how it was.
-    again = place(tmp_path, index=here.index)
+    again = make_library(tmp_path, index=lib.index)
     world = again.library.world("world")
     assert score(again, world, "otter") > 0
     assert score(again, world, "weasel") == 0.0
 
 
-def shared_world(here: Place) -> World:
+def shared_world(lib: LibraryFixture) -> World:
     texts = {"a__txt": story(6), "b__txt": story(9), "c__txt": f"The otter swam. {story(2)}"}
-    world = here.world(**texts)
-    assert here.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 1)]
+    world = lib.world(**texts)
+    assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 1)]
     return world
 
 
-def scores(here: Place, world: World) -> list[object]:
+def scores(lib: LibraryFixture, world: World) -> list[object]:
     """Return everything that a search by words takes from the store."""
     found: list[object] = []
     for query in ("harbour", "otter", "the night"):
-        scored = word_scores(here.store, here.scope(world), world.access.record(), query).scores
+        scored = word_scores(lib.store, lib.scope(world), world.access.record(), query).scores
         found.append(dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True)))
-    record, scope = world.access.record(), here.scope(world)
+    record, scope = world.access.record(), lib.scope(world)
     for number in (1, 2, 3):
         ref = RevisionRef(number, world.documents.get(number).active or 0)
-        words = here.store.revision_words(scope, record, ref)
-        found.append(here.store.revision_postings(scope, ref, words.key, ["the", "otter"]))
+        words = lib.store.revision_words(scope, record, ref)
+        found.append(lib.store.revision_postings(scope, ref, words.key, ["the", "otter"]))
     return found
 
 
 def test_shared_word_rows_do_not_change_scores(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shared_world(here)
-    shared, rows = scores(here, world), here.sql("SELECT count(*) FROM words")[0][0]
+    lib = make_library(tmp_path)
+    world = shared_world(lib)
+    shared, rows = scores(lib, world), lib.sql("SELECT count(*) FROM words")[0][0]
 
-    here.sql("DELETE FROM words")
-    here.sql("DELETE FROM word_counts")
-    here.store._clear_words()
+    lib.sql("DELETE FROM words")
+    lib.sql("DELETE FROM word_counts")
+    lib.store._clear_words()
 
-    assert scores(here, world) == shared
-    assert here.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 3)]
-    assert here.sql("SELECT count(*) FROM words")[0][0] > rows
+    assert scores(lib, world) == shared
+    assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 3)]
+    assert lib.sql("SELECT count(*) FROM words")[0][0] > rows
 
 
 def test_what_is_left_of_shared_words_is_counted_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shared_world(here)
+    lib = make_library(tmp_path)
+    world = shared_world(lib)
 
     world.documents.delete("a.txt")
 
-    assert (counted(here), terms(here)) == (0, set())
+    assert (counted(lib), terms(lib)) == (0, set())
     world.search("harbour", mode="hybrid")
-    assert counted(here) == 2
-    assert "otter" in terms(here)
+    assert counted(lib) == 2
+    assert "otter" in terms(lib)
 
 
 def test_other_processes_notice_that_shared_words_are_gone(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shared_world(here)
-    sound, scope, changes = scores(here, world), here.scope(world), world.access.record().changes
+    lib = make_library(tmp_path)
+    world = shared_world(lib)
+    sound, scope, changes = scores(lib, world), lib.scope(world), world.access.record().changes
 
-    one = count_revision(here.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
-    here.store.keep_words(scope, [one])
+    one = count_revision(lib.store, scope, RevisionRef(2, 1), world.documents.get(2).language)
+    lib.store.keep_words(scope, [one])
 
-    assert counted(here) == 1
+    assert counted(lib) == 1
     # What they have cached is that of an earlier state of the world.
     assert world.access.record().changes > changes
-    assert scores(here, world) == sound
+    assert scores(lib, world) == sound
 
 
 def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shared_world(here)
-    sound, scope = scores(here, world), here.scope(world)
-    assert here.store.word_flaws(scope) == []
+    lib = make_library(tmp_path)
+    world = shared_world(lib)
+    sound, scope = scores(lib, world), lib.scope(world)
+    assert lib.store.word_flaws(scope) == []
     changes = {
         "postings": "UPDATE words SET postings = substr(postings, 2) WHERE term = 'the'",
         "revisions": "UPDATE words SET revisions = substr(revisions, 2) WHERE term = 'the'",
@@ -274,25 +274,25 @@ def test_damaged_shared_words_are_named_and_counted_again(tmp_path: Path) -> Non
         "segment": "UPDATE word_counts SET segment = (SELECT max(revision) FROM word_counts)",
     }
     for name, change in changes.items():
-        here.sql(change)
-        flaws = [ref.document for ref, _ in here.store.word_flaws(scope)]
+        lib.sql(change)
+        flaws = [ref.document for ref, _ in lib.store.word_flaws(scope)]
         assert flaws == [1, 2, 3], name
-        here.store._clear_words()
-        here.store.forget_words(scope, [RevisionRef(2, 1)])
-        assert scores(here, world) == sound, name
-        assert here.store.word_flaws(scope) == [], name
+        lib.store._clear_words()
+        lib.store.forget_words(scope, [RevisionRef(2, 1)])
+        assert scores(lib, world) == sound, name
+        assert lib.store.word_flaws(scope) == [], name
         # Staged together again, they share rows again.
-        world = shared_world(here := place(tmp_path / name))
-        scope = here.scope(world)
+        world = shared_world(lib := make_library(tmp_path / name))
+        scope = lib.scope(world)
 
 
 def test_stale_members_of_a_shared_row_are_ignored(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    world = shared_world(here)
-    sound = scores(here, world)
+    lib = make_library(tmp_path)
+    world = shared_world(lib)
+    sound = scores(lib, world)
 
-    here.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
-    here.store._clear_words()
+    lib.sql("DELETE FROM word_counts WHERE revision = (SELECT max(revision) FROM word_counts)")
+    lib.store._clear_words()
 
-    assert scores(here, world) == sound
-    assert here.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 2)]
+    assert scores(lib, world) == sound
+    assert lib.sql("SELECT count(*), count(DISTINCT segment) FROM word_counts") == [(3, 2)]

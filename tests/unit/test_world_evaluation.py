@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.promises import proves
-from tests.support.worlds import Place, WordEmbedder, place
+from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -44,33 +44,33 @@ ASKED = [
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return place(tmp_path)
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
 
 
-def filled(here: Place) -> World:
-    return here.world(lamp__txt=LAMP, keys__txt=KEYS, tide__txt=TIDE)
+def filled(lib: LibraryFixture) -> World:
+    return lib.world(lamp__txt=LAMP, keys__txt=KEYS, tide__txt=TIDE)
 
 
-def of(here: Place, authority: Authority, world: World) -> World:
+def of(lib: LibraryFixture, authority: Authority, world: World) -> World:
     """Return the world as somebody else may use it."""
-    return Library(here.library._components, authority).world(world.id)
+    return Library(lib.library._components, authority).world(world.id)
 
 
-def test_golden_queries_are_asked_and_judged(here: Place) -> None:
-    found = filled(here).evaluate(ASKED)
+def test_golden_queries_are_asked_and_judged(lib: LibraryFixture) -> None:
+    found = filled(lib).evaluate(ASKED)
 
     assert found.name == "world, generation 1"
     assert [one.metrics.hit for one in found.results] == [1.0, 1.0, 1.0]
     assert [one.metrics.reciprocal_rank for one in found.results] == [1.0, 1.0, 1.0]
     assert found.results[2].phrase_rank == 1
     assert {one.document for one in found.results[0].documents} == {
-        document.doc_id for document in here.library.world("world").documents.list()
+        document.doc_id for document in lib.library.world("world").documents.list()
     }
 
 
-def test_evaluation_uses_no_floor_and_the_requested_depth(here: Place) -> None:
-    world = filled(here)
+def test_evaluation_uses_no_floor_and_the_requested_depth(lib: LibraryFixture) -> None:
+    world = filled(lib)
     stranger = GoldenQuery("x", "zebra xylophone", (Expected("keys.txt"),), top_k=3)
 
     [result] = world.evaluate([stranger]).results
@@ -79,9 +79,9 @@ def test_evaluation_uses_no_floor_and_the_requested_depth(here: Place) -> None:
     assert result.state is State.ANSWERED
 
 
-def test_passages_of_one_document_do_not_crowd_out_the_others(here: Place) -> None:
+def test_passages_of_one_document_do_not_crowd_out_the_others(lib: LibraryFixture) -> None:
     paragraphs = "\n\n".join(f"The ferry {'sails ' * 150}{n}." for n in range(30))
-    world = here.world(long__txt=paragraphs, keys__txt=KEYS)
+    world = lib.world(long__txt=paragraphs, keys__txt=KEYS)
     query = GoldenQuery("q", "ferry sails", (Expected("keys.txt"),), top_k=2)
 
     [result] = world.evaluate([query]).results
@@ -91,8 +91,8 @@ def test_passages_of_one_document_do_not_crowd_out_the_others(here: Place) -> No
 
 
 @pytest.mark.contract
-def test_words_count_where_that_is_asked_for(here: Place) -> None:
-    world = here.world(
+def test_words_count_where_that_is_asked_for(lib: LibraryFixture) -> None:
+    world = lib.world(
         short__txt="the ferry.",
         middle__txt="the ferry and a goblet by night.",
         long__txt="a ferry of old with ropes and tar and seals and fog and lamps and oil.",
@@ -106,8 +106,8 @@ def test_words_count_where_that_is_asked_for(here: Place) -> None:
 
 
 @proves("evaluation.modes")
-def test_modes_are_compared_side_by_side(here: Place) -> None:
-    world = here.world(
+def test_modes_are_compared_side_by_side(lib: LibraryFixture) -> None:
+    world = lib.world(
         short__txt="the ferry.",
         middle__txt="the ferry and a goblet by night.",
         long__txt="a ferry of old with ropes and tar and seals and fog and lamps and oil.",
@@ -140,8 +140,8 @@ def test_modes_are_compared_side_by_side(here: Place) -> None:
 
 
 @proves("evaluation.modes")
-def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
-    world = here.world(book__txt=f"{LAMP} {KEYS} {TIDE}")
+def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> None:
+    world = lib.world(book__txt=f"{LAMP} {KEYS} {TIDE}")
     asked = [
         GoldenQuery("key", "Where does the spare key hang?", (Expected("1"),), ("hook seven",)),
         GoldenQuery("ink", "What writes the water in violet ink?", (), ("violet INK",)),
@@ -169,8 +169,10 @@ def test_reader_is_asked_and_judged_by_what_was_read(here: Place) -> None:
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
-def test_a_document_is_known_by_number_id_name_and_path(here: Place, reference: str) -> None:
-    world = here.world(lamp__txt=LAMP, keys__txt=KEYS)
+def test_a_document_is_known_by_number_id_name_and_path(
+    lib: LibraryFixture, reference: str
+) -> None:
+    world = lib.world(lamp__txt=LAMP, keys__txt=KEYS)
     document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
 
@@ -180,9 +182,9 @@ def test_a_document_is_known_by_number_id_name_and_path(here: Place, reference: 
     assert found.results[0].metrics.hit == 1.0
 
 
-def test_ambiguous_name_needs_a_path(here: Place) -> None:
-    world = here.world(lamp__txt=LAMP)
-    world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
+def test_ambiguous_name_needs_a_path(lib: LibraryFixture) -> None:
+    world = lib.world(lamp__txt=LAMP)
+    world.ingest([lib.write("a/keys.txt", KEYS), lib.write("b/keys.txt", TIDE)])
     asked = [
         GoldenQuery("both", "spare key", (Expected("keys.txt"),)),
         GoldenQuery("one", "spare key", (Expected("a/keys.txt"),)),
@@ -198,9 +200,9 @@ def test_ambiguous_name_needs_a_path(here: Place) -> None:
     }
 
 
-def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
-    world = here.world(lamp__txt=LAMP)
-    world.ingest([here.write("keys.txt", KEYS)], tags=["keys"], version="2.0", language="de")
+def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> None:
+    world = lib.world(lamp__txt=LAMP)
+    world.ingest([lib.write("keys.txt", KEYS)], tags=["keys"], version="2.0", language="de")
 
     def names(**filters: object) -> list[str]:
         query = GoldenQuery("q", "key", (Expected("1"),), filters=Filters(**filters))  # type: ignore[arg-type]
@@ -215,20 +217,20 @@ def test_filters_of_a_query_decide_where_it_is_asked(here: Place) -> None:
 
 
 @pytest.mark.contract
-def test_failed_query_does_not_stop_the_others(here: Place) -> None:
+def test_failed_query_does_not_stop_the_others(lib: LibraryFixture) -> None:
     too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
 
-    found = filled(here).evaluate([too_long, ASKED[0]])
+    found = filled(lib).evaluate([too_long, ASKED[0]])
 
     assert [one.state for one in found.results] == [State.FAILED, State.ANSWERED]
     assert found.results[0].error == "query_too_long"
-    assert here.clock.slept == []
+    assert lib.clock.slept == []
 
 
 def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> None:
     embedder = WordEmbedder()
-    here = place(tmp_path, embedder=embedder)
-    world = filled(here)
+    lib = make_library(tmp_path, embedder=embedder)
+    world = filled(lib)
     troubles = [ProviderUnavailable("hiccup"), ProviderUnavailable("hiccup")]
 
     def before() -> None:
@@ -238,14 +240,14 @@ def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> No
     embedder.before = before
 
     assert world.evaluate(ASKED[:1]).totals.failed == 0
-    assert here.clock.slept == [0.5, 2.0]
+    assert lib.clock.slept == [0.5, 2.0]
     troubles += [ProviderUnavailable("down")] * 3
     assert world.evaluate([GoldenQuery("new", "new", (Expected("1"),))]).totals.failed == 1
 
 
-def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(here: Place) -> None:
-    world = filled(here)
-    path = here.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
+def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixture) -> None:
+    world = filled(lib)
+    path = lib.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
     line = b'{"query": "spare key", "expected": ["keys.txt"]}\n'
 
     found = [world.evaluate(one) for one in (path, Path(path), Path(path).read_bytes(), line)]
@@ -254,32 +256,32 @@ def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(here: Place) -> No
     assert world.evaluate(parse_golden("g.jsonl", line), name="mine").name == "mine"
 
 
-def test_bad_golden_queries_are_refused_before_anything_is_asked(here: Place) -> None:
-    world = filled(here)
-    asked = len(here.embedder.queries)
+def test_bad_golden_queries_are_refused_before_anything_is_asked(lib: LibraryFixture) -> None:
+    world = filled(lib)
+    asked = len(lib.embedder.queries)
 
     with pytest.raises(GoldenInvalid):
         world.evaluate(b"- query: ok\n  expected: [a]\n- nonsense: 1\n")
     with pytest.raises(SourceMissing):
-        world.evaluate(here.folder / "none.yaml")
+        world.evaluate(lib.folder / "none.yaml")
     with pytest.raises(GenerationNotFound):
         world.evaluate(ASKED, generation=9)
     with pytest.raises(InvalidArgument, match="not both"):
         world.evaluate(ASKED, generation=1, domain="d")
     with pytest.raises(InvalidArgument, match="Ingest"):
-        here.library.create_world("empty").evaluate(ASKED)
-    assert len(here.embedder.queries) == asked
+        lib.library.create_world("empty").evaluate(ASKED)
+    assert len(lib.embedder.queries) == asked
 
 
-def test_evaluation_needs_the_right_to_read_the_world(here: Place) -> None:
-    world = filled(here)
-    follower = OWNER.as_reader(here.scope(world).world, "ann")
-    reading = of(here, OWNER.narrow(worlds=[here.scope(world).world], verbs=[Verb.READ]), world)
+def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> None:
+    world = filled(lib)
+    follower = OWNER.as_reader(lib.scope(world).world, "ann")
+    reading = of(lib, OWNER.narrow(worlds=[lib.scope(world).world], verbs=[Verb.READ]), world)
 
     for refused in (
-        lambda: of(here, follower, world).evaluate(ASKED),
-        lambda: of(here, follower, world).evaluation.add_query(
-            here.folder / "g.yaml", "q", documents=["1"]
+        lambda: of(lib, follower, world).evaluate(ASKED),
+        lambda: of(lib, follower, world).evaluation.add_query(
+            lib.folder / "g.yaml", "q", documents=["1"]
         ),
         lambda: reading.evaluation.calibrate(many(), keep=True),
         lambda: reading.evaluation.forget_calibration(),
@@ -287,17 +289,17 @@ def test_evaluation_needs_the_right_to_read_the_world(here: Place) -> None:
         with pytest.raises(NotAllowed):
             refused()
     with pytest.raises(WorldNotFound):
-        of(here, Authority(frozenset(), frozenset(Verb)), world)
+        of(lib, Authority(frozenset(), frozenset(Verb)), world)
     assert reading.evaluate(ASKED).totals.judged == 3
 
 
-def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
-    world = filled(here)
-    follower = OWNER.as_reader(here.scope(world).world, "ann")
-    deps = here.library._components.retrieval_deps(lambda _: None)
+def test_the_search_behind_it_refuses_a_follower_by_itself(lib: LibraryFixture) -> None:
+    world = filled(lib)
+    follower = OWNER.as_reader(lib.scope(world).world, "ann")
+    deps = lib.library._components.retrieval_deps(lambda _: None)
 
     def search(authority: Authority, query: str) -> None:
-        pipeline = Pipeline(deps, authority, here.scope(world).world)
+        pipeline = Pipeline(deps, authority, lib.scope(world).world)
         search_documents(pipeline, query, Filters(), passages=1, documents=1)
 
     with pytest.raises(NotAllowed):
@@ -306,9 +308,9 @@ def test_the_search_behind_it_refuses_a_follower_by_itself(here: Place) -> None:
         search(OWNER, " ")
 
 
-def test_unused_generation_is_evaluated_and_compared(here: Place) -> None:
+def test_unused_generation_is_evaluated_and_compared(lib: LibraryFixture) -> None:
     filler = "ropes and tar and seals and fog and lamps and oil and glass and straw. "
-    world = here.world(long__txt=f"{filler * 30}{KEYS} {filler * 30}")
+    world = lib.world(long__txt=f"{filler * 30}{KEYS} {filler * 30}")
     query = GoldenQuery("key", KEYS, (), ("hangs on hook seven",), top_k=50)
     built = world.generations.reindex(chunking="sentences").generation
 
@@ -336,13 +338,13 @@ def many() -> list[GoldenQuery]:
     return [*right, *wrong]
 
 
-def library_of_topics(here: Place) -> World:
+def library_of_topics(lib: LibraryFixture) -> World:
     files = {f"d{n}__txt": f"topic{n} alpha{n} beta{n} gamma{n}." for n in range(24)}
-    return here.world(**files)
+    return lib.world(**files)
 
 
-def test_a_calibration_is_proposed_kept_and_forgotten(here: Place) -> None:
-    world = library_of_topics(here)
+def test_a_calibration_is_proposed_kept_and_forgotten(lib: LibraryFixture) -> None:
+    world = library_of_topics(lib)
 
     proposed = world.evaluation.calibrate(many())
     assert (proposed.kept, proposed.in_force, world.evaluation.calibration()) == (False, None, None)
@@ -362,8 +364,8 @@ def test_a_calibration_is_proposed_kept_and_forgotten(here: Place) -> None:
     assert not world.evaluation.forget_calibration()
 
 
-def test_from_too_little_nothing_is_proposed_and_nothing_kept(here: Place) -> None:
-    world = filled(here)
+def test_from_too_little_nothing_is_proposed_and_nothing_kept(lib: LibraryFixture) -> None:
+    world = filled(lib)
 
     report = world.evaluation.calibrate(ASKED, keep=True)
 
@@ -372,32 +374,34 @@ def test_from_too_little_nothing_is_proposed_and_nothing_kept(here: Place) -> No
 
 
 def test_stored_calibration_needs_full_read_and_is_per_world(
-    here: Place,
+    lib: LibraryFixture,
 ) -> None:
-    world, other = library_of_topics(here), here.world("other", keys__txt=KEYS)
+    world, other = library_of_topics(lib), lib.world("other", keys__txt=KEYS)
     world.evaluation.calibrate(many(), keep=True)
-    scope = here.scope(world)
+    scope = lib.scope(world)
 
-    assert isinstance(calibration_of(here.store, scope), Calibration)
+    assert isinstance(calibration_of(lib.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
-    assert of(here, follower, world).evaluation.calibration() is shipped(scope.profile) is None
-    assert calibration_of(here.store, scope.for_reader(1, 1, 0)) is None
+    assert of(lib, follower, world).evaluation.calibration() is shipped(scope.profile) is None
+    assert calibration_of(lib.store, scope.for_reader(1, 1, 0)) is None
     assert other.evaluation.calibration() is None
 
 
 def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
-    here = place(tmp_path)
-    kept = library_of_topics(here).evaluation.calibrate(many(), keep=True).proposed
-    here.library.close()
+    lib = make_library(tmp_path)
+    kept = library_of_topics(lib).evaluation.calibrate(many(), keep=True).proposed
+    lib.library.close()
 
-    assert place(tmp_path).library.world("world").evaluation.calibration() == kept
+    assert make_library(tmp_path).library.world("world").evaluation.calibration() == kept
 
 
 @pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
-def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name: str) -> None:
-    world = filled(here)
+def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(
+    lib: LibraryFixture, name: str
+) -> None:
+    world = filled(lib)
     best = world.search("Where does the spare key hang?", top_k=1).passages[0]
-    path = here.folder / name
+    path = lib.folder / name
 
     added = world.evaluation.add_query(
         path, "Where does the spare key hang?", chunks=[best.chunk_id]
@@ -412,18 +416,18 @@ def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(here: Place, name:
     assert world.evaluate(path).results[0].metrics.hit == 1.0
 
 
-def test_ambiguous_document_is_written_by_id(here: Place) -> None:
-    world = here.world()
-    world.ingest([here.write("a/keys.txt", KEYS), here.write("b/keys.txt", TIDE)])
+def test_ambiguous_document_is_written_by_id(lib: LibraryFixture) -> None:
+    world = lib.world()
+    world.ingest([lib.write("a/keys.txt", KEYS), lib.write("b/keys.txt", TIDE)])
 
-    added = world.evaluation.add_query(here.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
+    added = world.evaluation.add_query(lib.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
 
     assert added.expected == (Expected(world.documents.get("2").doc_id),)
 
 
-def test_nothing_is_added_that_the_world_does_not_have(here: Place) -> None:
-    world = filled(here)
-    path = here.folder / "g.yaml"
+def test_nothing_is_added_that_the_world_does_not_have(lib: LibraryFixture) -> None:
+    world = filled(lib)
+    path = lib.folder / "g.yaml"
 
     with pytest.raises(DocumentNotFound):
         world.evaluation.add_query(path, "q?", documents=["none.txt"])

@@ -22,7 +22,7 @@ from tests.support.providers.google import Google
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 from tests.support.providers.ollama import DEFAULT_MODEL, Ollama
 from tests.support.providers.openai import OpenAi
-from tests.support.worlds import MemoryIndex, Place, WordCounter, place
+from tests.support.worlds import LibraryFixture, MemoryIndex, WordCounter, make_library
 from truespan.engine.world import World
 from truespan.providers.google import GoogleEmbedder
 from truespan.providers.keys import KeyRing
@@ -185,16 +185,16 @@ class Bench:
     ) -> None:
         self._after.close()
 
-    def open(self, index: MemoryIndex | None = None) -> Place:
+    def open(self, index: MemoryIndex | None = None) -> LibraryFixture:
         """Open the library as a new process would, with an embedder that knows nothing yet."""
         embedder: Any = self.speaker.embedder(self.server, self.clock)
         self.embedder = embedder
-        return place(self.folder, embedder=embedder, clock=self.clock, index=index)
+        return make_library(self.folder, embedder=embedder, clock=self.clock, index=index)
 
-    def built(self) -> tuple[Place, World]:
+    def built(self) -> tuple[LibraryFixture, World]:
         """Return a library with one document that was embedded while all was well."""
-        here = self.open()
-        return here, here.world(tide__txt="The tide comes in twice a day.")
+        lib = self.open()
+        return lib, lib.world(tide__txt="The tide comes in twice a day.")
 
     def plant(
         self, react: Callable[[Bench, Asked], Reaction | None], when: Callable[[int], bool]
