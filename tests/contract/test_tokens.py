@@ -193,9 +193,9 @@ REVOKE = """
 import sys
 from pathlib import Path
 from tests.support.worlds import make_library
-here = place(Path(sys.argv[1]))
-here.library.tokens.revoke(sys.argv[2])
-here.library.close()
+lib = make_library(Path(sys.argv[1]))
+lib.library.tokens.revoke(sys.argv[2])
+lib.library.close()
 """
 
 

@@ -194,8 +194,8 @@ from pathlib import Path
 from tests.interfaces.http_client import serve_library
 from tests.interfaces.test_idempotency import keyed, library_with
 from tests.support.worlds import make_library
-here = place(Path(sys.argv[1]))
-with serve_library(library_with(here, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
+lib = make_library(Path(sys.argv[1]))
+with serve_library(library_with(lib, lambda: os.kill(os.getpid(), signal.SIGKILL))) as client:
     keyed(client, "k")
 """
 

@@ -18,16 +18,16 @@ from pathlib import Path
 from tests.support.worlds import make_library
 from truespan.types.source import Upload
 
-here = place(Path(sys.argv[1]), store="sqlite")
+lib = make_library(Path(sys.argv[1]), store="sqlite")
 # As if the operating system killed the process while it embeds the document.
-here.embedder.before = lambda: os._exit(9)
+lib.embedder.before = lambda: os._exit(9)
 if sys.argv[2] == "submit":
-    here.library.create_world("world").ingest_uploads(
+    lib.library.create_world("world").ingest_uploads(
         [Upload("a.txt", b"The tide comes in.")], background=True
     )
 else:
-    print(len(here.library.server.resume_waiting()), flush=True)
-here.library._components.queue.wait()
+    print(len(lib.library.server.resume_waiting()), flush=True)
+lib.library._components.queue.wait()
 """
 
 
