@@ -95,7 +95,7 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
 
     visit.find("#tab-why").click()
     expect(visit.find("svg.scale")).to_have_attribute(
-        "aria-label", re.compile("low threshold 0.25")
+        "aria-label", re.compile(r"low threshold 0\.\d+, high threshold 0\.\d+; the best passage")
     )
     expect(visit.find("svg.funnel")).to_have_attribute("aria-label", re.compile("returned"))
     expect(visit.find("#panel-why .verdict").first).to_have_text("given to the model")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FilePayload, expect
+from playwright.sync_api import FilePayload, Route, expect
 
 import truespan
 from tests.page.library import BOOK, Served, served
@@ -101,10 +103,15 @@ def test_a_server_that_is_gone_is_said_in_words_and_asked_again(
 def test_refused_input_is_explained_with_its_code(visit: Visit) -> None:
     visit.failures_expected = True
 
-    visit.find("#question").fill("!" * 990)
+    def ask_for_nothing(route: Route) -> None:
+        body = {**json.loads(route.request.post_data or "{}"), "top_k": 0}
+        route.continue_(post_data=json.dumps(body))
+
+    visit.page.route(re.compile(r"/(retrieve|search)(\?|$)"), ask_for_nothing)
+    visit.find("#question").fill("Who took the key?")
     visit.find("#go").click()
 
-    expect(visit.find("#alerts code")).to_have_text("query_too_long")
+    expect(visit.find("#alerts code")).to_have_text("invalid_argument")
     expect(visit.find("#alerts strong")).not_to_be_empty()
 
 

@@ -2,7 +2,7 @@
 
 import { bar, button, make, tick } from "../common/dom.js";
 import { passageBlocks } from "../reading/blocks.js";
-import { citedBy, figure, marked } from "../reading/figures.js";
+import { citedBy, figure, insideMark, marked } from "../reading/figures.js";
 import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
@@ -56,7 +56,10 @@ function unitsOf(text) {
 function marksOf({ text, match }) {
   if (!match) return [];
   const unit = unitsOf(text);
-  const words = match.words.map(([start, end]) => ({ start: unit(start), end: unit(end), tag: "b", class: "hit" }));
+  // A figure mark is replaced as a whole, so no word of the mark is highlighted.
+  const words = match.words
+    .map(([start, end]) => ({ start: unit(start), end: unit(end), tag: "b", class: "hit" }))
+    .filter((one) => !insideMark(text, one.start, one.end));
   if (match.start === null) return words;
   const best = { start: unit(match.start), end: unit(match.end), tag: "mark", class: "best", title: texts.ask.bestSentence };
   // A word that lies across the edge of the sentence cannot be in one element with it.

@@ -56,6 +56,11 @@ export function marked(text) {
   return Array.from(text.matchAll(MARK), (found) => found[1]);
 }
 
+/** Return whether a part of a text lies in a figure mark. */
+export function insideMark(text, start, end) {
+  return Array.from(text.matchAll(MARK)).some((found) => start < found.index + found[0].length && end > found.index);
+}
+
 /** Return a text with readable figure marks. */
 export function unmarked(text) {
   return text.replace(MARK, texts.reading.figureMark);
