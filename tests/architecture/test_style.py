@@ -1,5 +1,6 @@
-"""Rules of style that a linter does not check: names of tests and of limits."""
+"""Rules of style that a linter does not check: names of tests and of limits, and docstrings."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,4 +31,20 @@ def test_limits_are_named_max_and_min() -> None:
         for path in python_files("src", "bench", "tests")
         if path != Path(__file__) and pattern.search(path.read_text())
     ]
+    assert wrong == []
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    found = [
+        (path, node.value.value.strip())
+        for path in python_files("src")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+    assert len(found) > 1000
+    clauses = re.compile(r"(What|Where|How|Which|Who|When)\b")
+    wrong = [f"{path.name}: {text[:60]}" for path, text in found if clauses.match(text)]
+    wrong += [path.name for path, text in found if re.search(r"\bso many\b", text, re.IGNORECASE)]
     assert wrong == []

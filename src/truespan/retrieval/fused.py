@@ -271,7 +271,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
     ) -> SelectionT:
         """Add verified candidates to `found`, from the best on, until `select` has enough.
 
-        `ordered` returns at least as many candidates as it is asked for, if there are so many.
+        `ordered` returns at least as many candidates as it is asked for, or all of them.
         """
         done, step, last = 0, self.candidates.min_step, None
         while True:
