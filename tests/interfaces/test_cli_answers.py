@@ -11,9 +11,10 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.interfaces.mcp_clients import UNREAD
+from tests.interfaces.mcp_clients import UNREAD, prepare
 from tests.support.providers.chat import ChatServer, OllamaChatServer, OpenAiChatServer
 from truespan.cli import run
+from truespan.wiring import open_library
 
 pytestmark = pytest.mark.contract
 QUESTION = "What did the key to the tower hang from?"
@@ -37,6 +38,14 @@ class Terminal:
         code, out, _ = self(*arguments, "--json")
         assert code == 0
         return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A library whose world has the defaults of the contract."""
+    folder = prepare(tmp_path_factory.mktemp("answers"))
+    yield folder
+    open_library(folder)._components.index.retire()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
