@@ -128,6 +128,17 @@ def test_ingest_creates_the_library_and_the_world_main(
         assert [world.name for world in library.worlds()] == ["main"]
 
 
+def test_ingest_of_a_missing_file_creates_nothing(
+    fresh_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fresh_folder / "note.txt").write_text("The spare key hangs on hook seven.")
+
+    assert run(["ingest", "note.txt", "absent.txt"]) == 2
+
+    assert "absent.txt: no such file or folder" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
 def test_ingest_reads_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

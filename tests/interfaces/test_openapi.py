@@ -39,7 +39,7 @@ from truespan.http.operation import (
 from truespan.http.replies import PROBLEM
 from truespan.http.requests import NewWorld, PageQuery
 from truespan.http.routes import OPERATIONS, ROUTES
-from truespan.http.schemas import Health
+from truespan.http.schemas import DocumentEntry, Health, JobSummary
 from truespan.types.decision import AnswerMode
 from truespan.types.document import DocumentSort, DocumentStatus
 from truespan.wire.serialize import status_of
@@ -327,3 +327,8 @@ def test_fuzzer_finds_nothing_as_the_owner(tmp_path: Path) -> None:
         found = run(tmp_path, server, Course(examples=1, phases=phases, calls=calls))
 
     assert found.passed, found.report
+
+
+def test_replies_about_jobs_and_documents_have_no_internal_members() -> None:
+    assert not {"request", "process"} & {*JobSummary.__struct_fields__}
+    assert not {"origin", "recipe", "source_hash"} & {*DocumentEntry.__struct_fields__}

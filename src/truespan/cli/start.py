@@ -1,5 +1,6 @@
 """Commands of the panel "Start": create a library, ingest documents, show status and settings."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,7 +14,13 @@ from truespan.cli.opening import find_world, folder_of, open_library
 from truespan.cli.options import AnyWorld, Folder, Json, NoFollow, RunHere, WorldName, metadata_from
 from truespan.cli.terminal import echo
 from truespan.cli.written_files import new_file
-from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, WorldExists
+from truespan.errors import (
+    InvalidArgument,
+    LibraryNotFound,
+    PromotionRefused,
+    SourceMissing,
+    WorldExists,
+)
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
 if TYPE_CHECKING:
@@ -158,6 +165,8 @@ def ingest(
     tell = (lambda _: None) if as_json else say
     # A named world cannot be in a library that does not exist.
     may_create = world is None and domain_key is None and not dry_run
+    if may_create:
+        _require_files(paths or [])
     with _open_or_create(library, tell) if may_create else open_library(library) as opened:
         is_first = may_create and not opened.worlds()
         known = [domain.key for domain in opened.domains()] if update_alias else [domain_key]
@@ -204,6 +213,15 @@ def ingest(
                 print_report(cast("IngestReport", refusal.report), as_json)
             raise
     return print_report(report, as_json)
+
+
+def _require_files(paths: Sequence[str]) -> None:
+    """Raise SourceMissing for a path that does not exist, before anything is created."""
+    from truespan.types.source import display_path, is_page
+
+    for path in paths:
+        if path != "-" and not is_page(path) and not os.path.lexists(path):
+            raise SourceMissing(display_path(path), advice="Check the path.")
 
 
 def _open_or_create(library: Path | None, tell: Callable[[str], None]) -> "Library":

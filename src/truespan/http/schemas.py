@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
@@ -47,18 +47,18 @@ _TIMES: dict[Any, Any] = {
 }
 
 
-def members_of(
-    record: type[Struct], *, without: Collection[str] = ()
-) -> Callable[[type[Kind]], type[Kind]]:
-    """Return a decorator that gives a type of reply the members of a record.
+def members_of(record: type[Struct], names: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Return a decorator that gives a type of reply the named members of a record.
 
-    Members of the type itself replace those of the record. Times, which records have in seconds,
-    are in ISO 8601, as `record_data` gives them.
+    A new member of a record is in no reply until it is named here. Members of the type itself
+    replace those of the record. Times, which records have in seconds, are in ISO 8601, as
+    `record_data` gives them.
     """
 
     def derive(kind: type[Kind]) -> type[Kind]:
         own = {each.name: each for each in structs.fields(kind)}
-        fields = {each.name: each for each in structs.fields(record) if each.name not in without}
+        known = {each.name: each for each in structs.fields(record)}
+        fields = {name: known[name] for name in names.split()}
         members: list[Any] = []
         for name, field in (fields | own).items():
             shown = _TIMES.get(field.type, field.type) if name in TIMES else field.type
@@ -86,7 +86,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
     default_world: str | None
 
 
-@members_of(World, without=("changes", "selector"))
+@members_of(World, "id name generation defaults")
 class WorldEntry(Struct, frozen=True, kw_only=True):
     """A world and its active generation, which is null while the world is empty."""
 
@@ -99,7 +99,7 @@ class WorldList(Struct, frozen=True, kw_only=True):
     worlds: list[WorldEntry]
 
 
-@members_of(World, without=("changes", "selector"))
+@members_of(World, "id name generation defaults")
 class WorldDetail(Struct, frozen=True, kw_only=True):
     """A world and its statistics, which are null for callers who may not read all of it."""
 
@@ -109,10 +109,9 @@ class WorldDetail(Struct, frozen=True, kw_only=True):
 
 @members_of(
     Document,
-    without=(
-        *("active", "staged", "source_hash", "recipe", "origin", "damaged", "shown_path"),
-        *("declared_title", "language_declared", "language_stated"),
-    ),
+    "number doc_id name path kind title language version tags chunking chunks embedded "
+    "quarantined characters sentences source_url metadata skipped provider model dimensions "
+    "space_id",
 )
 class DocumentEntry(Struct, frozen=True, kw_only=True):
     """A document. `path` begins with the folder that was ingested, or is the name of an upload.
@@ -143,7 +142,11 @@ class DocumentList(Struct, frozen=True, kw_only=True):
     statuses: dict[DocumentStatus, int]
 
 
-@members_of(ChunkPage)
+@members_of(
+    ChunkPage,
+    "document doc_id title source path revision source_hash text_hash recipe generation "
+    "chunking characters offset total chunks created_at",
+)
 class ChunkList(Struct, frozen=True, kw_only=True):
     """Chunks of a document in reading order, and the revision and generation they belong to."""
 
@@ -158,7 +161,7 @@ class DocumentDetail(Struct, frozen=True, kw_only=True):
     last_sid: int
 
 
-@members_of(Job, without=("request", "process", "background", "crashes", "parent", "shares"))
+@members_of(Job, "id kind state phase created_at seen_at finished_at counts error")
 class JobSummary(Struct, frozen=True, kw_only=True):
     """The state of a job.
 
@@ -174,7 +177,7 @@ class AcceptedJob(Struct, frozen=True, kw_only=True):
     job: JobSummary
 
 
-@members_of(JobLine)
+@members_of(JobLine, "at level line")
 class LogLine(Struct, frozen=True, kw_only=True):
     """A line of a job's log. It contains no document text and no key."""
 
@@ -193,7 +196,11 @@ class JobList(Struct, frozen=True, kw_only=True):
     jobs: list[JobSummary]
 
 
-@members_of(GenerationRecord)
+@members_of(
+    GenerationRecord,
+    "generation created_at documents chunks embedded pending quarantined missing is_default "
+    "domains",
+)
 class GenerationEntry(Struct, frozen=True, kw_only=True):
     """A generation in numbers. `missing` counts documents that it has no chunks of yet."""
 
@@ -226,7 +233,11 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
     found: int
 
 
-@members_of(Receipt)
+@members_of(
+    Receipt,
+    "world world_id number doc_id name deleted_at rows redacted points assets uploads erased "
+    "waiting outside check digest conversation reader",
+)
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
     """The receipt of a deletion: removed data, and any of it that can still be found; no text.
 
@@ -282,7 +293,10 @@ class DomainList(Struct, frozen=True, kw_only=True):
     domains: list[DomainRecord]
 
 
-@members_of(UsageRecord)
+@members_of(
+    UsageRecord,
+    "id created_at mode milliseconds primary_model fallback_model evidence decision_explain",
+)
 class UsageEntry(Struct, frozen=True, kw_only=True):
     """An answered request as the log keeps it."""
 
@@ -293,7 +307,11 @@ class UsageList(Struct, frozen=True, kw_only=True):
     usage: list[UsageEntry]
 
 
-@members_of(decisions.Decision, without=("evidence",))
+@members_of(
+    decisions.Decision,
+    "mode reason step refusal used_llm thresholds max_similarity max_score gates retrieved "
+    "context_characters",
+)
 class Decision(Struct, frozen=True, kw_only=True):
     """A decision: the mode of the answer, its grounds, and the next step.
 
@@ -320,7 +338,7 @@ class Replay(Struct, frozen=True, kw_only=True):
     same: bool | None
 
 
-@members_of(ConversationInfo)
+@members_of(ConversationInfo, "id reader book title created_at updated_at turns damaged")
 class ConversationEntry(Struct, frozen=True, kw_only=True):
     """A conversation, and how many turns of it the caller may see.
 
@@ -335,7 +353,11 @@ class ConversationList(Struct, frozen=True, kw_only=True):
     conversations: list[ConversationEntry]
 
 
-@members_of(Turn)
+@members_of(
+    Turn,
+    "id asked_at question standalone rewritten_by answer mode citations quotes support record "
+    "document sid damaged",
+)
 class TurnEntry(Struct, frozen=True, kw_only=True):
     """A question of a conversation and its answer. `standalone` is what was searched for.
 
@@ -344,7 +366,7 @@ class TurnEntry(Struct, frozen=True, kw_only=True):
     """
 
 
-@members_of(ConversationInfo)
+@members_of(ConversationInfo, "id reader book title created_at updated_at turns damaged")
 class ConversationDetail(Struct, frozen=True, kw_only=True):
     """A conversation with its turns, the first turn first."""
 
