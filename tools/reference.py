@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import truespan
-from tools.threads import read_markers
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import PANELS, make_commands
@@ -357,21 +356,6 @@ def arguments_of(member: Any) -> list[str]:
     return [*map(code, found), *(name for name, _ in groups)]
 
 
-# Objects that threads share
-
-
-def render_threads() -> Iterator[str]:
-    objects = read_markers()
-    for title, is_class in (("Objects of modules", False), ("Classes", True)):
-        yield f"## {title}\n"
-        by_reason: dict[str, list[str]] = {}
-        for each in objects:
-            if each.is_class == is_class:
-                by_reason.setdefault(each.reason, []).append(code(each.name))
-        rows = [[", ".join(names), reason] for reason, names in by_reason.items()]
-        yield from table(("object", "why threads may share it"), rows)
-
-
 # Pages
 
 PARTS: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
@@ -380,7 +364,6 @@ PARTS: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "errors": ("errors.md", render_errors),
     "calls": ("http-reference.md", render_http),
     "library": ("library.md", render_library),
-    "threads": ("threads.md", render_threads),
 }
 
 

@@ -1,7 +1,7 @@
 """Read the markers of objects that threads share: `# Shared by threads: REASON`.
 
 A marker stands directly above a definition; "as above" repeats the reason of the one before it.
-`docs/threads.md` lists the markers. `tests/architecture/test_shared_state.py` finds objects that
+`python -m tools.threads` prints them. `tests/architecture/test_shared_state.py` finds objects that
 lack one.
 """
 
@@ -66,3 +66,8 @@ def _name_of(node: ast.stmt) -> str:
     target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
     assert isinstance(target, ast.Name), f"line {node.lineno}: a marker stands above a definition"
     return target.id
+
+
+if __name__ == "__main__":
+    for each in read_markers():
+        print(f"{each.name}: {each.reason}")

@@ -376,7 +376,7 @@ def test_every_warning_reason_and_refusal_of_an_answer_is_explained() -> None:
 
 
 def test_the_chunking_page_lists_every_profile_with_its_size_and_overlap() -> None:
-    rows = table_rows(sections_of(DOCS / "chunking.md")["The three strategies"])
+    rows = table_rows(sections_of(DOCS / "ingesting.md")["The three strategies"])
 
     assert [(name, size, overlap) for name, _, size, overlap, _ in rows] == [
         (profile.name, str(profile.size), str(profile.overlap))
@@ -392,7 +392,7 @@ def test_answers_page_says_how_a_question_is_completed() -> None:
 
 
 def test_the_chunking_page_lists_every_member_of_a_profile() -> None:
-    rows = table_rows(sections_of(DOCS / "chunking.md")["Custom profiles"])
+    rows = table_rows(sections_of(DOCS / "ingesting.md")["Custom profiles"])
 
     assert [row[0] for row in rows] == [*CHUNKING_FIELDS]
 

@@ -1,4 +1,4 @@
-"""Objects that live longer than a request: each has a marker, or is constant; see docs/threads.md.
+"""Objects that live longer than a request: each has a marker, or is constant; see CONTRIBUTING.md.
 
 Constant is what no function of the package changes. Two kinds of objects live long: those of
 modules, and those that a library and its server hold. Both are found by looking, so that a new one
@@ -204,7 +204,7 @@ def test_every_object_of_a_module_is_constant_or_marked() -> None:
     found = {name for module in modules() for name in long_lived_in(module)}
 
     listed = marked(classes=False)
-    assert sorted(found - listed) == [], "new shared objects: mark them as docs/threads.md says"
+    assert sorted(found - listed) == [], "new shared objects: mark them as CONTRIBUTING.md says"
     assert sorted(listed - found) == [], "objects that are gone or constant"
 
 
@@ -279,7 +279,7 @@ def test_every_class_that_threads_share_is_constant_or_marked(
     found = {kind.__name__ for kind in kinds if changing_methods(kind)}
 
     listed = marked(classes=True)
-    assert sorted(found - listed) == [], "new shared classes: mark them as docs/threads.md says"
+    assert sorted(found - listed) == [], "new shared classes: mark them as CONTRIBUTING.md says"
     assert sorted(listed - found) == sorted(NEED_SERVER), "classes that are gone or never change"
 
 

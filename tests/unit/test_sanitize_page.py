@@ -6,11 +6,11 @@ from tests.support.docs_reader import DOCS, sections_of, table_rows
 from truespan.sanitize.findings import LABELS
 from truespan.sanitize.numbers import DISTINCTIVE, INTRODUCED, NAMED
 
-SECTIONS = sections_of(DOCS / "sanitising.md")
+SECTIONS = sections_of(DOCS / "ingesting.md")
 
 
 def test_every_label_is_explained() -> None:
-    assert {row[0] for row in table_rows(SECTIONS["Labels"])} == set(LABELS)
+    assert {row[0] for row in table_rows(SECTIONS["Labels of the sanitiser"])} == set(LABELS)
 
 
 def test_every_identity_number_is_listed() -> None:
@@ -21,7 +21,7 @@ def test_every_identity_number_is_listed() -> None:
 
 
 def test_every_validator_is_named() -> None:
-    listed = re.search(r"Available: (.*?)\.\n", SECTIONS["Profiles"], re.DOTALL)
+    listed = re.search(r"Available: (.*?)\.\n", SECTIONS["Profiles of the sanitiser"], re.DOTALL)
 
     assert listed is not None
     assert re.findall(r"`(\w+)`", listed[1]) == list(NAMED)

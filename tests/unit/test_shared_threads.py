@@ -1,4 +1,4 @@
-"""What threads share gives many of them, byte for byte, what it gives one; see docs/threads.md."""
+"""What threads share gives many of them, byte for byte, what it gives one; see CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MAX_NUMBER = 2**31 - 1
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 FUSED_WEIGHT = 0.5
-"""Weight of keyword scores in a blend; docs/search-modes.md explains the choice."""
+"""Weight of keyword scores in a blend; docs/retrieval.md explains the choice."""
 
 
 class Mode(StrEnum):
