@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import truespan
 from truespan import errors
@@ -51,14 +51,15 @@ FAMILIES = {
     "Services": errors.ServiceError,
     "Damage": errors.DamageError,
 }
+Key = TypeVar("Key")
 CLASSES = (
     Library, World, Documents, Reader, Conversation, WorldEvaluation, Generations, AccessTokens,
 )  # fmt: skip
 GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
-    "PassageArguments": ("passage options", PassageArguments.__annotations__),
+    "PassageArguments": ("passage_options", PassageArguments.__annotations__),
     "FilterArguments": ("filters", FILTER_NAMES),
-    "DocumentArguments": ("document options", DocumentArguments.__annotations__),
-    "IngestArguments": ("ingest options", IngestArguments.__annotations__),
+    "DocumentArguments": ("document_options", DocumentArguments.__annotations__),
+    "IngestArguments": ("ingest_options", IngestArguments.__annotations__),
     "LabelArguments": ("labels", LabelArguments.__annotations__),
 }
 """Keyword arguments that several methods take: the name of the group, and its members."""
@@ -79,8 +80,30 @@ def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
 
+def bullet(name: str, note: str, about: str) -> str:
+    """Return one entry of a list: a name, what to know of it in brackets, and its meaning."""
+    return f"- {name}{f' ({note})' if note else ''}{f': {about}' if about else ''}"
+
+
 def first_paragraph(text: str | None) -> str:
     return " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split())
+
+
+def split_shared(users: Mapping[str, set[Key]], least: int) -> tuple[set[Key], set[Key]]:
+    """Return the members that at least `least` users share, and those that go together.
+
+    Members go together if each user of the largest group of members has them, and if at most half
+    of all users do.
+    """
+    holders: dict[Key, frozenset[str]] = {
+        key: frozenset(user for user, keys in users.items() if key in keys)
+        for key in set[Key]().union(*users.values())
+    }
+    shared = {key for key, having in holders.items() if len(having) >= least}
+    groups = Counter(holders[key] for key in shared)
+    largest = max(groups, key=lambda having: (groups[having], sorted(having)))
+    together = {key for key in shared if largest <= holders[key]}
+    return shared, {key for key in together if 2 * len(holders[key]) <= len(users)}
 
 
 # The command line
@@ -110,50 +133,58 @@ def shown_default(option: Any) -> str:
     return str(option.default) if is_shown else ""
 
 
-def option_row(option: Any) -> list[str]:
-    return [", ".join(map(code, option_names(option))), shown_default(option), option.help or ""]
+def option_entry(option: Any) -> str:
+    names = ", ".join(map(code, option_names(option)))
+    default = shown_default(option)
+    return bullet(names, f"default {default}" if default else "", option.help or "")
 
 
 def render_commands() -> Iterator[str]:
     run(["--version"])  # The commands are known once one has run.
     root = make_commands()
     known = dict(commands_of(root))
-    options = [option for command in known.values() for option in options_of(command)]
-    used = Counter(option_key(option) for option in options)
-    shared = {key for key, count in used.items() if count >= 4}
+    users = {full: {*map(option_key, options_of(command))} for full, command in known.items()}
+    shared, query = split_shared(users, 4)
+    seen = {option_key(each): each for command in known.values() for each in options_of(command)}
     yield "## Options of several commands\n"
-    seen = {option_key(option): option for option in options}
-    rows = [option_row(seen[key]) for key in seen if key in shared]
-    yield from table(("option", "default", "meaning"), rows)
+    yield from (option_entry(seen[key]) for key in seen if key in shared - query)
+    yield "\n### Query options\n"
+    yield from (option_entry(seen[key]) for key in seen if key in query)
+    yield ""
     for panel, names in PANELS.items():
         yield f"## {panel}\n"
         for full, command in known.items():
             if full.split()[0] in names:
-                yield from render_command(full, command, shared)
+                yield from render_command(full, command, shared, query)
 
 
 def options_of(command: Any) -> list[Any]:
     return [each for each in command.params if each.opts[0].startswith("-") and not each.hidden]
 
 
-def render_command(full: str, command: Any, shared: set[tuple[str, ...]]) -> Iterator[str]:
+def render_command(
+    full: str, command: Any, shared: set[tuple[str, ...]], query: set[tuple[str, ...]]
+) -> Iterator[str]:
     arguments = [each for each in command.params if not each.opts[0].startswith("-")]
-    words = [f"truespan {full}", *(argument_word(each) for each in arguments)]
     yield f"### {full}\n"
-    yield f"`{' '.join(words)}`\n"
+    if arguments:
+        yield f"`{' '.join(['truespan', full, *map(argument_word, arguments)])}`\n"
     yield from (f"{' '.join(part.split())}\n" for part in (command.help or "").split("\n\n"))
     own = [each for each in options_of(command) if option_key(each) not in shared]
-    rows = [[code(argument_name(each)), "", each.help or ""] for each in arguments if each.help]
-    rows += [option_row(each) for each in own]
-    if rows:
-        yield from table(("argument or option", "default", "meaning"), rows)
-    others = [code(each.opts[0]) for each in options_of(command) if option_key(each) in shared]
+    entries = [bullet(code(argument_name(each)), "", each.help) for each in arguments if each.help]
+    entries += map(option_entry, own)
+    common = {option_key(each): code(each.opts[0]) for each in options_of(command)}
+    others = [name for key, name in common.items() if key in shared - query]
+    if query <= {*common}:
+        others.append("[query options](#query-options)")
     if others:
-        yield f"Also: {', '.join(others)}.\n"
+        entries.append(f"- also {', '.join(others)}")
+    yield "\n".join(entries)
+    yield ""
 
 
 def argument_name(argument: Any) -> str:
-    return (argument.metavar or argument.name).upper()
+    return (argument.metavar or argument.name).strip("[]").upper()
 
 
 def argument_word(argument: Any) -> str:
@@ -166,13 +197,11 @@ def argument_word(argument: Any) -> str:
 
 def render_settings() -> Iterator[str]:
     meanings, defaults = descriptions(), Settings()
-    rows = []
     for name in TYPES:
         value = defaults.value_of(name)
         text = str(value).lower() if isinstance(value, bool) else value
-        shown = "" if text in ("", None) else code(text)
-        rows.append([code(name), shown, allowed(name), meanings[name]])
-    yield from table(("setting", "default", "values", "meaning"), rows)
+        default = "" if text in ("", None) else f"default {code(text)}"
+        yield bullet(code(name), "; ".join(filter(None, [default, allowed(name)])), meanings[name])
 
 
 def allowed(name: str) -> str:
@@ -190,38 +219,46 @@ def allowed(name: str) -> str:
 # Errors
 
 
-def error_rows(kinds: Iterable[type[errors.TruespanError]]) -> Iterator[list[str]]:
+def exit_code_of(kind: type[errors.TruespanError]) -> int:
+    return status_of(kind.__new__(kind)).exit_code
+
+
+def error_rows(kinds: Iterable[type[errors.TruespanError]], usual: int) -> Iterator[list[str]]:
     for kind in kinds:
-        status = status_of(kind.__new__(kind))
-        retry = "yes" if kind.retryable else "no"
-        numbers = [str(status.exit_code), str(status.http)]
-        yield [code(kind.code), code(kind.__name__), first_paragraph(kind.__doc__), retry, *numbers]
+        expected = "".join(word.capitalize() for word in kind.code.split("_"))
+        name = code(kind.code) + ("" if kind.__name__ == expected else f", `{kind.__name__}`")
+        exit_code = exit_code_of(kind)
+        about = first_paragraph(kind.__doc__) + (" Retryable." if kind.retryable else "")
+        about += "" if exit_code == usual else f" Exit code {exit_code}."
+        yield [name, about, str(status_of(kind.__new__(kind)).http)]
 
 
 def render_errors() -> Iterator[str]:
-    header = ("code", "class", "meaning", "retryable", "exit code", "HTTP status")
+    header = ("code", "meaning", "HTTP status")
     every = list(errors.error_types())[1:]
     heads = [kind for kind in every if kind in FAMILIES.values()]
     rest = [kind for kind in every if not issubclass(kind, tuple(FAMILIES.values()))]
     yield "## Families\n"
-    yield from table(header, error_rows([*heads, *rest]))
+    yield from table(header, error_rows([*heads, *rest], usual=0))
     for title, family in FAMILIES.items():
+        usual = exit_code_of(family)
         yield f"## {title}\n"
+        yield f"The exit code is {usual} unless stated otherwise.\n"
         members = [kind for kind in every if issubclass(kind, family) and kind is not family]
-        yield from table(header, error_rows(members))
+        yield from table(header, error_rows(members, usual))
 
 
 # HTTP
 
 
-def marks_of(call: Operation) -> str:
+def marks_of(call: Operation) -> list[str]:
     marks = {
         "domain": call.domains,
         "key": call.writes,
         "events": call.streams or call.media_type == EVENTS,
         "public": call.public,
     }
-    return ", ".join(mark for mark, holds in marks.items() if holds)
+    return [mark for mark, holds in marks.items() if holds]
 
 
 def render_http() -> Iterator[str]:
@@ -237,19 +274,16 @@ def render_http() -> Iterator[str]:
         yield f"## {routes.topic}\n"
         yield f"{routes.description}\n"
         rows = [http_row(call, described[call.name]) for call in calls]
-        yield from table(("call", "request", "marks", "parameters", "body", "meaning"), rows)
+        yield from table(("call", "request", "takes", "meaning"), rows)
     yield from render_bodies(document, described)
 
 
 def http_row(call: Operation, entry: Mapping[str, Any]) -> list[str]:
     address = re.sub(r":\w+}", "}", call.path)
     parameters = [code(each["name"]) for each in entry["parameters"] if each["in"] == "query"]
-    about = f"{entry['summary']}. {entry['description']}".strip()
-    body = f"[{body_name(entry)}](#{body_name(entry).lower()})" if body_name(entry) else ""
-    return [
-        code(call.name), code(f"{call.method} {address}"), marks_of(call),
-        ", ".join(parameters), body, about,
-    ]  # fmt: skip
+    body = [f"[{body_name(entry)}](#{body_name(entry).lower()})"] if body_name(entry) else []
+    takes = ", ".join([*body, *parameters, *marks_of(call)])
+    return [code(call.name), code(f"{call.method} {address}"), takes, entry["summary"]]
 
 
 def body_name(entry: Mapping[str, Any]) -> str:
@@ -265,46 +299,63 @@ def render_bodies(document: Mapping[str, Any], described: Mapping[str, Any]) -> 
         for content in entry.get("requestBody", {}).get("content", {}).values():
             name = body_name(entry)
             bodies[name] = schemas.get(name, content["schema"])
-    every = [
-        (name, json.dumps(member)) for body in bodies.values() for name, member in members(body)
-    ]
-    shared = {key for key, count in Counter(every).items() if count >= 3}
+    users = {name: {*map(member_key, members(body))} for name, body in bodies.items()}
+    shared, query = split_shared(users, 3)
     yield "## Bodies\n"
-    yield "A member without a default is required, or may be left out if it is marked optional.\n"
+    yield "In brackets: the type, and the default or whether the member is optional.\n"
     yield "### Members of several bodies\n"
-    rows = [body_row(name, json.loads(text), optional=True) for name, text in sorted(shared)]
-    yield from table(("member", "type", "default", "meaning"), rows)
+    yield from (member_entry(*key, optional=True) for key in sorted(shared - query))
+    yield "\n### Query members\n"
+    yield from (member_entry(*key, optional=True) for key in sorted(query))
+    yield ""
     for name, body in sorted(bodies.items()):
-        yield f"### {name}\n"
-        if "description" in body:
-            yield f"{body['description']}\n"
-        required = body.get("required", ())
-        own = [pair for pair in members(body) if (pair[0], json.dumps(pair[1])) not in shared]
-        also = [code(pair[0]) for pair in members(body) if pair not in own]
-        if own:
-            rows = [body_row(key, member, optional=key not in required) for key, member in own]
-            yield from table(("member", "type", "default", "meaning"), rows)
-        if also:
-            yield f"Also: {', '.join(also)}.\n"
+        yield from render_body(name, body, shared, query)
+
+
+def render_body(
+    name: str, body: Mapping[str, Any], shared: set[tuple[str, str]], query: set[tuple[str, str]]
+) -> Iterator[str]:
+    yield f"### {name}\n"
+    if "description" in body:
+        yield f"{body['description']}\n"
+    required = body.get("required", ())
+    keys = [member_key(pair) for pair in members(body)]
+    entries = [
+        member_entry(*key, optional=key[0] not in required) for key in keys if key not in shared
+    ]
+    others = [code(key[0]) for key in keys if key in shared - query]
+    if query <= {*keys}:
+        others.append("[query members](#query-members)")
+    if others:
+        entries.append(f"- also {', '.join(others)}")
+    yield "\n".join(entries)
+    yield ""
+
+
+def member_key(pair: tuple[str, Any]) -> tuple[str, str]:
+    return pair[0], json.dumps(pair[1])
 
 
 def members(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return list(body.get("properties", {}).items())
 
 
-def body_row(name: str, member: Mapping[str, Any], *, optional: bool) -> list[str]:
+def member_entry(name: str, described: str, *, optional: bool) -> str:
+    member = json.loads(described)
     about = member.get("description") or next(
         (each["description"] for each in member.get("anyOf", ()) if "description" in each), ""
     )
-    default = code(json.dumps(member["default"])) if "default" in member else ""
-    if not default and optional:
-        default = "optional"
-    return [code(name), type_name(member), default, about]
+    value = member.get("default")
+    default = "optional" if value is None and optional else ""
+    if value is not None:
+        default = f"default {code(json.dumps(value))}"
+    return bullet(code(name), ", ".join(filter(None, [type_name(member), default])), about)
 
 
 def type_name(member: Mapping[str, Any]) -> str:
     if "anyOf" in member:
-        return " or ".join(dict.fromkeys(type_name(each) for each in member["anyOf"]))
+        known = (type_name(each) for each in member["anyOf"])
+        return " or ".join(dict.fromkeys(name for name in known if name != "null"))
     if "enum" in member:
         return ", ".join(code(each) for each in member["enum"])
     if member.get("type") == "array":
@@ -319,25 +370,26 @@ def type_name(member: Mapping[str, Any]) -> str:
 
 def render_library() -> Iterator[str]:
     yield "### Groups of arguments\n"
-    rows = [[name, ", ".join(map(code, names))] for name, names in GROUPS.values()]
-    yield from table(("group", "keyword arguments"), rows)
+    for name, names in GROUPS.values():
+        yield bullet(code(f"**{name}"), "", ", ".join(map(code, names)))
+    yield ""
     yield "### Functions of the package\n"
     names = ("migrate", "open", "prepare_store", "restore", "verify_backup")
-    yield from methods_table((name, getattr(truespan, name)) for name in names)
+    yield from list_members((name, getattr(truespan, name)) for name in names)
     for kind in CLASSES:
         yield f"### {kind.__name__}\n"
         yield f"{first_paragraph(kind.__doc__)}\n"
         public = [name for name in sorted(dir(kind)) if not name.startswith("_")]
-        yield from methods_table((name, inspect.getattr_static(kind, name)) for name in public)
+        yield from list_members((name, inspect.getattr_static(kind, name)) for name in public)
 
 
-def methods_table(found: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    rows = []
+def list_members(found: Iterable[tuple[str, Any]]) -> Iterator[str]:
     for name, member in found:
         function = getattr(member, "fget", None) or getattr(member, "func", None) or member
         about = first_paragraph(inspect.getdoc(function))
-        rows.append([code(name), ", ".join(arguments_of(member)), about])
-    yield from table(("name", "arguments", "meaning"), rows)
+        shown = f"{name}({', '.join(arguments_of(member))})" if callable(member) else name
+        yield bullet(code(shown), "", about)
+    yield ""
 
 
 def arguments_of(member: Any) -> list[str]:
@@ -353,7 +405,7 @@ def arguments_of(member: Any) -> list[str]:
     ]
     grouped = {"self", *(name for _, names in groups for name in names)}
     found = [name for name in inspect.signature(member).parameters if name not in grouped]
-    return [*map(code, found), *(name for name, _ in groups)]
+    return [*found, *(f"**{name}" for name, _ in groups)]
 
 
 # Pages

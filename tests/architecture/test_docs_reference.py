@@ -26,12 +26,12 @@ def test_generated_parts_list_known_names() -> None:
     for part, names in {
         "commands": ["### search", "### jobs resume", "`--library`, `-L`"],
         "settings": [
-            "`disk_reserve_mib` | `256` | from 0",
-            "`log_format` | `text` | `text`, `json`",
+            "- `disk_reserve_mib` (default `256`; from 0): ",
+            "- `log_format` (default `text`; `text`, `json`): ",
         ],
-        "errors": ["| `world_busy` | `WorldBusy` |", "| no | 2 | 409 |"],
-        "calls": ["`POST /v1/worlds/{world}/search` | domain |", "### SearchArguments"],
-        "library": ["### World\n", "| `why_not` | `chunk_id`"],
+        "errors": ["| `world_busy` | ", " | 409 |", "| `damage`, `DamageError` |"],
+        "calls": ["/search` | [SearchArguments](#searcharguments), ", "### SearchArguments"],
+        "library": ["### World\n", "- `why_not(chunk_id, query, "],
     }.items():
         text = fill(part)[1]
         assert [name for name in names if name not in text] == []
