@@ -20,6 +20,7 @@ from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
 from truespan.retrieval.pack import BundleAttempt, assemble, pack
 from truespan.retrieval.stages import rank_visible, reveal, verify
+from truespan.types.request import Mode
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
 
@@ -98,7 +99,13 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     def once() -> None:
         packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
         attempt = BundleAttempt(
-            *(record, None, None), query_type="standard", top_k=TOP_K, floor=None, budget=4000
+            record,
+            Mode.VECTOR,
+            None,
+            query_type="standard",
+            top_k=TOP_K,
+            floor=None,
+            budget=4000,
         )
         attempt.scope, attempt.packed = scope, packed
         assemble(attempt, seconds=0.0)

@@ -22,15 +22,25 @@ MODEL = Calibration(
 SCALE = scale_of([0.9, 0.6], best_words=8.0, possible_words=18.0, calibration=MODEL)
 
 
+def by_words(scale: Scale, bm25: float) -> float:
+    """Return a blend in which similarity has no weight."""
+    return scale.blend(1.0, bm25, 0.6)
+
+
+def by_similarity(scale: Scale, similarity: float) -> float:
+    """Return a blend in which words have no weight."""
+    return scale.blend(0.0, 8.0, similarity)
+
+
 @proves("search.blend")
 def test_the_scale_of_a_known_model_does_not_depend_on_what_is_close() -> None:
     crowded = scale_of([0.9] * 100, best_words=8.0, possible_words=18.0, calibration=MODEL)
 
     assert crowded == SCALE
-    assert SCALE.by_similarity(0.5) == 0.0
-    assert SCALE.by_similarity(0.7) == pytest.approx(1.0)
+    assert by_similarity(SCALE, 0.5) == 0.0
+    assert by_similarity(SCALE, 0.7) == pytest.approx(1.0)
     # Below what unrelated texts have, similarity still tells two chunks apart.
-    assert SCALE.by_similarity(0.3) < SCALE.by_similarity(0.4) < 0.0
+    assert by_similarity(SCALE, 0.3) < by_similarity(SCALE, 0.4) < 0.0
 
 
 @pytest.mark.parametrize(
@@ -40,25 +50,25 @@ def test_without_a_calibration_the_closest_are_the_scale(score: float, expected:
     useless = replace(MODEL, unrelated_high=0.7)
     for calibration in (None, useless):
         scale = scale_of([0.6, 0.5, 0.4], 1.0, 1.0, calibration)
-        assert scale.by_similarity(score) == pytest.approx(expected)
-        assert scale_of([0.6], 8.0, 18.0, calibration).by_words(8.0) == 1.0
+        assert by_similarity(scale, score) == pytest.approx(expected)
+        assert by_words(scale_of([0.6], 8.0, 18.0, calibration), 8.0) == 1.0
 
 
 def test_one_similarity_alone_counts_fully_and_none_counts_nothing() -> None:
-    assert scale_of([0.5], 1.0, 1.0, None).by_similarity(0.5) == 1.0
-    assert scale_of([0.5], 1.0, 1.0, None).by_similarity(0.4) == 0.0
-    assert scale_of([], 1.0, 1.0, None).by_similarity(0.0) == 1.0
+    assert by_similarity(scale_of([0.5], 1.0, 1.0, None), 0.5) == 1.0
+    assert by_similarity(scale_of([0.5], 1.0, 1.0, None), 0.4) == 0.0
+    assert by_similarity(scale_of([], 1.0, 1.0, None), 0.0) == 1.0
 
 
 def test_words_are_measured_against_the_best_and_against_what_is_possible() -> None:
-    assert SCALE.by_words(0.0) == 0.0
-    assert SCALE.by_words(8.0) == pytest.approx((8 / 12) ** 1.5)
+    assert by_words(SCALE, 0.0) == 0.0
+    assert by_words(SCALE, 8.0) == pytest.approx((8 / 12) ** 1.5, abs=1e-6)
     # Half of the words count for less than half.
-    assert SCALE.by_words(4.0) < SCALE.by_words(8.0) / 2
-    assert Scale(0.5, 0.7, 0.0, 0.0).by_words(0.0) == 0.0
+    assert by_words(SCALE, 4.0) < by_words(SCALE, 8.0) / 2
+    assert by_words(Scale(0.5, 0.7, 0.0, 0.0), 0.0) == 0.0
 
 
 def test_the_weight_moves_a_blend_from_similarity_to_words() -> None:
     assert SCALE.blend(0.0, 8.0, 0.6) == pytest.approx(0.5)
-    assert SCALE.blend(1.0, 8.0, 0.6) == pytest.approx(SCALE.by_words(8.0), abs=1e-6)
-    assert SCALE.blend(0.5, 8.0, 0.6) == pytest.approx((0.5 + SCALE.by_words(8.0)) / 2, abs=1e-6)
+    assert SCALE.blend(1.0, 8.0, 0.6) == pytest.approx((8 / 12) ** 1.5, abs=1e-6)
+    assert SCALE.blend(0.5, 8.0, 0.6) == pytest.approx((0.5 + (8 / 12) ** 1.5) / 2, abs=1e-6)

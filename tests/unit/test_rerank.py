@@ -28,6 +28,7 @@ from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, WorldId, hash_text
+from truespan.types.request import Mode
 from truespan.types.scope import World
 from truespan.types.telemetry import CounterName, known_code
 from truespan.types.trust import Visible
@@ -252,7 +253,7 @@ def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
 
 
 def attempt_in_no_world() -> Attempt:
-    return Attempt(World(WorldId("w"), "w", None, 0), None, "q")
+    return Attempt(World(WorldId("w"), "w", None, 0), Mode.VECTOR, "q")
 
 
 @proves("rerank.order")

@@ -7,9 +7,10 @@ index, whose hits are verified before they are returned.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.retrieval import fused
@@ -23,7 +24,7 @@ from truespan.retrieval.fetch import (
     drop_invalid_hits,
     read_chunks,
 )
-from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch, in_order
+from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
@@ -90,7 +91,15 @@ def fetch_fused(
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
     candidates = WorldCandidates(
-        deps=deps, scope=scope, world=world, vector=vector, floor=floor, words=words, count=k
+        deps=deps,
+        scope=scope,
+        world=world,
+        vector=vector,
+        floor=floor,
+        counted=words,
+        query=words.query,
+        words=words.scores,
+        count=k,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     search = FusedSearch(candidates, weight, deps.trace)
@@ -98,35 +107,30 @@ def fetch_fused(
     return candidates.fetched(outcome), outcome.selected
 
 
-class WorldCandidates:
-    """The chunks of a world as candidates, by their ids."""
+class WorldCandidates(Struct):
+    """The chunks of a world as candidates, by their ids, for a search for `count` results."""
 
-    min_step = 0
+    min_step: ClassVar[int] = 0
 
-    def __init__(
-        self,
-        deps: RetrievalDeps,
-        scope: Scope,
-        world: World,
-        vector: Vector,
-        floor: float | None,
-        words: WordScores,
-        count: int,
-    ) -> None:
-        """Prepare a search for `count` results; nothing is queried yet."""
-        self._deps, self._scope, self._world = deps, scope, world
-        self._vector, self._floor, self._words, self._count = vector, floor, words, count
-        self.query, self.words = words.query, words.scores
-        self._pager: HitPager | None = None
-        self._hits: dict[ChunkId, Hit] = {}
-        self._named: dict[ChunkId, Hit] = {}
-        self._requested: set[ChunkId] = set()
-        self._records: dict[ChunkId, ChunkRecord] = {}
-        self.failures: dict[ChunkId, VerificationFailure] = {}
-        self._failed_early: frozenset[ChunkId] | None = None
-        """Ids of the hits that failed before what follows the candidates was looked at."""
-        self.changes: int | None = None
-        """Change count of the world, if it came with the last read of the store."""
+    deps: RetrievalDeps
+    scope: Scope
+    world: World
+    vector: Vector
+    floor: float | None
+    counted: WordScores
+    query: WordQuery
+    words: ChunkScores
+    count: int
+    failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    changes: int | None = None
+    """Change count of the world, if it came with the last read of the store."""
+    _pager: HitPager | None = None
+    _hits: dict[ChunkId, Hit] = field(default_factory=dict)
+    _named: dict[ChunkId, Hit] = field(default_factory=dict)
+    _requested: set[ChunkId] = field(default_factory=set)
+    _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    _failed_early: frozenset[ChunkId] | None = None
+    """Ids of the hits that failed before what follows the candidates was looked at."""
 
     def fetched(self, outcome: FusedFound[ChunkId, Verified, SelectionT]) -> Fetched:
         """Return the outcome of a search as verified chunks and failures."""
@@ -148,12 +152,12 @@ class WorldCandidates:
         )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
-        return self._words.top(count, SCORE_DECIMALS)
+        return self.counted.top(count, SCORE_DECIMALS)
 
     def with_phrases(self) -> list[ChunkId]:
-        with self._deps.trace.stage(Stage.WORDS):
-            ids = self._words.with_phrases(self._deps.store).top(fused.MAX_BY_WORDS, SCORE_DECIMALS)
-            self._records.update(read_chunks(self._deps, self._scope, ids))
+        with self.deps.trace.stage(Stage.WORDS):
+            ids = self.counted.with_phrases(self.deps.store).top(fused.MAX_BY_WORDS, SCORE_DECIMALS)
+            self._records.update(read_chunks(self.deps, self.scope, ids))
             return [id for id in ids if self._has_phrases(self._records.get(id))]
 
     def _has_phrases(self, record: ChunkRecord | None) -> bool:
@@ -166,20 +170,20 @@ class WorldCandidates:
         return self.query.occurs_in(record.chunk.data.decode(), record.document.language)
 
     def score_named(self, keys: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
-        with self._deps.trace.stage(Stage.HITS):
+        with self.deps.trace.stage(Stage.HITS):
             self._search(0, [id for id in keys if id not in self._requested])
         return self._locate([hit for id in keys if (hit := self._named.get(id))])
 
     def score_closest(self, named: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
-        deps = self._deps
+        deps = self.deps
         with deps.trace.stage(Stage.HITS):
             # One request for the closest hits and for those that words contribute.
             pager = self._pager = HitPager(
                 deps.index,
-                self._scope,
-                self._vector,
-                self._floor,
-                limit=max(fused.POOL, self._count) + SLACK,
+                self.scope,
+                self.vector,
+                self.floor,
+                limit=max(fused.POOL, self.count) + SLACK,
                 first=lambda limit: self._search(limit, named),
             )
         near = self._page(pager, fused.POOL, frozenset())
@@ -192,7 +196,7 @@ class WorldCandidates:
             return []
         if self._failed_early is None:
             self._failed_early = frozenset(self.failures)
-        return in_order(self._page(self._pager, count, chosen))
+        return sorted(self._page(self._pager, count, chosen), key=Candidate.order)
 
     def _page(self, pager: HitPager, count: int, chosen: Set[ChunkId]) -> list[Candidate[ChunkId]]:
         """Return the `count` closest candidates that are not chosen, ties included."""
@@ -200,7 +204,7 @@ class WorldCandidates:
         while True:
             length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
             if length is None:
-                with self._deps.trace.stage(Stage.HITS):
+                with self.deps.trace.stage(Stage.HITS):
                     pager.extend(wanted)
                 continue
             near = self._locate([hit for hit in pager.hits[:length] if hit.chunk_id not in chosen])
@@ -212,12 +216,12 @@ class WorldCandidates:
         """Return the closest hits, and keep those among `ids`; an index may add others."""
         if not limit and not ids:
             return []
-        hits, found = self._deps.index.search_with(
-            self._scope, self._vector, limit=limit, floor=self._floor, ids=ids
+        hits, found = self.deps.index.search_with(
+            self.scope, self.vector, limit=limit, floor=self.floor, ids=ids
         )
         requested = frozenset(ids)
         self._requested |= requested
-        named = drop_invalid_hits(found, self._floor)
+        named = drop_invalid_hits(found, self.floor)
         self._named.update({hit.chunk_id: hit for hit in named if hit.chunk_id in requested})
         return hits
 
@@ -227,12 +231,12 @@ class WorldCandidates:
         The store knows where a hit is. One that has no counted words may be out of scope or
         damaged: it is verified at once, since only its row can tell.
         """
-        words, layout = self._words, self._words.layout
+        words, layout = self.counted, self.counted.layout
         self.changes = None
         self._hits.update({hit.chunk_id: hit for hit in hits})
-        with self._deps.trace.stage(Stage.VERIFIED):
+        with self.deps.trace.stage(Stage.VERIFIED):
             ids = [hit.chunk_id for hit in hits]
-            places = layout.places_of_ids(self._deps.store, self._scope, ids)
+            places = layout.places_of_ids(self.deps.store, self.scope, ids)
             scores = dict(zip(places, self.words.of_each(list(places.values())), strict=True))
         uncounted = self._verify([hit for hit in hits if hit.chunk_id not in places])
         others = {found.chunk.chunk_id: found for found in uncounted}
@@ -259,19 +263,19 @@ class WorldCandidates:
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
         """Return the hits whose text is verified and in scope; remember those that fail."""
-        with self._deps.trace.stage(Stage.VERIFIED):
+        with self.deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self._records]
             if unread:
-                read = read_chunks(self._deps, self._scope, unread)
+                read = read_chunks(self.deps, self.scope, unread)
                 self._records.update(read)
                 self.changes = changes_in(read)
             outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
-        return keep_in_scope(outcome.verified, self._scope)
+        return keep_in_scope(outcome.verified, self.scope)
 
     def calibration(self) -> Calibration | None:
         self.changes = None
-        return model_calibration(self._deps.store, self._scope, self._world)
+        return model_calibration(self.deps.store, self.scope, self.world)
 
 
 class WordScores(Struct, frozen=True):
@@ -324,10 +328,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
     extent = layout.extent(store, scope)
     parsed = parse_query(query, extent.stemmers)
 
-    def find(forms: Mapping[str, str]) -> WordMatches:
-        return _find_word(store, scope, layout, extent, forms)
-
-    matches = match_words(parsed, find)
+    matches = match_words(parsed, partial(_find_word, store, scope, layout, extent))
     if not matches and (lost := store.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.
         store.forget_words(scope, lost)
@@ -341,9 +342,7 @@ def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRar
     layout = layout_of(count_words(store, scope, world))
     extent = layout.extent(store, scope)
 
-    def find(forms: Mapping[str, str]) -> WordMatches:
-        return _find_word(store, scope, layout, extent, forms)
-
+    find = partial(_find_word, store, scope, layout, extent)
     return measure_rarity(parse_query(query, extent.stemmers), find, extent.chunks)
 
 

@@ -53,10 +53,6 @@ class Fetched(Struct, frozen=True):
     unreturned: int = 0
     """Number of chunks named by the words of the query that the index did not return."""
 
-    def is_short_of(self, stored: int) -> bool:
-        """Return whether points may be missing from an index that should have `stored` points."""
-        return self.unreturned > 0 or (self.seen is not None and self.seen < stored)
-
     def down_to(self, last: float | None) -> Fetched:
         """Return the hits that score at least as much as the last result; all if it is None.
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from math import inf, sqrt
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,25 +80,21 @@ class Scale(Struct, frozen=True):
     calibrated: bool = True
 
     def blend(self, weight: float, bm25: float, similarity: float) -> float:
-        """Return one score for two; words count for `weight` of it."""
-        words = weight * self.by_words(bm25)
-        return round(words + (1 - weight) * self.by_similarity(similarity), SCORE_DECIMALS)
+        """Return one score for two; words count for `weight` of it.
 
-    def by_words(self, bm25: float) -> float:
-        """Return a word score between what the best chunk has and what is possible."""
-        against = sqrt(self.best_words * self.possible_words)
-        return (bm25 / against) ** EMPHASIS if against else 0.0
-
-    def by_similarity(self, similarity: float) -> float:
-        """Return where a similarity lies between unrelated and related texts.
-
-        Without a calibration a candidate that only words contributed may lie below the closest;
-        how far does not matter.
+        Words are measured against the best chunk and what is possible, similarity between unrelated
+        and related texts.
         """
+        against = sqrt(self.best_words * self.possible_words)
+        words = (bm25 / against) ** EMPHASIS if against else 0.0
         if self.related <= self.unrelated:
-            return 1.0 if similarity >= self.related else 0.0
-        share = (similarity - self.unrelated) / (self.related - self.unrelated)
-        return share if self.calibrated else min(max(share, 0.0), 1.0)
+            near = 1.0 if similarity >= self.related else 0.0
+        else:
+            near = (similarity - self.unrelated) / (self.related - self.unrelated)
+            if not self.calibrated:
+                # A candidate that only words contributed may lie below the closest chunks.
+                near = min(max(near, 0.0), 1.0)
+        return round(weight * words + (1 - weight) * near, SCORE_DECIMALS)
 
 
 def scale_of(
@@ -130,7 +126,7 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     """Blend of both scores; None past the candidates, where similarity ranks."""
 
     def order(self) -> tuple[float, int, int]:
-        """Return the sort key of the ranking."""
+        """Return the sort key of the ranking: ties are ordered by document and place."""
         score = round(self.score, SCORE_DECIMALS) if self.blend is None else self.blend
         return -score, self.document, self.index
 
@@ -141,7 +137,7 @@ class Candidates(Protocol[KeyT, FoundT_co]):
     query: WordQuery
     words: ChunkScores
     """BM25 scores of the chunks with a word of the query."""
-    min_step: int
+    min_step: ClassVar[int]
     """Minimum number of candidates verified together after the first ones; doubled each time."""
 
     def best_by_words(self, count: int) -> list[KeyT]:
@@ -258,9 +254,10 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         """Return candidates with their blend, best first."""
         calibration = self.candidates.calibration()
         scale = scale_of(closest, best_words, self.candidates.words.possible, calibration)
-        return in_order(
+        blended = (
             replace(part, blend=scale.blend(self.weight, part.bm25, part.score)) for part in scored
         )
+        return sorted(blended, key=Candidate.order)
 
     def _verify_best(
         self,
@@ -293,11 +290,6 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
 def pool_bound(scored: Sequence[Candidate[KeyT]]) -> float:
     """Return the similarity of the last of the pool; minus infinity if the pool is not full."""
     return round(scored[POOL - 1].score, SCORE_DECIMALS) if len(scored) >= POOL else -inf
-
-
-def in_order(scored: Iterable[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
-    """Return candidates by rank; ties by document and place."""
-    return sorted(scored, key=Candidate.order)
 
 
 def _take(ordered: Sequence[Candidate[KeyT]], count: int) -> Sequence[Candidate[KeyT]]:

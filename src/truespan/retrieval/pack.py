@@ -283,7 +283,7 @@ def build_bundle(request: BundleRequest) -> ContextBundle:
     A request that cannot be answered at all raises. A violated selection is reported in a bundle,
     since it says something about the text and is no mistake in the request.
     """
-    clock, trace = request.pipeline.deps.clock, request.pipeline.trace
+    clock, trace = request.pipeline.deps.clock, request.pipeline.deps.trace
     began = clock.monotonic()
     failure: TruespanError | None = None
     try:
@@ -322,8 +322,8 @@ def assemble(
     attempt: BundleAttempt, *, seconds: float, failure: TruespanError | None = None
 ) -> ContextBundle:
     """Build the bundle of an attempt. A failed one has no chunks."""
-    scope, packed = attempt.scope, attempt.packed
-    tables, contract = attempt.defaults.renders_tables, attempt.defaults.contract_fields
+    scope, packed, defaults = attempt.scope, attempt.packed, attempt.world.defaults.values
+    tables, contract = defaults.renders_tables, defaults.contract_fields
     chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]

@@ -68,16 +68,13 @@ class Budget(Struct):
     tables: bool = False
     """Whether the tokens that Markdown adds to tables count too."""
 
-    def take_text(self, tokens: int, text: str) -> bool:
+    def take(self, tokens: int, text: str) -> bool:
         """Take a text; return False, and take nothing, if it does not fit."""
+        characters = len(text)
         if self.tables and "|" in text:
             # A row alone becomes a table together with the next one.
             rows = text if "\n" in text else f"{text}\n{text}"
-            return self.take(tokens + added_tokens(rows), len(text) + added_characters(rows))
-        return self.take(tokens, len(text))
-
-    def take(self, tokens: int, characters: int) -> bool:
-        """Take from the budget; return False, and take nothing, if too little is left."""
+            tokens, characters = tokens + added_tokens(rows), characters + added_characters(rows)
         if tokens > self.tokens or characters > self.characters:
             return False
         self.tokens -= tokens
@@ -120,7 +117,7 @@ class PassageFitter(Struct, frozen=True):
         if self.options.granularity is Granularity.SENTENCE:
             found, dropped = self._best_sentences(chosen, k, budget)
         else:
-            found = [part for part in chosen if budget.take_text(part.tokens, part.text)]
+            found = [part for part in chosen if budget.take(part.tokens, part.text)]
             dropped = len(chosen) - len(found)
         if dropped:
             self.warnings.append(name_dropped(dropped, tokens))
@@ -236,7 +233,7 @@ class PassageFitter(Struct, frozen=True):
         for part in self._rank_sentences(candidates):
             if len(kept) == k:
                 break
-            if budget.take_text(part.tokens, part.text):
+            if budget.take(part.tokens, part.text):
                 kept.append(part)
             else:
                 dropped += 1
@@ -324,7 +321,7 @@ class PassageFitter(Struct, frozen=True):
                     sentence.place.chapter == side[0].place.chapter
                     and self._admits(sentence, part)
                     and covered.uncovered(part.document, first, last) == [(first, last)]
-                    and budget.take_text(sentence.tokens, stretch.between(first, last))
+                    and budget.take(sentence.tokens, stretch.between(first, last))
                 ):
                     start, end = min(start, first), max(end, last)
                     tokens += sentence.tokens
@@ -387,7 +384,7 @@ class PassageFitter(Struct, frozen=True):
 
 def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packer:
     """Return the packer of an attempt. Passages to choose sentences from have no budget."""
-    defaults = attempt.defaults
+    defaults = attempt.world.defaults.values
     return Packer(
         k=k,
         budget=attempt.budget if options.granularity is Granularity.PASSAGE else inf,
@@ -424,7 +421,7 @@ def name_dropped(count: int, tokens: float) -> Notice:
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
     packed = attempt.packed
-    budget = Budget(attempt.budget, tables=attempt.defaults.renders_tables)
+    budget = Budget(attempt.budget, tables=attempt.world.defaults.values.renders_tables)
     packed.chosen = fitter.fit(packed.chosen, attempt.top_k, budget)
     attempt.warnings += fitter.warnings
 

@@ -25,7 +25,6 @@ from truespan.errors import (
     IndexUnavailable,
     InvalidArgument,
     NotAllowed,
-    QueryTooLong,
     StorageFull,
     StoreBusy,
 )
@@ -40,11 +39,9 @@ from truespan.types.request import (
     Filters,
     Mode,
     PassageOptions,
-    WorldDefaults,
     check_query,
     is_blank,
     matches_language,
-    mode_in_force,
 )
 from truespan.types.scope import (
     Authority,
@@ -62,7 +59,6 @@ from truespan.types.vectors import Vector, mean_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
-    from truespan.store import Store
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -94,8 +90,8 @@ class Attempt(Struct):
 
     world: World
     """State of the world that was read."""
-    requested: Mode | None
-    """Mode that the request asks for."""
+    mode: Mode
+    """Mode of the search; see `mode_in_force`."""
     query: str | None
     """Query whose words count; None for a selection alone."""
     scope: Scope | None = None
@@ -119,18 +115,9 @@ class Attempt(Struct):
     warnings: list[Notice] = field(default_factory=list)
 
     @property
-    def defaults(self) -> WorldDefaults:
-        return self.world.defaults.values
-
-    @property
     def is_empty(self) -> bool:
         """Whether nothing was found that can be shown."""
         return not (self.chunks or self.fetched.verified)
-
-    @property
-    def mode(self) -> Mode:
-        """Mode of the search."""
-        return mode_in_force(self.requested, self.world.defaults, self.query)
 
     @property
     def by_words(self) -> bool:
@@ -166,14 +153,6 @@ class Pipeline(Struct, frozen=True):
     world: str
     generation: GenerationSelector = None
 
-    @property
-    def store(self) -> Store:
-        return self.deps.store
-
-    @property
-    def trace(self) -> RequestTrace:
-        return self.deps.trace
-
     def admit(
         self,
         action: str,
@@ -189,8 +168,8 @@ class Pipeline(Struct, frozen=True):
             QueryTooLong: the query has more than `max_length` characters; without it, more than the
                 defaults of the world allow.
         """
-        with self.trace.stage(Stage.ADMITTED):
-            world = require_world(self.store, self.authority, self.world, self.generation)
+        with self.deps.trace.stage(Stage.ADMITTED):
+            world = require_world(self.deps.store, self.authority, self.world, self.generation)
             if reader is None:
                 allowed = self.authority.may(Verb.READ, world.id)
             else:
@@ -228,7 +207,7 @@ class Pipeline(Struct, frozen=True):
             return None
         from truespan.retrieval.rerank import RerankStage
 
-        return RerankStage(options, query.strip(), self.deps.clock, self.trace)
+        return RerankStage(options, query.strip(), self.deps.clock, self.deps.trace)
 
     def in_stable_world(self, world: World, once: Callable[[World], AttemptT]) -> AttemptT:
         """Return an attempt on one state of the world, and record what needs repair.
@@ -239,14 +218,17 @@ class Pipeline(Struct, frozen=True):
         Raises:
             IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
         """
-        attempt = with_stable_snapshot(self.store, self.authority, world, once, Attempt.is_settled)
-        if attempt.scope is not None and attempt.fetched.is_short_of(attempt.stored):
-            attempt.lost = self._find_lost_points(attempt, attempt.scope)
+        store = self.deps.store
+        attempt = with_stable_snapshot(store, self.authority, world, once, Attempt.is_settled)
+        scope, fetched = attempt.scope, attempt.fetched
+        is_short = fetched.seen is not None and fetched.seen < attempt.stored
+        if scope is not None and (is_short or fetched.unreturned):
+            attempt.lost = self._find_lost_points(attempt, scope)
         # Recording damage changes the world that was read, so it comes last.
-        failures, scope, lost = attempt.fetched.failures, attempt.scope, attempt.lost
+        failures, lost = fetched.failures, attempt.lost
         if failures and scope is not None:
             try:
-                self.store.record_failures(scope, failures)
+                store.record_failures(scope, failures)
             except (StorageFull, StoreBusy):
                 attempt.warnings.append(REPAIR_NOT_RECORDED)
             else:
@@ -290,18 +272,18 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(NOTHING_EMBEDDED)
             return None
         whole = Scope(self.authority, world.id, world.generation)
-        with self.trace.stage(Stage.SCOPED):
-            catalog = attempt.catalog = self.store.document_catalog(whole, world)
+        with self.deps.trace.stage(Stage.SCOPED):
+            catalog = attempt.catalog = self.deps.store.document_catalog(whole, world)
             scope = attempt.scope = narrow_scope(whole, catalog, filters)
             hidden: frozenset[int] = frozenset()
             if relaxed != filters:
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
-            attempt.in_scope = attempt.stored = self.store.embedded_count(scope, world)
+            attempt.in_scope = attempt.stored = self.deps.store.embedded_count(scope, world)
             if scope.names_place:
                 # Store and index may disagree about a chunk that only touches a chapter, so whole
                 # documents are compared.
-                attempt.stored = self.store.embedded_count(without_place(scope), world)
+                attempt.stored = self.deps.store.embedded_count(without_place(scope), world)
             if filters.metadata:
                 if unreadable := unreadable_metadata(catalog, filters):
                     attempt.unreadable = len(unreadable)
@@ -333,7 +315,7 @@ class Pipeline(Struct, frozen=True):
         """
         if not scope.names_place or not catalog.embedded(scope.documents):
             return None
-        places = self.store.place_names(scope)
+        places = self.deps.store.place_names(scope)
         if any(map(scope.covers, places)):
             return None
         for member, wanted in (("chapter", filters.chapter), ("section", filters.section)):
@@ -353,8 +335,8 @@ class Pipeline(Struct, frozen=True):
 
     def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
         """Return the vector of a query; of a long one, the mean of the vectors of its parts."""
-        with self.trace.stage(Stage.VECTOR):
-            return self._query_vector(scope, world, query)
+        with self.deps.trace.stage(Stage.VECTOR):
+            return query_vector(self.deps, scope, query, split=world.defaults.values.splits_queries)
 
     def vectors(
         self, scope: Scope, world: World, query: str | None, parts: Sequence[str]
@@ -363,20 +345,12 @@ class Pipeline(Struct, frozen=True):
 
         Without a query it is the mean of the parts.
         """
-        with self.trace.stage(Stage.VECTOR):
+        split = world.defaults.values.splits_queries
+        with self.deps.trace.stage(Stage.VECTOR):
             selection = [query_vector(self.deps, scope, part) for part in parts]
             if query is None:
                 return mean_of(selection), selection
-            return self._query_vector(scope, world, query), selection
-
-    def _query_vector(self, scope: Scope, world: World, query: str) -> Vector:
-        try:
-            return query_vector(self.deps, scope, query)
-        except QueryTooLong:
-            parts = self.deps.split(query, scope.profile.input_limit)
-            if not world.defaults.values.splits_queries or len(parts) == 1:
-                raise
-        return mean_of([query_vector(self.deps, scope, part) for part in parts])
+            return query_vector(self.deps, scope, query, split=split), selection
 
     def fetch(
         self,

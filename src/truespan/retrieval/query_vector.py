@@ -20,7 +20,7 @@ from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
-from truespan.types.vectors import Vector, is_sound
+from truespan.types.vectors import Vector, is_sound, mean_of
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -60,22 +60,40 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
     return sha256(b"".join([len(data).to_bytes(8, "big") + data for data in pieces])).hexdigest()
 
 
-def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
+def query_vector(deps: RetrievalDeps, scope: Scope, text: str, *, split: bool = False) -> Vector:
     """Return the vector of a stripped query under the scope's locked profile.
 
     A cached vector needs no provider: it was embedded by this profile's model, which was confirmed
-    afterwards, or shortly before by this process.
+    afterwards, or shortly before by this process. With `split`, a query beyond the input limit of
+    the model has the mean of the vectors of its parts.
 
     Raises:
         ProfileMismatch: another model is configured.
         ModelDrifted: the provider has another model under the same name.
+        QueryTooLong: the query is beyond the input limit.
     """
-    profile, now = scope.profile, deps.clock.now()
+    profile, recent, now = scope.profile, deps.recent_queries, deps.clock.now()
     for endpoint in deps.endpoints_of(profile):
-        cached = _cached(deps, scope, cache_key(scope.world, endpoint, profile, text), now)
+        key = cache_key(scope.world, endpoint, profile, text)
+        cached = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
+        if cached is None and (cached := recent.find(scope, key, now=now, ttl=TTL_SECONDS)):
+            # The store may have been busy before.
+            recent.write(deps.store, scope, now)
         if cached is not None and is_sound(cached, profile.dimensions):
             deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
             return cached
+    try:
+        return _embed_and_cache(deps, scope, text, now)
+    except QueryTooLong:
+        parts = deps.split(text, profile.input_limit) if split else [text]
+        if len(parts) == 1:
+            raise
+    return mean_of([query_vector(deps, scope, part) for part in parts])
+
+
+def _embed_and_cache(deps: RetrievalDeps, scope: Scope, text: str, now: float) -> Vector:
+    """Return the vector of a query from the provider, whose model is confirmed."""
+    profile = scope.profile
     embedder = deps.embedder_for(profile)
     if embedder.profile.id != profile.id:
         raise ProfileMismatch(str(profile), str(embedder.profile))
@@ -94,16 +112,6 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str) -> Vector:
     recent.add(scope, [*waiting, entry] if confirmed else [entry], confirmed=confirmed)
     recent.write(deps.store, scope, now)
     return vector
-
-
-def _cached(deps: RetrievalDeps, scope: Scope, key: str, now: float) -> Vector | None:
-    found = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
-    if found is None:
-        found = deps.recent_queries.find(scope, key, now=now, ttl=TTL_SECONDS)
-        if found is not None:
-            # The store may have been busy before.
-            deps.recent_queries.write(deps.store, scope, now)
-    return found
 
 
 def _embed(embedder: Embedder, profile: EmbeddingProfile, text: str) -> Vector:

@@ -65,12 +65,11 @@ class CoveredText(Struct):
         starts[first:last], ends[first:last] = [start], [end]
 
 
-class EqualTexts(Generic[T]):
+class EqualTexts(Struct, Generic[T]):
     """Finds values that were added with the same text before, ignoring white space."""
 
-    def __init__(self) -> None:
-        self._first: dict[tuple[str, ...], tuple[str, T]] = {}
-        self._known: dict[str, T] = {}
+    _first: dict[tuple[str, ...], tuple[str, T]] = field(default_factory=dict)
+    _known: dict[str, T] = field(default_factory=dict)
 
     def add(self, text: str, value: T) -> T:
         """Return the value first added with an equal text: `value` itself if the text is new."""
@@ -88,14 +87,13 @@ def _normalise(text: str) -> str:
     return " ".join(text.split())
 
 
-class ShownText:
+class ShownText(Struct):
     """Text shown so far, by its place and by its words."""
 
-    def __init__(self) -> None:
-        self._covered = CoveredText()
-        self._equal = EqualTexts[object]()
-        self._pieces: set[str] = set()
-        self._texts: list[str] = []
+    _covered: CoveredText = field(default_factory=CoveredText)
+    _equal: EqualTexts[object] = field(default_factory=EqualTexts[object])
+    _pieces: set[str] = field(default_factory=set)
+    _texts: list[str] = field(default_factory=list)
 
     def show(self, part: Passage | Visible) -> list[tuple[int, int]]:
         """Return the spans of a passage's text that are new, in order, and count it as shown.
@@ -132,7 +130,7 @@ class ShownText:
             shared = _count_equal(
                 end - start, lambda count: shown.startswith(text[start : start + count], found)
             )
-            start = _word_end(text, start, start + shared, end)
+            start = _word_border(text, start, start + shared, end, step=-1)
         if end - start < MIN_REPEATED:
             return start, end
         if (found := shown.find(text[end - MIN_REPEATED : end])) >= 0:
@@ -140,7 +138,7 @@ class ShownText:
             shared = _count_equal(
                 end - start, lambda count: shown.endswith(text[end - count : end], 0, last)
             )
-            end = _word_start(text, start, end - shared, end)
+            end = _word_border(text, start, end - shared, end, step=1)
         return start, end
 
 
@@ -153,17 +151,10 @@ def _count_equal(most: int, is_equal: Callable[[int], bool]) -> int:
     return low
 
 
-def _word_end(text: str, start: int, place: int, end: int) -> int:
-    """Return the last end of a word from `start` to `place`; `start` if there is none."""
+def _word_border(text: str, start: int, place: int, end: int, *, step: int) -> int:
+    """Return the border of a word next to `place`, before it (-1) or after it (1)."""
     while start < place < end and not (text[place].isspace() or text[place - 1].isspace()):
-        place -= 1
-    return place
-
-
-def _word_start(text: str, start: int, place: int, end: int) -> int:
-    """Return the first start of a word from `place` to `end`; `end` if there is none."""
-    while start < place < end and not (text[place].isspace() or text[place - 1].isspace()):
-        place += 1
+        place += step
     return place
 
 

@@ -46,7 +46,7 @@ from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reas
 from truespan.types.chunk import ChunkState
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
-from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest
+from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest, mode_in_force
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
@@ -103,7 +103,7 @@ class Retrieval:
         request = self._request
         return BundleAttempt(
             world,
-            request.mode,
+            mode_in_force(request.mode, world.defaults, request.query),
             request.query,
             query_type=request.query_type,
             top_k=request.top_k,
@@ -120,18 +120,20 @@ class Retrieval:
             return attempt
         ranking, selection = self._vectors(scope, world)
         attempt.steps.append("vectorized")
-        attempt.discriminates = floor_discriminates(pipeline.store, scope, world, RELEVANCE_FLOOR)
+        attempt.discriminates = floor_discriminates(
+            pipeline.deps.store, scope, world, RELEVANCE_FLOOR
+        )
         self._choose(attempt, scope, ranking, selection)
         self._warn_of_defaults(attempt, ranking)
         is_simple = attempt.hidden is None and request.selected_text is None
         attempt.settled = is_simple and not request.passages.reads_sentences
         if self._wants_near_misses or not attempt.packed.chosen:
             attempt.settled = False
-            with pipeline.trace.stage(Stage.NEAR_MISSES):
+            with pipeline.deps.trace.stage(Stage.NEAR_MISSES):
                 attempt.near_misses = self._near_misses(scope, ranking)
             attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
         if request.selected_text is not None:
-            with pipeline.trace.stage(Stage.LOCATED):
+            with pipeline.deps.trace.stage(Stage.LOCATED):
                 attempt.located = self._locate(attempt, scope, request.selected_text)
         return attempt
 
@@ -147,7 +149,7 @@ class Retrieval:
         self, attempt: BundleAttempt, scope: Scope, ranking: Vector, selection: Sequence[Vector]
     ) -> None:
         """Search, verify and pack, fetching more while candidates have to be skipped."""
-        request, stage, trace = self._request, self._stage, self.pipeline.trace
+        request, stage, trace = self._request, self._stage, self.pipeline.deps.trace
         k = packing_count(request.passages, request.top_k, scope, attempt.in_scope)
         related = _Related(self.pipeline, scope, selection if request.query is not None else ())
         candidates = stage.candidates if stage else 0
@@ -233,7 +235,7 @@ class Retrieval:
         parts = reveal(verified[0], scope)
         if not parts:
             return Reason(WhyNot.FILTERED)
-        stored = self.pipeline.store.vectors(scope, [embedded]).get(embedded)
+        stored = self.pipeline.deps.store.vectors(scope, [embedded]).get(embedded)
         if stored is None:
             return Reason(WhyNot.NOT_EMBEDDED)
         ranking, selection = self._vectors(scope, self._world)
@@ -252,7 +254,7 @@ class Retrieval:
         from truespan.retrieval.candidates import word_scores
 
         document, attempt = found.document, self.attempt
-        words = word_scores(self.pipeline.store, scope, attempt.world, attempt.query or "")
+        words = word_scores(self.pipeline.deps.store, scope, attempt.world, attempt.query or "")
         known = words.of(document.number, document.revision, found.chunk.index)
         return bool(known) and words.query.occurs_in(found.text, document.language)
 
@@ -278,7 +280,7 @@ class Retrieval:
 
     def _locate(self, attempt: BundleAttempt, scope: Scope, text: str) -> tuple[Located, ...]:
         """Return where a selection stands in the first document that contains it."""
-        store = self.pipeline.store
+        store = self.pipeline.deps.store
         entries = (
             entry for entry in attempt.catalog or () if admits(scope.documents, entry.number)
         )
@@ -327,7 +329,7 @@ class _Related(Struct, frozen=True):
             return visible
         hashes = [part.embedded_hash or part.text_hash for part in visible]
         unknown = [text_hash for text_hash in hashes if text_hash not in self.known]
-        stored = self.pipeline.store.vectors(self.scope, unknown) if unknown else {}
+        stored = self.pipeline.deps.store.vectors(self.scope, unknown) if unknown else {}
         distance = self.scope.profile.distance
         for text_hash in unknown:
             vector = stored.get(text_hash)

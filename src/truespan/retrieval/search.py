@@ -58,6 +58,7 @@ from truespan.types.request import (
     Mode,
     RetrievalRequest,
     SearchRequest,
+    mode_in_force,
 )
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
@@ -95,11 +96,12 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
             world, lambda latest: search_once(pipeline, request, latest, query, tokens, stage)
         )
     else:
-        attempt = SearchAttempt(world, request.mode, query)
-    with pipeline.trace.stage(Stage.BUNDLE):
+        mode = mode_in_force(request.mode, world.defaults, query)
+        attempt = SearchAttempt(world, mode, query)
+    with pipeline.deps.trace.stage(Stage.BUNDLE):
         seconds = pipeline.deps.clock.monotonic() - began
         result = to_result(attempt, request, seconds)
-    count_funnel(pipeline.trace, result.funnel, result.skipped)
+    count_funnel(pipeline.deps.trace, result.funnel, result.skipped)
     return result
 
 
@@ -112,7 +114,8 @@ def search_once(
     stage: RerankStage | None,
 ) -> SearchAttempt:
     """Search one state of the world: scope, embed, fetch, rerank and fit the passages."""
-    attempt, options = SearchAttempt(world, request.mode, query), request.passages
+    mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
+    attempt, defaults = SearchAttempt(world, mode, query), world.defaults.values
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
         return attempt
@@ -120,12 +123,12 @@ def search_once(
     # More than are returned if they are reranked.
     k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
     boilerplate_last = ranks_boilerplate_last(world, options)
-    text_of = _text_of(scope) if attempt.defaults.merges_copies else None
-    attempt.discriminates = floor_discriminates(pipeline.store, scope, world, request.floor)
+    text_of = _text_of(scope) if defaults.merges_copies else None
+    attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, request.floor)
     vector = pipeline.query_vector(scope, world, query)
 
     def select(verified: list[Verified]) -> Best:
-        with pipeline.trace.stage(Stage.RANKED):
+        with pipeline.deps.trace.stage(Stage.RANKED):
             return choose_best(verified, k, boilerplate_last=boilerplate_last, text_of=text_of)
 
     best = attempt.best = pipeline.fetch(
@@ -143,7 +146,7 @@ def search_once(
         query=query,
         mode=attempt.mode,
     )
-    budget = Budget(tokens, tables=attempt.defaults.renders_tables)
+    budget = Budget(tokens, tables=defaults.renders_tables)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
     attempt.warnings += fitter.warnings
     attempt.settled = not options.reads_sentences
@@ -152,19 +155,19 @@ def search_once(
 
 def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) -> SearchResult:
     """Build the result of a search."""
-    best, scope = attempt.best, attempt.scope
+    best, scope, defaults = attempt.best, attempt.scope, attempt.world.defaults.values
     if not best.found and attempt.discriminates is False:
         attempt.warnings.append(LOW_FLOOR)
     counted = attempt.fetched.down_to(best.last)
     known = {found.chunk.chunk_id: found for found in best.found}
-    contract = attempt.defaults.contract_fields
+    contract = defaults.contract_fields
     passages = tuple(
         _passage(part, known[part.chunk_id], scope, contract=contract)
         for part in attempt.chunks
         if scope
     )
     texts = (part for part in passages if part.chunk_type is not ChunkKind.FIGURE)
-    context = render(texts, tables=attempt.defaults.renders_tables)
+    context = render(texts, tables=defaults.renders_tables)
     skipped = counted.skipped()
     if copies := sum(len(passage.other_places) for passage in passages):
         skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
@@ -218,20 +221,22 @@ def _find_candidates_once(
     rules: Rules,
     stage: RerankStage | None,
 ) -> AnswerAttempt:
-    attempt, options = AnswerAttempt(world, request.mode, query), request.passages
+    mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
+    attempt = AnswerAttempt(world, mode, query)
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
         return attempt
     settings, floor = rules(scope, world.defaults)
 
     def shortlist_best(verified: list[Verified], count: int) -> Shortlist:
-        with pipeline.trace.stage(Stage.VISIBLE):
-            visible = [_best_part(parts, query) for parts in _revealed(verified, scope)]
-        with pipeline.trace.stage(Stage.RANKED):
+        with pipeline.deps.trace.stage(Stage.VISIBLE):
+            revealed = (reveal(found, scope) for found in verified)
+            visible = [_best_part(parts, query) for parts in revealed if parts]
+        with pipeline.deps.trace.stage(Stage.RANKED):
             ranked = rank_visible(visible)
             if ranks_boilerplate_last(world, options):
                 ranked = drop_boilerplate(ranked)
-            if attempt.defaults.merges_copies:
+            if world.defaults.values.merges_copies:
                 ranked = merge_copies(ranked)
             return shortlist(ranked, count, settings.exclude_chunk_types_from_llm)
 
@@ -258,8 +263,8 @@ def _find_candidates_once(
     if settings.min_coverage is not None and attempt.mode is not Mode.VECTOR:
         from truespan.retrieval.candidates import word_rarity
 
-        with pipeline.trace.stage(Stage.WORDS):
-            rarity = word_rarity(pipeline.store, scope, world, query)
+        with pipeline.deps.trace.stage(Stage.WORDS):
+            rarity = word_rarity(pipeline.deps.store, scope, world, query)
             attempt.coverage = rarity.of_each(attempt.chunks)
     return attempt
 
@@ -271,7 +276,7 @@ def _find_closest(
     shortlist_best: Callable[[list[Verified], int], Shortlist],
 ) -> tuple[Visible, ...]:
     """Return the best chunks by similarity without a floor, to be shown beside a refusal."""
-    with pipeline.trace.stage(Stage.NEAR_MISSES):
+    with pipeline.deps.trace.stage(Stage.NEAR_MISSES):
         _, found = fetch_by_similarity(
             replace(pipeline.deps, trace=NULL_OBSERVER),
             scope,
@@ -293,16 +298,16 @@ def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
 def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
     failures = tuple(attempt.fetched.failures)
-    pipeline.trace.count(CounterName.RETURNED, len(attempt.chunks))
+    pipeline.deps.trace.count(CounterName.RETURNED, len(attempt.chunks))
     for failed in failures:
-        pipeline.trace.count(CounterName.SKIPPED, 1, failed.kind)
+        pipeline.deps.trace.count(CounterName.SKIPPED, 1, failed.kind)
     warnings = (*attempt.warnings, *_name_skipped(attempt))
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
-    tables = attempt.defaults.renders_tables
+    tables = attempt.world.defaults.values.renders_tables
     if tokens is not None:
         left = Budget(tokens, tables=tables)
-        chunks = tuple(part for part in chunks if left.take_text(part.tokens, part.text))
+        chunks = tuple(part for part in chunks if left.take(part.tokens, part.text))
         if dropped := len(attempt.chunks) - len(chunks):
             warnings = (*warnings, name_dropped(dropped, tokens))
 
@@ -358,7 +363,7 @@ def search_documents(
         return Best(verified, missing, None)
 
     def search_latest(latest: World) -> Attempt:
-        attempt = Attempt(latest, mode, query)
+        attempt = Attempt(latest, mode_in_force(mode, latest.defaults, query), query)
         scope = pipeline.scope(attempt, filters)
         if unreadable := next((n for n in attempt.warnings if n.code == METADATA_DAMAGED), None):
             raise StoreDamaged(unreadable.message)
@@ -393,7 +398,7 @@ def _visible(
     copies: Mapping[ChunkId, Sequence[Verified]] = MappingProxyType({}),
 ) -> list[Visible]:
     """Return the visible parts of chunks; the first of each with the places of its copies."""
-    visible = [part for parts in _revealed(ranked, scope) for part in parts]
+    visible = [part for found in ranked for part in reveal(found, scope)]
     if not copies:
         return visible
     places = {known: _visible(found, scope) for known, found in copies.items()}
@@ -404,15 +409,10 @@ def _visible(
 
 
 def _text_of(scope: Scope) -> Callable[[Verified], str]:
-    """Return what gives the visible text of a chunk."""
+    """Return a function that returns the visible text of a chunk."""
     if not scope.names_place:
         return lambda found: found.text
     return lambda found: " ".join(part.text for part in reveal(found, scope))
-
-
-def _revealed(verified: Sequence[Verified], scope: Scope) -> Iterator[list[Visible]]:
-    """Give the visible parts of each chunk that has any."""
-    return filter(None, (reveal(found, scope) for found in verified))
 
 
 def _best_part(parts: list[Visible], query: str) -> Visible:

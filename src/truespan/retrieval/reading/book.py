@@ -45,7 +45,7 @@ from truespan.types.chunk import ChunkKind, labels_of
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
-from truespan.types.request import Mode, ReadingRequest
+from truespan.types.request import Mode, ReadingRequest, mode_in_force
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import (
@@ -117,7 +117,7 @@ class ReaderRetrieval:
             return Reason(WhyNot.ABSENT)
         known = (
             reader_chunk_id(scope.world, scope.generation.number, position.document, *mark)
-            for mark in self.pipeline.store.whole_marks(scope, position.ref, position.sid)
+            for mark in self.pipeline.deps.store.whole_marks(scope, position.ref, position.sid)
         )
         if chunk_id not in known:
             return Reason(WhyNot.ABSENT)
@@ -140,7 +140,7 @@ class ReaderRetrieval:
         request = self._request
         return BundleAttempt(
             world,
-            request.mode,
+            mode_in_force(request.mode, world.defaults, request.query),
             request.query,
             query_type="standard",
             top_k=request.top_k,
@@ -167,7 +167,7 @@ class ReaderRetrieval:
         attempt.fetched = found.fetched
         attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
         attempt.steps += ["searched", "filtered", "ranked"]
-        trace = self.pipeline.trace
+        trace = self.pipeline.deps.trace
         attempt.packed = pack_reranked(attempt, self._stage, found.visible, packer, trace)
         attempt.steps += ["reranked"] if self._stage else []
         attempt.count(*found.down_to(attempt.packed.last))
@@ -176,7 +176,9 @@ class ReaderRetrieval:
         return attempt
 
     def _find_candidates_once(self, world: World, rules: Rules) -> AnswerAttempt:
-        attempt = AnswerAttempt(world, self._request.mode, self._request.query)
+        query = self._request.query
+        mode = mode_in_force(self._request.mode, world.defaults, query)
+        attempt = AnswerAttempt(world, mode, query)
         position = self._open(attempt)
         if attempt.scope is None or position is None:
             return attempt
@@ -186,7 +188,7 @@ class ReaderRetrieval:
         def shortlist_best(parts: list[Visible], count: int) -> Shortlist:
             if ranks_boilerplate_last(world, self._request.passages):
                 parts = drop_boilerplate(parts)
-            if attempt.defaults.merges_copies:
+            if world.defaults.values.merges_copies:
                 parts = merge_copies(parts)
             return shortlist(parts, count, settings.exclude_chunk_types_from_llm)
 
@@ -215,7 +217,7 @@ class ReaderRetrieval:
     ) -> tuple[Visible, ...]:
         """Return the best read chunks by similarity without a floor, shown beside a refusal."""
         count = min(MAX_NEAR_MISSES, attempt.in_scope)
-        with self.pipeline.trace.stage(Stage.NEAR_MISSES):
+        with self.pipeline.deps.trace.stage(Stage.NEAR_MISSES):
             deps = replace(self.pipeline.deps, trace=NULL_OBSERVER)
             pipeline = replace(self.pipeline, deps=deps)
             index, limit = pipeline.deps.index, count + SLACK
@@ -229,9 +231,9 @@ class ReaderRetrieval:
 
         None, with a warning, if nothing is readable.
         """
-        store, authority = self.pipeline.store, self.pipeline.authority
+        store, authority = self.pipeline.deps.store, self.pipeline.authority
         world, book = attempt.world, self._request.book
-        with self.pipeline.trace.stage(Stage.SCOPED):
+        with self.pipeline.deps.trace.stage(Stage.SCOPED):
             position = scope = None
             if world.generation is not None:
                 scope = Scope(authority, world.id, world.generation)
@@ -284,7 +286,7 @@ class ReaderRetrieval:
             limit = (most if mode is Mode.VECTOR else fused.POOL) + SLACK
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
-        with self.pipeline.trace.stage(Stage.TAIL):
+        with self.pipeline.deps.trace.stage(Stage.TAIL):
             tail = self._tails.tail(scope, ref, position.sid, position.chunking)
         attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
         attempt.in_scope = attempt.stored + len(tail)
@@ -298,7 +300,7 @@ class ReaderRetrieval:
         ]
         if wait_for_hits is not None and mode is Mode.VECTOR:
             return BookSearch(self.pipeline, scope, vector, parts, wait_for_hits)
-        with self.pipeline.trace.stage(Stage.WORDS):
+        with self.pipeline.deps.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, query)
         weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
         return FusedBookSearch(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from math import inf
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +23,6 @@ from truespan.retrieval.fetch import Fetched, HitPager, changes_in
 from truespan.retrieval.fused import (
     Candidate,
     FusedSearch,
-    in_order,
     pool_bound,
 )
 from truespan.retrieval.pack import Packed
@@ -91,7 +90,7 @@ class FusedBookSearch(Struct, frozen=True):
             words=self.words,
             wait_for_hits=self.wait_for_hits,
         )
-        search = FusedSearch(candidates, self.weight, self.pipeline.trace)
+        search = FusedSearch(candidates, self.weight, self.pipeline.deps.trace)
         outcome = search.find(k, select, by_words=self.wait_for_hits is None)
         fetched = ReadFetched(
             failures=[*{**candidates.repairs, **candidates.failures}.values()],
@@ -110,7 +109,7 @@ class ReadCandidates:
     if words alone name the candidates.
     """
 
-    min_step = 16
+    min_step: ClassVar[int] = 16
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class ReadCandidates:
             return self.score_named(named)
         # The stored vectors are compared while the index searches.
         self._compare(named)
-        with self._pipeline.trace.stage(Stage.HITS):
+        with self._pipeline.deps.trace.stage(Stage.HITS):
             pager = self._pager = self._wait_for_hits()
         tail = self._read_words.tail
         places = {tail + number for number in range(len(self._tail))}.union(named)
@@ -183,7 +182,7 @@ class ReadCandidates:
         while True:
             length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
             if length is None:
-                with self._pipeline.trace.stage(Stage.HITS):
+                with self._pipeline.deps.trace.stage(Stage.HITS):
                     pager.extend(wanted)
                 continue
             hits = pager.hits[:length]
@@ -215,14 +214,14 @@ class ReadCandidates:
             seen = [place for place in places if place in near or place >= tail]
             lacking = count - len(seen)
             if lacking <= 0 and pager.hits:
-                scored = in_order(self._score(seen))
+                scored = sorted(self._score(seen), key=Candidate.order)
                 # The index computes in single precision, hence the margin.
                 bound = pager.hits[-1].score + ROUNDING
                 if len(scored) >= count and scored[count - 1].score > bound:
                     return scored
-            with self._pipeline.trace.stage(Stage.HITS):
+            with self._pipeline.deps.trace.stage(Stage.HITS):
                 pager.extend(len(pager.hits) + max(lacking, 1))
-        return in_order(self._score(places))
+        return sorted(self._score(places), key=Candidate.order)
 
     def _places_of(self, hits: Iterable[Hit]) -> set[int]:
         """Return the places of the hits that the reader may see."""
@@ -252,7 +251,9 @@ class ReadCandidates:
             if place < tail and place not in known
         }
         self.changes = None
-        vectors = self._pipeline.store.vectors(self._scope, [*hashes.values()]) if hashes else {}
+        vectors = (
+            self._pipeline.deps.store.vectors(self._scope, [*hashes.values()]) if hashes else {}
+        )
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
         similarities = similarities_of(
             self._vector,
@@ -266,7 +267,7 @@ class ReadCandidates:
     def calibration(self) -> Calibration | None:
         """Return the calibration of the model: one of the world would reveal unread text."""
         self.changes = None
-        return model_calibration(self._pipeline.store, self._scope, None)
+        return model_calibration(self._pipeline.deps.store, self._scope, None)
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         part, tail = self._read_words.part, self._read_words.tail
@@ -278,7 +279,7 @@ class ReadCandidates:
             if (chunk := ids.get(one.key))
         ]
         self._read(list(ids.values()))
-        with self._pipeline.trace.stage(Stage.VERIFIED):
+        with self._pipeline.deps.trace.stage(Stage.VERIFIED):
             outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
@@ -291,8 +292,8 @@ class ReadCandidates:
 
     def _read(self, ids: Sequence[ChunkId]) -> None:
         if unread := [chunk for chunk in ids if chunk not in self._records]:
-            with self._pipeline.trace.stage(Stage.VERIFIED):
-                read = self._pipeline.store.read_chunks(self._scope, unread)
+            with self._pipeline.deps.trace.stage(Stage.VERIFIED):
+                read = self._pipeline.deps.store.read_chunks(self._scope, unread)
                 self._records.update(read)
                 self.changes = changes_in(read)
 
