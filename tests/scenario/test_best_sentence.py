@@ -206,7 +206,6 @@ def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> N
 @each_row(
     "location, exact",
     [
-        (None, True),
         ("page 3", True),
         ("scanned page 3", True),
         ("slide 12", True),
@@ -220,7 +219,7 @@ def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> N
         ("page 9, page 2", False),
     ],
 )
-def test_exact_location_names_one_page_or_row(location: str | None, exact: bool) -> None:
+def test_exact_location_names_one_page_or_row(location: str, exact: bool) -> None:
     assert is_exact(location) is exact
 
 

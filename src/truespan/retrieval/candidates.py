@@ -31,7 +31,6 @@ from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
-from truespan.types.profile import Calibration
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
@@ -93,7 +92,6 @@ def fetch_fused(
     candidates = WorldCandidates(
         deps=deps,
         scope=scope,
-        world=world,
         vector=vector,
         floor=floor,
         counted=words,
@@ -102,7 +100,8 @@ def fetch_fused(
         count=k,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
-    search = FusedSearch(candidates, weight, deps.trace)
+    calibration = model_calibration(deps.store, scope, world)
+    search = FusedSearch(candidates, weight, calibration, deps.trace)
     outcome = search.find(k, select, by_words=mode is Mode.KEYWORD)
     return candidates.fetched(outcome), outcome.selected
 
@@ -114,7 +113,6 @@ class WorldCandidates(Struct):
 
     deps: RetrievalDeps
     scope: Scope
-    world: World
     vector: Vector
     floor: float | None
     counted: WordScores
@@ -272,10 +270,6 @@ class WorldCandidates(Struct):
             outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)
-
-    def calibration(self) -> Calibration | None:
-        self.changes = None
-        return model_calibration(self.deps.store, self.scope, self.world)
 
 
 class WordScores(Struct, frozen=True):

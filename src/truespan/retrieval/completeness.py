@@ -47,9 +47,10 @@ class CompletenessCheck:
         """Return the number of the `stored` chunks of a scope that have no point.
 
         With `repeat`, points are counted even if none was missing a moment ago. Only points in the
-        scope are counted, so that a reader learns nothing about text past the position.
+        documents of the scope are counted, and only up to its position: a reader learns nothing
+        about text past it.
         """
-        scope = without_place(scope)
+        scope = replace(scope, chapter=None, section=None)
         key = scope.tenant, scope.documents, scope.position, stored
         now = clock.monotonic()
         with self._lock:
@@ -64,8 +65,3 @@ class CompletenessCheck:
                 self._trusted.clear()
             self._trusted[key] = now
         return 0
-
-
-def without_place(scope: Scope) -> Scope:
-    """Return a scope with all chapters and sections of its documents."""
-    return replace(scope, chapter=None, section=None) if scope.names_place else scope

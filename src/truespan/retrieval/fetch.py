@@ -13,7 +13,7 @@ from truespan.protocols import VectorIndex
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
-from truespan.types.bundle import Funnel, Notice, Skipped
+from truespan.types.bundle import Notice, Skipped
 from truespan.types.chunk import ChunkRecord, StoredChunk
 from truespan.types.ids import ChunkId
 from truespan.types.profile import float32
@@ -66,10 +66,6 @@ class Fetched(Struct, frozen=True):
             [found for found in self.verified if round(found.score, SCORE_DECIMALS) >= least],
             [failed for failed in self.failures if round(failed.score, SCORE_DECIMALS) >= least],
         )
-
-    def funnel(self, in_scope: int, returned: int) -> Funnel:
-        fetched = len(self.verified) + len(self.failures)
-        return Funnel(in_scope, fetched, len(self.verified), returned)
 
     def skipped(self) -> tuple[Skipped, ...]:
         if not self.failures:

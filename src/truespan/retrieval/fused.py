@@ -164,10 +164,6 @@ class Candidates(Protocol[KeyT, FoundT_co]):
         """Return the candidates whose text is verified and in scope, with their fused scores."""
         ...
 
-    def calibration(self) -> Calibration | None:
-        """Return the calibration that similarities are measured against."""
-        ...
-
 
 class FusedFound(Struct, Generic[KeyT, FoundT, SelectionT], frozen=True):
     """The chunks that a fused search found, and the selection from them."""
@@ -187,6 +183,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
 
     candidates: Candidates[KeyT, FoundT]
     weight: float
+    calibration: Calibration | None
+    """Calibration that similarities are measured against."""
     trace: RequestTrace
 
     def find(
@@ -252,8 +250,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         self, scored: Iterable[Candidate[KeyT]], closest: Sequence[float], best_words: float
     ) -> list[Candidate[KeyT]]:
         """Return candidates with their blend, best first."""
-        calibration = self.candidates.calibration()
-        scale = scale_of(closest, best_words, self.candidates.words.possible, calibration)
+        possible = self.candidates.words.possible
+        scale = scale_of(closest, best_words, possible, self.calibration)
         blended = (
             replace(part, blend=scale.blend(self.weight, part.bm25, part.score)) for part in scored
         )

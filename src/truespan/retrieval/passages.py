@@ -133,7 +133,7 @@ class PassageFitter(Struct, frozen=True):
         wanted = [
             number
             for number, part in enumerate(parts if self.query else ())
-            if (every or not is_exact(part.location))
+            if (every or not (part.location is None or is_exact(part.location)))
             and part.best_sentence is None
             and part.kind is ChunkKind.TEXT
             and part.first_sid != part.last_sid

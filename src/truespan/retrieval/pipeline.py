@@ -29,13 +29,13 @@ from truespan.errors import (
     StoreBusy,
 )
 from truespan.observer import RequestTrace
-from truespan.retrieval.completeness import without_place
 from truespan.retrieval.fetch import Fetched, Select, SelectionT, fetch_by_similarity
 from truespan.retrieval.query_vector import query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.request import (
+    NO_FILTERS,
     Filters,
     Mode,
     PassageOptions,
@@ -279,17 +279,18 @@ class Pipeline(Struct, frozen=True):
             if relaxed != filters:
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
-            attempt.in_scope = attempt.stored = self.deps.store.embedded_count(scope, world)
+            # Store and index may disagree about a chunk that only touches a chapter, so `stored`
+            # counts whole documents.
+            attempt.in_scope, pending = catalog.count_chunks(scope.documents)
+            attempt.stored = attempt.in_scope
             if scope.names_place:
-                # Store and index may disagree about a chunk that only touches a chapter, so whole
-                # documents are compared.
-                attempt.stored = self.deps.store.embedded_count(without_place(scope), world)
+                attempt.in_scope = self.deps.store.count_in_place(scope, world)
             if filters.metadata:
                 if unreadable := unreadable_metadata(catalog, filters):
                     attempt.unreadable = len(unreadable)
                     attempt.warnings.append(_name_unreadable(unreadable))
                 attempt.warnings += _name_unknown_keys(catalog, filters)
-            if pending := catalog.pending(scope.documents):
+            if pending:
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
         if attempt.in_scope == 0:
@@ -313,7 +314,7 @@ class Pipeline(Struct, frozen=True):
 
         The warning lists similar names, since the caller may read the whole world.
         """
-        if not scope.names_place or not catalog.embedded(scope.documents):
+        if not scope.names_place or not catalog.count_chunks(scope.documents)[0]:
             return None
         places = self.deps.store.place_names(scope)
         if any(map(scope.covers, places)):
@@ -418,6 +419,8 @@ def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Sc
     Filters by document are applied in the store, so that a changed label counts at once. The index
     gets document numbers.
     """
+    if filters == NO_FILTERS:
+        return scope
     numbers = catalog.select(filters, lambda: matching_documents(catalog, filters))
     return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
 

@@ -196,7 +196,7 @@ class Retrieval:
         The index is queried only if a default left out documents.
         """
         hidden, catalog = attempt.hidden, attempt.catalog
-        if hidden is None or catalog is None or not catalog.embedded(hidden.documents):
+        if hidden is None or catalog is None or not catalog.count_chunks(hidden.documents)[0]:
             return
         found, _ = fetch_by_similarity(
             replace(self.pipeline.deps, trace=NULL_OBSERVER),

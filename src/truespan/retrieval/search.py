@@ -46,7 +46,7 @@ from truespan.types.answer import (
     Shortlist,
     shortlist,
 )
-from truespan.types.bundle import Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
+from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
@@ -168,7 +168,8 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
     )
     texts = (part for part in passages if part.chunk_type is not ChunkKind.FIGURE)
     context = render(texts, tables=defaults.renders_tables)
-    skipped = counted.skipped()
+    verified, skipped = len(counted.verified), counted.skipped()
+    funnel = Funnel(attempt.in_scope, verified + len(counted.failures), verified, len(passages))
     if copies := sum(len(passage.other_places) for passage in passages):
         skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
     return SearchResult(
@@ -178,7 +179,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         requested_k=request.top_k,
         effective_k=min(request.top_k, attempt.in_scope),
         floor=request.floor,
-        funnel=counted.funnel(attempt.in_scope, len(passages)),
+        funnel=funnel,
         skipped=skipped,
         warnings=tuple(attempt.warnings),
         processing_time_ms=int(seconds * 1000),

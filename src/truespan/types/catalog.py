@@ -74,13 +74,8 @@ class DocumentCatalog:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def embedded(self, among: Documents) -> int:
-        return self._count(among)[0]
-
-    def pending(self, among: Documents) -> int:
-        return self._count(among)[1]
-
-    def _count(self, among: Documents) -> tuple[int, int]:
+    def count_chunks(self, among: Documents) -> tuple[int, int]:
+        """Return the number of embedded chunks of documents, and of those not embedded yet."""
         if isinstance(among, Unlimited):
             return self._totals
         counts = self._counts.get(among)

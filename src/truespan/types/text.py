@@ -266,9 +266,9 @@ def name_pages(starts: Iterable[PageStart]) -> str | None:
     return _name_ranges((unit, page, page) for _, page, unit in starts if page)
 
 
-def is_exact(location: str | None) -> bool:
-    """Return whether a label is None or names a single page, slide, line, cell or row."""
-    return location is None or _EXACT.fullmatch(location) is not None
+def is_exact(location: str) -> bool:
+    """Return whether a label names a single page, slide, line, cell or row."""
+    return _EXACT.fullmatch(location) is not None
 
 
 def name_best(

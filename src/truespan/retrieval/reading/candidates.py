@@ -34,7 +34,7 @@ from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import ChunkRecord, DocumentLabel
 from truespan.types.ids import ChunkId
-from truespan.types.profile import Calibration, reaches
+from truespan.types.profile import reaches
 from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
@@ -90,7 +90,10 @@ class FusedBookSearch(Struct, frozen=True):
             words=self.words,
             wait_for_hits=self.wait_for_hits,
         )
-        search = FusedSearch(candidates, self.weight, self.pipeline.deps.trace)
+        deps = self.pipeline.deps
+        # A calibration measured in the world would reveal unread text; the scope excludes it.
+        calibration = model_calibration(deps.store, self.scope, None)
+        search = FusedSearch(candidates, self.weight, calibration, deps.trace)
         outcome = search.find(k, select, by_words=self.wait_for_hits is None)
         fetched = ReadFetched(
             failures=[*{**candidates.repairs, **candidates.failures}.values()],
@@ -263,11 +266,6 @@ class ReadCandidates:
         known.update(dict.fromkeys(hashes))
         known.update(zip(ranked, similarities, strict=True))
         known.update((tail + n, part.score) for n, part in enumerate(self._tail))
-
-    def calibration(self) -> Calibration | None:
-        """Return the calibration of the model: one of the world would reveal unread text."""
-        self.changes = None
-        return model_calibration(self._pipeline.deps.store, self._scope, None)
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         part, tail = self._read_words.part, self._read_words.tail

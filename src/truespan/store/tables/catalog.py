@@ -159,10 +159,8 @@ class Catalogs(Part):
                 damaged.append(document)
         return MetadataIndex(metadata, damaged)
 
-    def embedded_count(self, scope: Scope, world: World) -> int:
-        """Return the number of embedded chunks of active revisions in the scope."""
-        if not scope.names_place:
-            return self.document_catalog(scope, world).embedded(scope.documents)
+    def count_in_place(self, scope: Scope, world: World) -> int:
+        """Return the number of embedded chunks in the chapter or section of the scope."""
 
         def read(scope: Scope) -> Counter[int]:
             return Counter(found.document for found in self._in_place(scope) if found.embedded)
