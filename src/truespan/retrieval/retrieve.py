@@ -218,7 +218,8 @@ class Retrieval:
         filters = with_defaults(self._request.filters, names, attempt.world)
         reasons = name_defaults(entries, filters, names)
         more = " or more" if len(numbers) == MAX_LEFT_OUT else ""
-        text = f"{len(numbers)}{more} passages were left out by {reasons}. {ASK_FOR_ANY}"
+        passages = "passage was" if len(numbers) == 1 else "passages were"
+        text = f"{len(numbers)}{more} {passages} left out by {reasons}. {ASK_FOR_ANY}"
         attempt.warnings.append(Notice("default_filter_left_out", text))
 
     def _why_not_found(self, scope: Scope, chunk_id: ChunkId) -> Reason:
