@@ -17,7 +17,7 @@ from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import fresh_database
 from tests.unit.test_workers import Works
 from truespan.cli.follow import follow_ingest, follow_maintenance
-from truespan.cli.output.jobs import MAX_ROWS, show_followed, show_one_job
+from truespan.cli.output.documents import MAX_ROWS, show_followed, show_one_job
 from truespan.errors import (
     InvalidConfiguration,
     ProfileMismatch,

@@ -17,7 +17,7 @@ from tests.support.sample_texts import (
     texts,
 )
 from tests.support.worlds import WordEmbedder, make_library
-from truespan.cli.output.jobs import show_followed
+from truespan.cli.output.documents import show_followed
 from truespan.cli.output.start import show_ingest
 from truespan.types.ids import WorldId, chunk_id
 from truespan.types.vectors import Vector

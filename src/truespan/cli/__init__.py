@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
 
     from truespan.cli.advice import ARGUMENTS
     from truespan.cli.app import make_commands
-    from truespan.cli.opening import CHOSEN_WORLD
+    from truespan.cli.options import CHOSEN_WORLD
 
     ARGUMENTS.set(tuple(arguments))
     CHOSEN_WORLD.set(None)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from truespan.cli.app import make_commands
-from truespan.cli.opening import CHOSEN_WORLD
+from truespan.cli.options import CHOSEN_WORLD
 from truespan.cli.terminal import echo
 
 ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments", default=())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.advice import say
 from truespan.cli.commands import Argument, Option, command_group
-from truespan.cli.opening import open_world
 from truespan.cli.options import (
     Confirmed,
     ContextOnly,
@@ -19,6 +18,7 @@ from truespan.cli.options import (
     Target,
     TopK,
     WorldName,
+    open_world,
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
@@ -157,7 +157,7 @@ def list_conversations(
     as_json: Json = False,
 ) -> None:
     """List the conversations of a world or a reader, the latest first."""
-    from truespan.cli.output.conversations import show_conversations
+    from truespan.cli.output.ask import show_conversations
 
     with open_world(library, world) as chosen:
         if reader is not None:
@@ -181,7 +181,7 @@ def show_conversation(
     as_json: Json = False,
 ) -> None:
     """Show the questions and answers of a conversation."""
-    from truespan.cli.output.conversations import show_with_turns
+    from truespan.cli.output.ask import show_with_turns
 
     with open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
@@ -228,7 +228,7 @@ def delete_conversation(
     as_json: Json = False,
 ) -> None:
     """Delete a conversation permanently, or all of a world or a reader."""
-    from truespan.cli.output.conversations import show_deleted
+    from truespan.cli.output.ask import show_deleted
 
     if every == (conversation is not None):
         raise InvalidArgument("Name a conversation, or pass --all.")

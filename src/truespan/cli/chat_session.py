@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from truespan.cli.advice import complete, say
-from truespan.cli.output.conversations import (
+from truespan.cli.output.ask import (
     show_answer_in_conversation,
     show_found,
     show_turns,

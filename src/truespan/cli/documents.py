@@ -10,7 +10,6 @@ import click
 
 from truespan.cli.advice import say
 from truespan.cli.commands import Argument, Option, command_group
-from truespan.cli.opening import open_library, open_world, resolve_document
 from truespan.cli.options import (
     Confirmed,
     DocumentFilters,
@@ -21,9 +20,11 @@ from truespan.cli.options import (
     RunHere,
     WorldName,
     metadata_from,
+    open_library,
+    open_world,
+    resolve_document,
 )
-from truespan.cli.terminal import confirm, echo
-from truespan.cli.written_files import new_file
+from truespan.cli.terminal import confirm, echo, new_file
 from truespan.errors import InvalidArgument, OperatorError
 from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
 
@@ -164,7 +165,7 @@ def delete(
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
     from truespan.cli.output.documents import show_receipt
-    from truespan.cli.output.plain import pluralize
+    from truespan.cli.terminal import pluralize
 
     if whole == (reference is not None):
         raise InvalidArgument("Name a document, or pass --all for the whole world.")
@@ -221,7 +222,7 @@ def _write_receipt(file: BinaryIO, data: str) -> None:
 @jobs_group.register("list")
 def list_jobs(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the jobs of a world, the latest first."""
-    from truespan.cli.output.jobs import show_jobs
+    from truespan.cli.output.documents import show_jobs
 
     with open_world(library, world) as chosen:
         jobs = chosen.jobs.list()
@@ -233,7 +234,7 @@ def show_job(
     job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
-    from truespan.cli.output.jobs import show_one_job
+    from truespan.cli.output.documents import show_one_job
 
     with open_world(library, world) as chosen:
         jobs = chosen.jobs
@@ -249,7 +250,7 @@ def follow_job(
 ) -> int:
     """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
-    from truespan.cli.output.jobs import show_job_line
+    from truespan.cli.output.documents import show_job_line
 
     shown = ""
     with open_world(library, world) as chosen:
@@ -273,7 +274,7 @@ def cancel_job(
     job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
-    from truespan.cli.output.jobs import show_job_line
+    from truespan.cli.output.documents import show_job_line
     from truespan.types.job import JobState
 
     with open_world(library, world) as chosen:

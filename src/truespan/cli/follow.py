@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from truespan.cli.advice import ARGUMENTS, complete
-from truespan.cli.output.jobs import show_followed, show_one_job
-from truespan.cli.output.plain import pluralize
+from truespan.cli.output.documents import show_followed, show_one_job
 from truespan.cli.output.start import show_watched
-from truespan.cli.terminal import echo, printable, write_error
+from truespan.cli.terminal import echo, pluralize, printable, write_error
 from truespan.core.graphemes import shorten
 from truespan.engine.jobs import MAINTENANCE, REINDEX, REPAIR
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError

@@ -1,16 +1,18 @@
 """Commands of the panel "Generations": build, list, switch and remove generations; domains."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.advice import say
 from truespan.cli.commands import Argument, Option
-from truespan.cli.opening import open_library, open_world
-from truespan.cli.options import Folder, Json, WorldName
-from truespan.cli.terminal import echo
+from truespan.cli.options import Folder, Json, WorldName, open_library, open_world
+from truespan.cli.terminal import echo, pluralize, table
 from truespan.wire.serialize import EXIT_PARTIAL, record_data, to_json
 
 if TYPE_CHECKING:
+    from truespan.engine.generations import Promotion
     from truespan.ingest.indexing import ReindexReport
+    from truespan.types.document import GenerationRecord
 
 Number = Annotated[int, Argument(help="Number of the generation.", metavar="GENERATION")]
 DomainKey = Annotated[
@@ -20,7 +22,6 @@ DomainKey = Annotated[
 
 def generations(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the generations of a world with their models and aliases."""
-    from truespan.cli.output.generations import show_generations
 
     with open_world(library, world) as chosen:
         records = chosen.generations.list()
@@ -56,7 +57,6 @@ def reindex(
 
 def print_reindex(report: "ReindexReport", as_json: bool) -> int:
     """Print the report on a new generation, and return the exit code."""
-    from truespan.cli.output.generations import show_reindex
 
     say(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
@@ -74,7 +74,6 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
-    from truespan.cli.output.generations import show_promotion
 
     with open_world(library, world) as chosen:
         done = chosen.generations.promote(
@@ -90,7 +89,6 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Go back to the previous generation."""
-    from truespan.cli.output.generations import show_promotion
 
     with open_world(library, world) as chosen:
         done = chosen.generations.rollback(domain=domain)
@@ -126,3 +124,42 @@ def domains(
         echo(f"{record.key}: generation {record.generation} of {record.world_name!r}")
     if not records:
         say("No domains yet; 'truespan promote GENERATION --domain KEY' creates one.")
+
+
+def show_generations(records: Sequence["GenerationRecord"]) -> str:
+    """Show generations as a table, with a mark for those in use."""
+    head = ("", "generation", "model", "chunking", "documents", "chunks", "state")
+    rows: list[tuple[object, ...]] = [head]
+    for record in records:
+        generation = record.generation
+        names = [*(["default"] if record.is_default else []), *record.domains]
+        state = f"complete; used by {', '.join(names)}" if names else "complete"
+        if not record.complete:
+            state = f"incomplete: {record.missing} documents, {record.pending} vectors missing"
+        model = f"{generation.profile.provider}/{generation.profile.model}"
+        chunking = generation.chunking.name if generation.chunking else "per document"
+        mark, counts = "*" if names else "", (record.documents, record.chunks)
+        rows.append((mark, generation.number, model, chunking, *counts, state))
+    return "\n".join(table(rows))
+
+
+def show_reindex(report: "ReindexReport") -> str:
+    lines = [
+        f"Generation {report.generation}: {pluralize(report.documents, 'document')}, "
+        f"{pluralize(report.chunks, 'chunk')} written; "
+        f"{pluralize(report.embedded, 'text')} embedded, "
+        f"{pluralize(report.reused, 'vector')} reused."
+    ]
+    lines += [f"  not built: {failure.name}: {failure.message}" for failure in report.failures]
+    lines += [f"  note: {warning}" for warning in report.warnings]
+    if not report.failures:
+        lines.append(f"'truespan promote {report.generation}' puts it into use.")
+    return "\n".join(lines)
+
+
+def show_promotion(promotion: "Promotion") -> str:
+    name = f"Domain {promotion.domain!r}" if promotion.domain else "The world"
+    previous = promotion.previous
+    before = f" It used {previous} before." if previous is not None else ""
+    judged = " The golden queries passed." if promotion.verdict else ""
+    return f"{name} now uses generation {promotion.generation}.{before}{judged}"

@@ -4,10 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from truespan.cli.commands import Argument, Option, WholeNumber
-from truespan.cli.opening import find_worlds, folder_of, new_folder_of, open_library
-from truespan.cli.options import AnyWorld, Folder, Json, NoFollow, RunHere
-from truespan.cli.terminal import echo
-from truespan.cli.written_files import write_file
+from truespan.cli.options import (
+    AnyWorld,
+    Folder,
+    Json,
+    NoFollow,
+    RunHere,
+    find_worlds,
+    folder_of,
+    new_folder_of,
+    open_library,
+)
+from truespan.cli.terminal import echo, write_file
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
@@ -187,7 +195,7 @@ def restore(
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
     from truespan.cli.output.maintenance import show_manifest
-    from truespan.cli.output.plain import pluralize
+    from truespan.cli.terminal import pluralize
 
     report = truespan.restore(file, new_folder_of(library))
     if as_json:

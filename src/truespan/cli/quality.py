@@ -5,10 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from truespan.cli.commands import Argument, Option, command_group
-from truespan.cli.opening import open_world
-from truespan.cli.options import Domain, Folder, GenerationNumber, Json, Rerank, WorldName
-from truespan.cli.terminal import echo
-from truespan.cli.written_files import write_file
+from truespan.cli.options import (
+    Domain,
+    Folder,
+    GenerationNumber,
+    Json,
+    Rerank,
+    WorldName,
+    open_world,
+)
+from truespan.cli.terminal import echo, write_file
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument, resource_error
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json

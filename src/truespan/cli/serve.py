@@ -7,21 +7,23 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from truespan.cli.commands import Argument, Option, WholeNumber, command_group
-from truespan.cli.opening import folder_of, open_library, open_world
-from truespan.cli.options import Folder, Json, WorldName
+from truespan.cli.options import Folder, Json, WorldName, folder_of, open_library, open_world
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidArgument
-from truespan.wire.serialize import members, to_json
+from truespan.wire.serialize import allowed_names, members, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.http.server import Startup
     from truespan.mcp.caller import WritePermissions
+    from truespan.types.scope import World
+    from truespan.types.token import TokenRecord, TokenState
 
 token_group = command_group("token", "Access tokens for HTTP and MCP.")
 
@@ -279,7 +281,6 @@ def create_token(
     as_json: Json = False,
 ) -> None:
     """Create a token and print its secret once; only a digest is stored."""
-    from truespan.cli.output.serve import describe_token, token_data
     from truespan.types.scope import UNLIMITED, Verb
 
     # A token for every world must be asked for explicitly.
@@ -317,7 +318,6 @@ def create_token(
 @token_group.register("list")
 def list_tokens(library: Folder = None, as_json: Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
-    from truespan.cli.output.serve import describe_token, token_data
 
     with open_library(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
@@ -338,10 +338,34 @@ def revoke_token(
     as_json: Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
-    from truespan.cli.output.serve import token_data
 
     with open_library(library) as opened:
         record = opened.tokens.revoke(token)
         state = opened.tokens.state(record)
     result = {"token": token_data(record, state)}
     echo(to_json(result) if as_json else f"Revoked token {record.id}, {record.name}.")
+
+
+def token_data(record: "TokenRecord", state: "TokenState") -> dict[str, Any]:
+    names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
+    return record_data(record) | names | {"state": state}
+
+
+def describe_token(record: "TokenRecord", worlds: Iterable["World"]) -> str:
+    """Return the permissions of a token in words."""
+    ids, readers = allowed_names(record.worlds), allowed_names(record.readers)
+    if record.verbs == {"observe"}:
+        return f"observe, the metrics only; {_describe_expiry(record)}"
+    where = "every world"
+    if not isinstance(ids, str):
+        names: dict[str, str] = {world.id: world.name for world in worlds}
+        where = ", ".join(sorted(names.get(id, id) for id in ids)) or "no world"
+    whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
+    verbs = ", ".join(sorted(record.verbs))
+    return f"{verbs}{whom} in {where}; {_describe_expiry(record)}"
+
+
+def _describe_expiry(record: "TokenRecord") -> str:
+    if record.expires_at is None:
+        return "does not expire"
+    return f"expires {datetime.fromtimestamp(record.expires_at, UTC):%Y-%m-%d %H:%M} UTC"

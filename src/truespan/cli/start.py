@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from truespan.cli.advice import complete, say
 from truespan.cli.commands import Argument, Option
-from truespan.cli.opening import find_world, folder_of, open_library
-from truespan.cli.options import AnyWorld, Folder, Json, NoFollow, RunHere, WorldName, metadata_from
-from truespan.cli.terminal import echo
-from truespan.cli.written_files import new_file
+from truespan.cli.options import (
+    AnyWorld,
+    Folder,
+    Json,
+    NoFollow,
+    RunHere,
+    WorldName,
+    find_world,
+    folder_of,
+    metadata_from,
+    open_library,
+)
+from truespan.cli.terminal import echo, new_file
 from truespan.errors import (
     InvalidArgument,
     LibraryNotFound,

@@ -1,4 +1,4 @@
-"""Output of the commands: the only module that writes to standard output and standard error.
+"""Output of the commands: the only module that writes to the terminal and to files.
 
 Names, labels, metadata and the words of a model come from strangers. A control character in one of
 them could move the cursor or rename the window, and a direction override could turn a line around.
@@ -8,11 +8,25 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from truespan.core.disk import create_file, replace_file
+from truespan.errors import InvalidArgument, resource_error
+
+if TYPE_CHECKING:
+    from truespan.types.answer import Citation
+    from truespan.types.bundle import Notice, Passage, SourceNote
+
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed, line separators, direction controls, surrogates."""
+_MODE = 0o666
+"""Permissions before those that the user's umask removes."""
+_SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
 
 
 def printable(text: str) -> str:
@@ -35,3 +49,77 @@ def write_error(text: str) -> None:
 def confirm(question: str) -> bool:
     """Ask a question that is answered with yes or no; the default is no."""
     return click.confirm(printable(question), default=False)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Create a file that did not exist; it is removed if the block raises an exception.
+
+    Raises:
+        InvalidArgument: it exists, or cannot be created.
+    """
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(create_file(path, _MODE))
+        except FileExistsError:
+            raise InvalidArgument(f"The file {path} already exists.") from None
+        except OSError as error:
+            raise resource_error(error) or _unwritable(path, error) from None
+        yield file
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file or replace its content; if that fails, the file is as before."""
+    try:
+        if path.exists() and not path.is_file():
+            # A pipe or a terminal.
+            path.write_text(text, encoding="utf-8")
+        else:
+            replace_file(path.resolve(), text.encode(), _MODE)
+    except OSError as error:
+        raise resource_error(error) or _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InvalidArgument:
+    reason = error.strerror or type(error).__name__
+    return InvalidArgument(f"{path} cannot be written: {reason}.", advice="Check the folder.")
+
+
+def pluralize(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def table(rows: Sequence[Sequence[object]]) -> list[str]:
+    """Return rows as lines with aligned columns."""
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
+
+
+def show_notices(notices: Iterable[Notice]) -> list[str]:
+    """Return notices as lines, except those about the model that 'truespan doctor' shows."""
+    return [f"Note: {notice.message}" for notice in notices if notice.code not in _SAID_BY_DOCTOR]
+
+
+def name_others(part: Passage | SourceNote | Citation) -> str:
+    """Return the documents that have the same text, to be put after the source of a passage."""
+    from truespan.types.text import name_sources
+
+    others = name_sources(at.source_url for at in part.other_places)
+    return f"; also in {others}" if others else ""
+
+
+def name_span(chunk: Any) -> str:
+    """Return the characters, the sentences and the location of a chunk."""
+    location = f", {chunk.location}" if chunk.location else ""
+    return f"characters {chunk.start}-{chunk.end}, {name_sentences(chunk)}{location}"
+
+
+def name_sentences(part: Any) -> str:
+    """Return the numbers of the sentences of a passage in words."""
+    if part.first_sid == part.last_sid:
+        return f"sentence {part.first_sid}"
+    return f"sentences {part.first_sid}-{part.last_sid}"

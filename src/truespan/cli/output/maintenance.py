@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from truespan.cli.output.plain import pluralize
+from truespan.cli.terminal import pluralize
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import MANUAL, Action, Finding, Item, Plan, RepairResult
 from truespan.types.maintenance import Check, Manifest, MigrationReport, Verdict

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from truespan.cli.output.ask import REASONS, REFUSALS
-from truespan.cli.output.plain import table
+from truespan.cli.terminal import table
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import Decision
 from truespan.types.request import Defaults

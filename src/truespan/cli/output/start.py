@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from truespan.cli.output.jobs import MAX_ROWS, NOTHING_FOUND
-from truespan.cli.output.plain import pluralize, table
+from truespan.cli.output.documents import MAX_ROWS, NOTHING_FOUND
+from truespan.cli.terminal import pluralize, table
 from truespan.core.graphemes import shorten
 from truespan.ingest.plan import DocumentOutcome, DryRun
 from truespan.ingest.report import IngestReport
