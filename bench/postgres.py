@@ -152,7 +152,7 @@ def _drain(process: subprocess.Popen[str]) -> None:
 
 
 def _prepare(server: Server) -> None:
-    from truespan.jobs.schema import prepare_queue
+    from truespan.jobs.queue import prepare_queue
     from truespan.store.engines.postgres_server import prepare_store
     from truespan.types.token import Secret
 

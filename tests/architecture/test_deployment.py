@@ -21,7 +21,7 @@ from tests.support.postgres import another_server
 from truespan.cli import run
 from truespan.cli.app import make_commands
 from truespan.index.server import NEWEST, OLDEST, SUPPORTED
-from truespan.jobs.schema import prepare_queue
+from truespan.jobs.queue import prepare_queue
 from truespan.providers.ollama import to_pull
 from truespan.settings import FILE_NAME, read_settings
 from truespan.settings.catalogue import Settings

@@ -68,7 +68,7 @@ THIRD_PARTY = {
     "py3langid": "text/language.py",
     "Stemmer": "words/terms.py",
     "watchfiles": "files/watch.py",
-    "yaml": "evaluation/golden_yaml.py",
+    "yaml": "evaluation/golden.py",
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
     "fastembed": "providers/fastembed.py",
@@ -93,7 +93,7 @@ THIRD_PARTY = {
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
 CALENDAR = {
-    *("parsing/formats/mail.py", "parsing/formats/charts.py"),
+    *("parsing/formats/mail.py", "parsing/formats/drawing.py"),
     *("types/metadata.py", "core/timestamp.py"),
     *("parsing/formats/sheets/binary.py", "parsing/formats/sheets/number_format.py"),
 }

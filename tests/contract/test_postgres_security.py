@@ -34,7 +34,7 @@ from truespan.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from truespan.jobs.schema import QUEUE_TABLES
+from truespan.jobs.queue import QUEUE_TABLES
 from truespan.store import migrations
 from truespan.store.engines import postgres_server
 from truespan.store.engines.postgres import Address, PostgresDatabase

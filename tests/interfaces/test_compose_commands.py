@@ -34,7 +34,7 @@ from tests.support.postgres import (
 from tests.support.providers.ollama import Ollama
 from tests.support.qdrant_loopback import QdrantLoopback
 from truespan.cli import run
-from truespan.jobs.schema import prepare_queue
+from truespan.jobs.queue import prepare_queue
 from truespan.store.engines.postgres_server import prepare_store
 
 GUIDE = (ROOT / "docs" / "deployment.md").read_text("utf-8")

@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.examples import examples
-from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.formats.pdf.lines import Line, sort_lines
-from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
+from truespan.parsing.formats.pdf.paragraphs import (
+    Spelling,
+    join_lines,
+    join_paragraphs,
+    place_lines,
+)
 from truespan.parsing.formats.pdf.running_heads import remove_running_heads
 from truespan.parsing.formats.text import parse_heading
 from truespan.text.headings import MAX_ROMAN, format_roman, parse_roman

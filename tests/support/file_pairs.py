@@ -21,7 +21,7 @@ from tests.support import odf_maker, pptx_maker
 from tests.support.epub_maker import Book, page
 from tests.support.pdf_maker import Page, Words, make_pdf
 from tests.support.sheet_maker import Cell, ods, rows, sheet, xlsb, xlsx
-from truespan.parsing.formats.code.languages import LANGUAGES
+from truespan.parsing.formats.code import LANGUAGES
 
 NAME = re.compile(r"zq[0-9]+x", re.IGNORECASE)
 _NOUNS = ("lamp", "oil", "boat", "quay", "fee", "Ida", "garden", "night", "key", "clock", "Bergen")

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from truespan.jobs.schema import prepare_queue
+from truespan.jobs.queue import prepare_queue
 from truespan.protocols import Clock
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase

@@ -12,7 +12,7 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.parsing import load
 from truespan.parsing.detect import Format, format_of, supported
-from truespan.parsing.formats.code.languages import LANGUAGES
+from truespan.parsing.formats.code import LANGUAGES
 from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW
 from truespan.types.text import BlockKind, TokenMap

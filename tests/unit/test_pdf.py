@@ -13,7 +13,7 @@ from truespan.errors import (
 )
 from truespan.parsing import load
 from truespan.parsing.formats.pdf import parse_authors, parse_date
-from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
+from truespan.parsing.formats.pdf.paragraphs import Spelling, join_lines
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 FULL = [

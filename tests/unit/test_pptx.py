@@ -23,8 +23,7 @@ from tests.support.pptx_maker import (
 from truespan.errors import SourceBroken, SourceEmpty, SourceRefused, SourceUnsafe
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
-from truespan.parsing.formats.charts import format_value
-from truespan.parsing.formats.drawing_text import format_scheme
+from truespan.parsing.formats.drawing import format_scheme, format_value
 from truespan.parsing.formats.pptx import load_pptx
 from truespan.types.text import BlockKind, Loaded, PageStart
 

@@ -16,10 +16,10 @@ GLOBS = ("*a*a*a*b", "**/*?x", "[!a]*[ab]*")
 
 
 def _languages(member: str) -> Iterator[str]:
-    from truespan.parsing.formats.code import languages
+    from truespan.parsing.formats import code
 
-    for value in vars(languages).values():
-        if isinstance(value, languages.Language) and (part := getattr(value, member)) is not None:
+    for value in vars(code).values():
+        if isinstance(value, code.Language) and (part := getattr(value, member)) is not None:
             yield part.pattern
 
 
@@ -57,8 +57,8 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "answers/quotes.py:_nested": lambda: ["[“”]"],
     "answers/reply.py:_skip_reasoning": lambda: [r"(?i)</think\s*>"],
     "ingest/manifest.py:_name_test": lambda: map(translate, GLOBS),
-    "parsing/formats/code/languages.py:_by_brackets": lambda: _languages("skipped"),
-    "parsing/formats/code/languages.py:_by_indentation": lambda: _languages("definition"),
+    "parsing/formats/code.py:_by_brackets": lambda: _languages("skipped"),
+    "parsing/formats/code.py:_by_indentation": lambda: _languages("definition"),
     "parsing/formats/ooxml.py:_split": lambda: ["[;,]", ";"],
     "providers/http.py:says": _said_by_providers,
     "words/terms.py:_pattern": _words,
@@ -75,8 +75,8 @@ are read: see `compile_pattern`."""
 
 PASSED_ON = {
     "ingest/manifest.py:_name_test": frozenset({"match"}),
-    "parsing/formats/code/languages.py:_by_brackets": frozenset({"sub"}),
-    "parsing/formats/code/languages.py:_by_indentation": frozenset({"match"}),
+    "parsing/formats/code.py:_by_brackets": frozenset({"sub"}),
+    "parsing/formats/code.py:_by_indentation": frozenset({"match"}),
     "words/terms.py:_pattern": frozenset({"finditer"}),
     "types/catalog.py:from_source": frozenset({"match"}),
     "maintenance/doctor/plan.py:_TENANT": frozenset({"fullmatch"}),
@@ -85,7 +85,7 @@ PASSED_ON = {
 
 BOUNDED = {
     "answers/reply.py:_UNDECIDED": "is searched for in 40 characters",
-    "parsing/formats/pdf/hyphens.py:_BROKEN": "is searched for in 100 characters",
+    "parsing/formats/pdf/paragraphs.py:_BROKEN": "is searched for in 100 characters",
     "parsing/formats/sheets/number_format.py:_TOKEN": "a code has at most 255 characters",
 }
 """Expressions that grow faster, on input of a small fixed length."""

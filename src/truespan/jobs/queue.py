@@ -1,6 +1,7 @@
 """Background jobs in a queue of procrastinate, run by worker processes.
 
 A worker runs jobs on threads, sends heartbeats, and requeues the jobs of workers that died.
+The tables of procrastinate have their own schema and role.
 """
 
 from __future__ import annotations
@@ -11,22 +12,32 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from math import ceil
-from typing import Any
+from typing import Any, Final, LiteralString, cast
 
 from msgspec import Struct
 from procrastinate import App, JobContext, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
+from procrastinate.schema import SchemaManager
 from procrastinate.worker import Worker
 
-from truespan.errors import Overloaded, StoreBusy, TruespanError
-from truespan.jobs.schema import QUEUE_ROLE, QUEUE_SCHEMA, require_migrations
+from truespan.errors import (
+    InvalidConfiguration,
+    Overloaded,
+    StoreBusy,
+    StoreOutdated,
+    TruespanError,
+)
 from truespan.protocols import JobWorker
 from truespan.store.engines.postgres_server import (
+    Connection,
+    add_member,
     as_role,
     connect,
+    create_role,
     is_foreign_key_violation,
     map_errors,
 )
@@ -114,6 +125,18 @@ _DUE = """
         WHERE o.lock = j.lock AND o.status = 'doing')
 """
 """Counts orders that could start now: not scheduled for later, and not running as a duplicate."""
+QUEUE_SCHEMA: Final = "truespan_queue"
+QUEUE_ROLE: Final = "truespan_queue"
+QUEUE_TABLES: Final = frozenset(
+    {
+        "queue_steps",
+        "procrastinate_jobs",
+        "procrastinate_events",
+        "procrastinate_workers",
+        "procrastinate_periodic_defers",
+    }
+)
+"""Tables of the queue. They contain ids of worlds and jobs, and no text."""
 
 
 class QueueLimits(Struct, frozen=True):
@@ -448,3 +471,73 @@ def _is_outage(error: ConnectorException) -> bool:
         return True
     except Exception:
         return False
+
+
+def prepare_queue(connection: Connection, application: str) -> None:
+    """Create or update the tables of the queue, in the transaction that prepares the store."""
+    create_role(connection, QUEUE_ROLE)
+    connection.execute("CREATE SCHEMA IF NOT EXISTS truespan_queue")
+    connection.execute("SET LOCAL search_path = truespan_queue, pg_temp")
+    connection.execute(
+        """CREATE TABLE IF NOT EXISTS truespan_queue.queue_steps (
+             name text COLLATE "C" PRIMARY KEY,
+             applied_at timestamptz NOT NULL DEFAULT now()
+           )"""
+    )
+    applied, known = _applied(connection), _migrations()
+    if not applied:
+        # The full schema includes every migration.
+        connection.execute(SchemaManager.get_schema())
+    for name, script in known.items():
+        if name in applied:
+            continue
+        if applied:
+            connection.execute(script)
+        connection.execute("INSERT INTO truespan_queue.queue_steps (name) VALUES (%s)", (name,))
+    for statement in (
+        "GRANT USAGE ON SCHEMA truespan_queue TO truespan_queue",
+        """GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA truespan_queue
+           TO truespan_queue""",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA truespan_queue TO truespan_queue",
+        "REVOKE INSERT, UPDATE, DELETE ON truespan_queue.queue_steps FROM truespan_queue",
+    ):
+        connection.execute(statement)
+    add_member(connection, QUEUE_ROLE, application)
+
+
+def require_migrations(connection: Connection) -> None:
+    """Require that the tables are up to date, and that our role may use them.
+
+    Raises:
+        StoreOutdated: migrations are missing.
+        InvalidConfiguration: our role may not use the tables.
+    """
+    rows = connection.execute(
+        """SELECT to_regclass('truespan_queue.queue_steps') IS NOT NULL,
+             EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'truespan_queue'
+               AND pg_has_role(session_user, oid, 'MEMBER'))"""
+    ).fetchall()
+    exists, is_member = rows[0]
+    if exists and not is_member:
+        raise InvalidConfiguration(
+            "The role of store_url has no permission to use the job queue.",
+            advice="Run 'truespan prepare-store', which grants it.",
+        )
+    applied, known = _applied(connection) if exists else set[str](), _migrations()
+    if not applied >= known.keys():
+        raise StoreOutdated(len(applied), len(known))
+
+
+def _applied(connection: Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM truespan_queue.queue_steps")}
+
+
+def _migrations() -> dict[str, LiteralString]:
+    """Return procrastinate's migrations by name, in order."""
+    entries = files("procrastinate.sql").joinpath("migrations").iterdir()
+    # The scripts belong to an installed package, so they are as safe as literals.
+    return {
+        entry.name: cast("LiteralString", entry.read_text(encoding="utf-8"))
+        for entry in sorted(entries, key=lambda entry: entry.name)
+        if entry.name.endswith(".sql")
+    }

@@ -90,7 +90,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
         )
     owner = _server_url(folder, settings, "store_owner_url")
     url = _server_url(folder, settings, "store_url")
-    from truespan.jobs.schema import prepare_queue
+    from truespan.jobs.queue import prepare_queue
     from truespan.store.engines.postgres_server import prepare_store, role_of
 
     prepared = prepare_store(owner, role_of(url), also=prepare_queue)

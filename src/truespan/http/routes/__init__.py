@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from truespan.http.operation import Operation
 from truespan.http.routes.conversations import conversations
-from truespan.http.routes.evaluation import evaluation
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
-from truespan.http.routes.questions import asking, reading
+from truespan.http.routes.questions import asking, evaluation, reading
 
 # Shared by threads: filled while modules are imported, then only read.
 ROUTES = (

@@ -14,9 +14,8 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.blocks import BlockWriter
-from truespan.parsing.formats.charts import CHART, C, write_chart
-from truespan.parsing.formats.drawing_text import Line, read_lines, read_text
+from truespan.parsing.blocks import BlockWriter, Passage
+from truespan.parsing.formats.drawing import CHART, C, Line, read_lines, read_text, write_chart
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
@@ -32,7 +31,6 @@ from truespan.parsing.formats.ooxml import (
     read_properties,
     select_alternative,
 )
-from truespan.parsing.passage import Passage
 from truespan.types.text import BlockKind, Figure, Loaded, PlacedFigure
 
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"

@@ -14,10 +14,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import SourceBroken, SourceUnsafe
-from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
+from truespan.parsing.blocks import (
+    TITLE_LEVEL,
+    BlockWriter,
+    Passage,
+    heading_level,
+    is_contents_style,
+    style_kind,
+)
 from truespan.parsing.formats.docx.inline import is_contents_field, read_symbol
-from truespan.parsing.formats.style_names import heading_level, is_contents_style, style_kind
-from truespan.parsing.passage import Passage
 from truespan.types.text import BlockKind, Loaded, Properties
 
 _MAX_DEPTH = 10_000

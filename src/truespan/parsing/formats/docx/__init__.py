@@ -17,25 +17,23 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter
-from truespan.parsing.formats.charts import is_chart, write_chart
+from truespan.parsing.blocks import TITLE_LEVEL, BlockWriter, Passage, TableLines, join
 from truespan.parsing.formats.docx.inline import Box, Inline, Line, NoteRef, is_contents_field
-from truespan.parsing.formats.docx.package import (
+from truespan.parsing.formats.docx.styles import (
     DROPPED,
     PROPERTIES,
     VAL,
-    Tag,
-    child_value,
-    flag,
-)
-from truespan.parsing.formats.docx.styles import (
     Lists,
     Style,
     Styles,
+    Tag,
+    child_value,
+    flag,
     has_header_row,
     read_list_position,
     read_outline_level,
 )
+from truespan.parsing.formats.drawing import is_chart, write_chart
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     A,
@@ -47,7 +45,6 @@ from truespan.parsing.formats.ooxml import (
     read_properties,
     select_alternative,
 )
-from truespan.parsing.passage import Passage, TableLines, join
 from truespan.text.headings import is_prose
 from truespan.types.text import Loaded
 

@@ -9,18 +9,19 @@ from collections.abc import Callable
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.parsing.formats.charts import CHART
-from truespan.parsing.formats.docx.package import (
+from truespan.parsing.blocks import PassageParts
+from truespan.parsing.formats.docx.styles import (
     DROPPED,
     PROPERTIES,
     VAL,
     WP,
     O,
+    Styles,
     Tag,
     child_value,
     flag,
 )
-from truespan.parsing.formats.docx.styles import Styles
+from truespan.parsing.formats.drawing import CHART
 from truespan.parsing.formats.ooxml import (
     ALTERNATIVES,
     DIAGRAM,
@@ -39,7 +40,6 @@ from truespan.parsing.formats.ooxml import (
     parse_count,
     select_alternative,
 )
-from truespan.parsing.passage import PassageParts
 
 _PRIVATE, _SURROGATES = 0xF000, range(0xD800, 0xE000)
 _GREEK = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe, SourceUnsupported
 from truespan.parsing.archive import Archive
-from truespan.parsing.blocks import BlockWriter
+from truespan.parsing.blocks import BlockWriter, Passage, PassageParts, TableLines, join
 from truespan.parsing.formats.odf.lists import (
     CHART,
     DRAW,
@@ -32,7 +32,6 @@ from truespan.parsing.formats.odf.lists import (
     Styles,
 )
 from truespan.parsing.formats.ooxml import Pictures, Relation, parse_count
-from truespan.parsing.passage import Passage, PassageParts, TableLines, join
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
 from truespan.types.text import Loaded, Properties
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import lxml.etree as etree
 from msgspec import Struct, field
 
-from truespan.parsing.blocks import TITLE_LEVEL
+from truespan.parsing.blocks import TITLE_LEVEL, is_contents_style, style_kind
 from truespan.parsing.formats.ooxml import parse_count
-from truespan.parsing.formats.style_names import is_contents_style, style_kind
 from truespan.text.numbering import format_number
 from truespan.types.text import BlockKind
 

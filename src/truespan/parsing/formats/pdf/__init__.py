@@ -24,10 +24,10 @@ from truespan.errors import (
     SourceScanned,
     SourceTooLarge,
 )
-from truespan.parsing.formats.pdf.hyphens import common_words
 from truespan.parsing.formats.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.formats.pdf.paragraphs import (
     Placed,
+    common_words,
     join_paragraphs,
     place_lines,
 )

@@ -4,18 +4,24 @@ A PDF file has no paragraphs. A line continues the previous line unless there is
 size, an indent after a full stop, or a list marker, or unless its first word would have fitted on
 the previous line. If only the last is true and no sentence ended, the line break is kept, as in
 tables, verses and titles.
+
+Whether a hyphen at the end of a line is part of the word is decided by the other occurrences of the
+word in the document. Words that occur only once are looked up in `english_words.txt`, a list of
+21,000 frequent English words.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
-from truespan.parsing.formats.pdf.hyphens import Spelling, join_lines
 from truespan.parsing.formats.pdf.lines import Line
 from truespan.parsing.formats.text import Paragraph
 from truespan.types.text import PageStart
@@ -37,6 +43,30 @@ _BULLET = re.compile(r"[•◦▪‣●○■□◆➢⁃∙](?:\s|$)")
 
 _Relation = Literal["same", "line", "new"]
 """Relation of a line to the previous one: same paragraph, same with a line break, or new."""
+_HYPHENS = "\u2010-"
+_BROKEN = re.compile(rf"(?P<before>[\w’'{_HYPHENS}]*\w)[{_HYPHENS}]$")
+_FIRST_PART = re.compile(r"[^\W_]+")
+# Possessive and anchored at the start of a word; otherwise a long word is tried at each letter.
+_TOKEN = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:-[^\W\d_]++)?+")
+_KEEPS_HYPHEN = frozenset({"all", "ex", "half", "ill", "quasi", "self", "so", "vice", "well"})
+_SUFFIXES = frozenset(
+    {"able", "ally", "est", "ful", "ing", "ish", "less", "ling", "ment", "ness", "ship", "some",
+     "ted", "ting", "tion", "ward", "wards"}
+)  # fmt: skip
+"""Suffixes that are also in the word list."""
+_PREFIXES = frozenset(
+    {"con", "counter", "dis", "fore", "inter", "mis", "out", "over", "per", "sub", "super", "trans",
+     "under"}
+)  # fmt: skip
+"""Prefixes that are also words; they are usually joined to the following part."""
+_INFLECTED = ("s", "es", "d", "ed", "ing", "ly")
+_MUCH_MORE_OFTEN = 20
+_MIN_PART, _MIN_NAME_PART = 3, 4
+_ENGLISH = ("the", "of", "and", "to")
+_ENGLISH_SHARE = 0.04
+_UNSPACED = re.compile(
+    "[\u2e80-\u2fdf\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60]"
+)
 
 
 class Placed(NamedTuple):
@@ -193,3 +223,86 @@ def _split_runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
         run.append(line)
     if run:
         yield run
+
+
+class Spelling:
+    """Spelling of words within the lines of a document: `words` counts them with hyphens."""
+
+    def __init__(self, words: Counter[str]) -> None:
+        self._words = words
+        english = sum(words[word] for word in _ENGLISH)
+        self._is_english = english >= _ENGLISH_SHARE * words.total()
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str]) -> Self:
+        """Count the words of a document, except words broken at a line end."""
+        words: Counter[str] = Counter()
+        broken = False
+        for line in lines:
+            plain = line.casefold().replace("\u2010", "-")
+            tokens = _TOKEN.findall(plain)
+            first = 1 if broken else 0
+            broken = plain.endswith("-")
+            words.update(tokens[first : len(tokens) - broken])
+        return cls(words)
+
+    def joins(self, first: str, second: str) -> bool:
+        """Return whether a word is spelled without a hyphen between these two parts.
+
+        Of a word with other hyphens ("user-de-" and "fined"), only the last part can be broken.
+        """
+        _, other_hyphen, last = first.replace("\u2010", "-").rpartition("-")
+        parts = (last.casefold(), second.casefold())
+        whole = "".join(parts)
+        if hyphenated := self._words["-".join(parts)]:
+            return self._words[whole] > _MUCH_MORE_OFTEN * hyphenated
+        # Two words that do not form a known word, as in "comma-separated". Only for English, since
+        # other languages join words without a hyphen.
+        shortest = _MIN_NAME_PART if last.istitle() else _MIN_PART
+        is_compound = (
+            self._is_english
+            and min(map(len, parts)) >= shortest
+            and parts[0] not in _PREFIXES
+            and parts[1] not in _SUFFIXES
+            and all(self._knows(part) for part in parts)
+        )
+        stems = (whole, *(whole.removesuffix(ending) for ending in _INFLECTED))
+        if any(self._knows(stem) for stem in stems if len(stem) > len(parts[0])):
+            return not (is_compound and other_hyphen)
+        return not (is_compound or other_hyphen or parts[0] in _KEEPS_HYPHEN)
+
+    def _knows(self, word: str) -> bool:
+        return word in self._words or word in common_words()
+
+
+def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
+    """Return the text before a line break without a hyphen of the break, and the separator."""
+    if not before:
+        return before, ""
+    broken = _BROKEN.search(before, max(0, len(before) - 100))
+    following = _FIRST_PART.match(after)
+    if not broken or not following:
+        unspaced = _UNSPACED.match(before[-1]) and _UNSPACED.match(after)
+        return before, "" if unspaced else " "
+    first, second = broken["before"], following[0]
+    capitals = first.isupper() and second.isupper()
+    is_broken_word = (
+        len(first) >= 2
+        and first[-1].isalpha()
+        and second[0].isalpha()
+        and (capitals or not second[0].isupper())
+        and spelling.joins(first, second)
+    )
+    return (before[:-1] if is_broken_word else before), ""
+
+
+# Shared by threads: caches of a set of words, which never changes.
+@cache
+def common_words() -> frozenset[str]:
+    """Return frequent English words in lower case."""
+    return frozenset(
+        files("truespan.parsing.formats.pdf")
+        .joinpath("english_words.txt")
+        .read_text("utf-8")
+        .split()
+    )

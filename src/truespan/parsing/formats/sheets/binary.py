@@ -9,7 +9,7 @@ import python_calamine as calamine
 
 from truespan.errors import SourceBroken, SourceEncrypted
 from truespan.parsing.archive import Archive
-from truespan.parsing.formats.sheets.layout import Area, Row, Sheet, layout
+from truespan.parsing.formats.sheets import Area, Row, Sheet, layout
 from truespan.parsing.formats.sheets.number_format import show_general
 from truespan.types.text import Block, Loaded
 

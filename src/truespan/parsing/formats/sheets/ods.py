@@ -11,7 +11,7 @@ from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe
 from truespan.parsing.archive import Archive
 from truespan.parsing.formats.odf import read_member, read_properties
 from truespan.parsing.formats.odf.lists import DRAW, OFFICE, STYLE, TABLE, TEXT
-from truespan.parsing.formats.sheets.layout import Area, Note, Row, Sheet, layout, read_area
+from truespan.parsing.formats.sheets import Area, Note, Row, Sheet, layout, read_area
 from truespan.parsing.formats.sheets.number_format import show_plain
 from truespan.parsing.xml import iterate_xml, local
 from truespan.types.text import Loaded

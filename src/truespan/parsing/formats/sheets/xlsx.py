@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from truespan.errors import SourceBroken, SourceRefused
 from truespan.parsing.archive import Archive
 from truespan.parsing.formats.ooxml import MC, A, OfficePackage, R, Relation, read_properties
-from truespan.parsing.formats.sheets.layout import (
+from truespan.parsing.formats.sheets import (
     REFERENCE,
     Note,
     Row,
