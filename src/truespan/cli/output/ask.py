@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from truespan.cli.output.documents import show_erasure
 from truespan.cli.terminal import (
     echo,
     name_others,
@@ -21,7 +21,6 @@ from truespan.cli.terminal import (
     table,
 )
 from truespan.core.graphemes import shorten
-from truespan.maintenance.delete import Receipt
 from truespan.types.answer import (
     Answer,
     AnswerEvent,
@@ -37,6 +36,9 @@ from truespan.types.decision import AnswerMode, DecisionReason, Refusal, Rewritt
 from truespan.types.text import name_best, name_place
 from truespan.types.trust import FusedScore, RerankScore
 from truespan.wire.serialize import to_json
+
+if TYPE_CHECKING:
+    from truespan.maintenance.delete import Receipt
 
 BAR_WIDTH = 12
 _QUOTE_SHOWN = 80
@@ -357,6 +359,8 @@ def show_conversations(found: Sequence[ConversationInfo], reader: str | None) ->
 
 def show_deleted(receipt: Receipt) -> str:
     """Show the result of deleting conversations, and data left to erase."""
+    from truespan.cli.output.documents import show_erasure
+
     rows = receipt.rows
     conversations = pluralize(rows.get("conversations", 0), "conversation")
     turns = pluralize(rows.get("turns", 0), "turn")
