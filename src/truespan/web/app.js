@@ -1,21 +1,18 @@
 // The page: the caller, the views and tabs, and the order in which data is loaded.
 
-import "./common/markup.js";
+import { byId, clearNotice, complain, fill, make } from "./common/dom.js";
 import { get, keepToken, token } from "./common/api.js";
 import * as asking from "./ask/asking.js";
 import * as compareView from "./compare/view.js";
 import "./ask/history.js";
-import { byId, fill, make } from "./common/dom.js";
 import * as evaluateView from "./evaluate/view.js";
 import "./library/intake.js";
 import * as library from "./library/library.js";
 import * as libraryView from "./library/view.js";
-import { clear, complain } from "./common/notices.js";
 import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/selecting.js";
-import { go, hash, route } from "./common/route.js";
-import { asReader, emit, namedChapters, on, state } from "./common/state.js";
+import { asReader, emit, go, hash, namedChapters, on, route, state } from "./common/state.js";
 import * as signin from "./start/signin.js";
 import { showEmptiness, welcome } from "./start/welcome.js";
 import { texts } from "./common/texts.js";
@@ -137,7 +134,7 @@ async function start() {
     document.body.dataset.caller = "known";
     showRoute();
     await library.loadWorlds();
-    clear();
+    clearNotice();
     await opening;
     showEmptiness();
     showRoute({ enter: true });
@@ -330,4 +327,3 @@ try {
   // Without storage, the system setting applies.
 }
 start();
-

@@ -1,10 +1,8 @@
 // Asking: the form, its options, and the requests for context and answers of the turns.
 
 import { get, path, post, Problem } from "../common/api.js";
-import { button, byId, fill, make, quoted, say } from "../common/dom.js";
-import { clear, complain } from "../common/notices.js";
-import { go, route } from "../common/route.js";
-import { asReader, emit, may, on, previewQuery, readerPath, state, worldPath } from "../common/state.js";
+import { button, byId, clearNotice, complain, fill, make, quoted, say } from "../common/dom.js";
+import { asReader, emit, go, may, on, previewQuery, readerPath, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { many, mode as modeWords } from "../common/words.js";
 import * as library from "../library/library.js";
@@ -102,7 +100,7 @@ async function load(turn) {
   try {
     const found = await (asReader() ? asAReader(turn.request, signal) : asOwner(turn.request, signal));
     turn.result = { ...found, signal, position: positionNow() };
-    clear();
+    clearNotice();
     if (turn === thread.current()) showResult(turn);
     if (turn.announce) say(texts.ask.found(many(found.found.passages.length, "passage")));
     turn.announce = false;
@@ -210,7 +208,7 @@ async function answerTurn(turn) {
   if (first && !turn.result) load(turn);
   try {
     await receive(turn, own.signal);
-    clear();
+    clearNotice();
   } catch (problem) {
     // Whatever was thrown, an answer that was stopped has not failed.
     turn.state = own.signal.aborted ? "stopped" : "failed";

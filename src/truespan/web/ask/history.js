@@ -1,15 +1,12 @@
 // The list of conversations in the left pane, and the head of the open one: title, export, delete.
 
-import { button, byId, fill, make, say } from "../common/dom.js";
-import { complain } from "../common/notices.js";
-import { go } from "../common/route.js";
-import { asReader, emit, on, state } from "../common/state.js";
+import { button, byId, complain, fill, make, say } from "../common/dom.js";
+import { asReader, emit, go, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { many } from "../common/words.js";
+import { clock, many } from "../common/words.js";
 import * as asking from "./asking.js";
 import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
-import { clock } from "./times.js";
 
 const FIRST = 8;
 const MOST = 1000;

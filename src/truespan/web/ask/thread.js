@@ -5,7 +5,7 @@ import { button, byId, fill, make } from "../common/dom.js";
 import { emit, on } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { render } from "./answer.js";
-import { clock } from "./times.js";
+import { clock } from "../common/words.js";
 
 const TABS = ["context", "answer", "why"];
 let turns = [];

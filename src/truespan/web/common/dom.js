@@ -1,4 +1,8 @@
-// Creating elements. Text is inserted as text nodes, never as markup: a document cannot run code.
+// Creating elements, messages at the top of the page, and the texts of index.html. Text is inserted
+// as text nodes, never as markup: a document cannot run code.
+
+import { emit } from "./state.js";
+import { texts } from "./texts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -69,4 +73,53 @@ export function tick(passed) {
     { viewBox: "0 0 20 20", class: passed ? "tick yes" : "tick no", "aria-hidden": "true" },
     draw("path", { d: line }),
   );
+}
+
+const ADVICE = {
+  not_allowed: texts.common.notAllowed,
+};
+
+/** Show an error; `again` is what “Try again” does. */
+export function complain(problem, again = null) {
+  if (problem.name === "AbortError") return;
+  if (problem.status === 401) return void emit("signin", problem);
+  if (problem.name !== "Problem") console.error(problem);
+  const words = problem.name === "Problem" ? problem.message : texts.common.pageFailed;
+  const advice = problem.advice || ADVICE[problem.code] || "";
+  fill(
+    byId("alerts"),
+    make(
+      "div",
+      { class: "notice", "data-code": problem.code || "page" },
+      make("p", {}, make("strong", {}, words), advice && !words.includes(advice) && ` ${advice}`),
+      make(
+        "p",
+        { class: "notice-tools" },
+        make("code", {}, problem.code || "page"),
+        again && button(texts.common.tryAgain, () => (clearNotice(), again()), { class: "small" }),
+        button(texts.common.close, clearNotice, { class: "small quiet" }),
+      ),
+    ),
+  );
+}
+
+/** Take the last failure away; what was asked since went well. */
+export function clearNotice() {
+  fill(byId("alerts"));
+}
+
+const ATTRIBUTES = ["placeholder", "title", "aria-label"];
+
+function lookUp(name) {
+  const found = name.split(".").reduce((section, key) => section?.[key], texts);
+  if (typeof found !== "string") throw new Error(`common/texts.js has no text ${name}`);
+  return found;
+}
+
+for (const node of document.querySelectorAll("[data-text]")) node.textContent = lookUp(node.dataset.text);
+for (const attribute of ATTRIBUTES) {
+  const source = `data-text-${attribute}`;
+  for (const node of document.querySelectorAll(`[${source}]`)) {
+    node.setAttribute(attribute, lookUp(node.getAttribute(source)));
+  }
 }

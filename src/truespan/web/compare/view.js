@@ -1,15 +1,12 @@
 // Compare: the same question twice, side by side.
 
 import { events, get, path, Problem } from "../common/api.js";
-import { ranked, align } from "./align.js";
-import { ask, format, label, parse, request } from "./sides.js";
-import { bar, button, byId, draw, fill, make, say } from "../common/dom.js";
+import { align, ask, format, label, parse, ranked, request } from "./sides.js";
+import { bar, button, byId, clearNotice, complain, draw, fill, make, say } from "../common/dom.js";
 import { passageBlocks } from "../reading/blocks.js";
 import { figure, markUnsupported } from "../ask/support.js";
 import { textOf } from "../ask/answer.js";
-import { clear, complain } from "../common/notices.js";
-import { go, route } from "../common/route.js";
-import { emit, may, on, state, worldPath } from "../common/state.js";
+import { emit, go, may, on, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
@@ -208,7 +205,7 @@ async function compare({ remembered = false } = {}) {
   result.setAttribute("aria-busy", "true");
   try {
     const [left, right] = await Promise.all(SIDES.map((name) => ask(sides[name], query(), within(), count(), signal)));
-    clear();
+    clearNotice();
     shown = { left, right, rows: align(ranked(left.found.passages), ranked(right.found.passages)) };
     render();
     say(t.counted(tally()));

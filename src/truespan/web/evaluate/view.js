@@ -1,11 +1,9 @@
 // Evaluate: golden queries run from the page.
 
 import { events, get, Problem } from "../common/api.js";
-import { button, byId, fill, make, say } from "../common/dom.js";
+import { button, byId, clearNotice, complain, fill, make, say } from "../common/dom.js";
 import * as golden from "./golden.js";
-import { clear, complain } from "../common/notices.js";
-import { go } from "../common/route.js";
-import { may, on, state, worldPath } from "../common/state.js";
+import { go, may, on, state, worldPath } from "../common/state.js";
 import { render } from "./report.js";
 import { texts } from "../common/texts.js";
 
@@ -172,7 +170,7 @@ async function run(event) {
   byId("evaluate-stop").focus();
   try {
     const report = await finish(body, signal);
-    clear();
+    clearNotice();
     last = { report, modes: body.modes };
     if (world === state.world?.id) showReport();
     say(t.finished(report.evaluations.at(-1).totals.queries));

@@ -1,8 +1,7 @@
 // Changing documents: labels, another reading of the file, and deletion with its receipt.
 
 import { path, write } from "../common/api.js";
-import { button, fill, make, say } from "../common/dom.js";
-import { complain } from "../common/notices.js";
+import { button, complain, fill, make, say } from "../common/dom.js";
 import { emit, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { send } from "./intake.js";

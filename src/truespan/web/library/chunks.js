@@ -1,8 +1,7 @@
 // The chunks of a document over its text: where each begins and ends, and what two of them share.
 
 import { get, path } from "../common/api.js";
-import { button, fill, make } from "../common/dom.js";
-import { complain } from "../common/notices.js";
+import { button, complain, fill, make } from "../common/dom.js";
 import { figure, marked, unmarked } from "../reading/figures.js";
 import { worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";

@@ -1,10 +1,8 @@
 // One document: what is known of it, and its chunks over the text.
 
 import { get, path } from "../common/api.js";
-import { button, fill, make } from "../common/dom.js";
-import { complain } from "../common/notices.js";
-import { go, hash } from "../common/route.js";
-import { asReader, emit, may, on, state, worldPath } from "../common/state.js";
+import { button, complain, fill, make } from "../common/dom.js";
+import { asReader, emit, go, hash, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { changeLabels, readAgain, remove, replaceFile } from "./changes.js";
 import { Chunks } from "./chunks.js";

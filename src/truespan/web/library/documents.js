@@ -1,10 +1,8 @@
 // The documents of the world in a table: search, facets, sorting, and one page at a time.
 
 import { get } from "../common/api.js";
-import { button, draw, fill, make } from "../common/dom.js";
-import { complain } from "../common/notices.js";
-import { go, hash, route } from "../common/route.js";
-import { may, on, state, worldPath } from "../common/state.js";
+import { button, complain, draw, fill, make } from "../common/dom.js";
+import { go, hash, may, on, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { changeLabels, remove } from "./changes.js";
 

@@ -1,8 +1,7 @@
 // Uploads: files are sent in batches, and each file is followed until it is searchable or refused.
 
 import { events, get, path, Problem, upload, write } from "../common/api.js";
-import { button, byId, draw, fill, make, say } from "../common/dom.js";
-import { complain } from "../common/notices.js";
+import { button, byId, complain, draw, fill, make, say } from "../common/dom.js";
 import { emit, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 

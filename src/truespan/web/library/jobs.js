@@ -1,8 +1,7 @@
 // The jobs of the world, also those that others started: progress, cancel, resume, and what became of each document.
 
 import { get, path, write } from "../common/api.js";
-import { button, fill, make, say } from "../common/dom.js";
-import { complain } from "../common/notices.js";
+import { button, complain, fill, make, say } from "../common/dom.js";
 import { emit, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";

@@ -1,11 +1,9 @@
 // The library: the list of worlds and documents, and the open ones.
 
 import { get, path, write } from "../common/api.js";
-import { byId, fill, make, say } from "../common/dom.js";
+import { byId, complain, fill, make, say } from "../common/dom.js";
 import * as figures from "../reading/figures.js";
-import { complain } from "../common/notices.js";
-import { emit, may, on, readerPath, state, worldPath } from "../common/state.js";
-import { go, route } from "../common/route.js";
+import { emit, go, may, on, readerPath, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const own = texts.library;

@@ -1,9 +1,7 @@
 // The library view: uploads, jobs and documents of the world, or one document.
 
-import { byId, fill, make } from "../common/dom.js";
-import { complain } from "../common/notices.js";
-import { go, route } from "../common/route.js";
-import { may, on, state } from "../common/state.js";
+import { byId, complain, fill, make } from "../common/dom.js";
+import { go, may, on, route, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as detail from "./detail.js";
 import * as documents from "./documents.js";

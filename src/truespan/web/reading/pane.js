@@ -1,11 +1,10 @@
 // The reader pane: the text of the open document, loaded page by page, with the position marked.
 
 import { get } from "../common/api.js";
-import { button, byId, fill, make } from "../common/dom.js";
+import { button, byId, complain, fill, make } from "../common/dom.js";
 import { cellsOf, kindOf, table } from "./blocks.js";
 import { figure, marked, unmarked } from "./figures.js";
 import { isTable, widthOf } from "../common/lines.js";
-import { complain } from "../common/notices.js";
 import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
@@ -395,4 +394,3 @@ on("saved", paint);
 on("settled", (sid) => {
   if (!byId(`s${sid}`)) follow(sid).catch(complain);
 });
-

@@ -2,8 +2,7 @@
 // what records it.
 
 import { get, write } from "../common/api.js";
-import { button, byId, draw, fill, make, say } from "../common/dom.js";
-import { clear, complain } from "../common/notices.js";
+import { button, byId, clearNotice, complain, draw, fill, make, say } from "../common/dom.js";
 import { asReader, chapters, emit, may, on, placeOf, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
@@ -116,7 +115,7 @@ async function record(sid, undone = false) {
     state.saved = sid;
     if (stayed) state.position = sid;
     previous = undone ? undefined : before;
-    clear();
+    clearNotice();
     emit("saved", sid);
     if (stayed) emit("settled", sid);
     say(undone ? texts.reading.undone(words()) : texts.reading.savedSaid(words()));
