@@ -11,7 +11,6 @@ ASKS = ("resource_error", "require_descriptor", "_failure(")
 """What finds out whether a resource ran out."""
 
 HARMLESS = {
-    "cli/documents.py:_write_receipt": "the error has the reason, and the receipt",
     "files/assets.py:stage_images": "raised again, to where it is asked",
     "files/assets.py:_claim": "raised again, to where it is asked",
     "files/assets.py:copy_published": "a copy follows, which fails for the same reason",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,24 +58,6 @@ def test_damage_is_planned_applied_and_reported(
     assert doctor(folder) == 0
 
 
-def test_a_plan_file_is_written_and_carried_out_exactly(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damage(folder, "UPDATE chunks SET text = 'x'")
-    plan = folder / "plan.json"
-    assert doctor(folder, "--plan-file", str(plan)) == 5
-    damage(folder, "UPDATE sentences SET tokens = tokens + 1")
-    capsys.readouterr()
-
-    assert doctor(folder, "--apply", "--plan-file", str(plan), "--json") == 5
-
-    told = json.loads(capsys.readouterr().out)
-    assert told["worlds"]["w"]["findings"] == {"damaged_text": 1}
-    assert told["done"]["restore"] == 1
-    assert told["left"]["worlds"]["w"]["findings"] == {"lost_document": 1}
-    assert NIGHT not in plan.read_text()
-
-
 def test_doctor_reports_lost_text_until_it_is_ingested_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,10 +74,6 @@ def test_doctor_reports_lost_text_until_it_is_ingested_again(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--apply", "--plan-file", "missing.json"], "cannot be read"),
-        (["--apply", "--plan-file", "night.txt"], "does not contain a valid plan"),
-        (["--plan-file", "no/such/folder/plan.json"], "cannot be written"),
-        (["--apply", "--plan-file", "night.txt", "-w", "w"], "names its worlds"),
         (["-w", "nowhere"], "no world 'nowhere'"),
         (["--embed-sample", "-1"], "embed-sample"),
         (["--embed-sample", "9" * 20], "embed-sample"),
@@ -116,17 +93,3 @@ def test_bad_input_is_one_clear_line(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert line in err
-
-
-def test_a_plan_of_another_library_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = folder / "plan.json"
-    assert doctor(folder, "--plan-file", str(plan)) == 0
-    with open_library(tmp_path / "other" / "library", create=True) as opened:
-        opened.create_world("w")
-    capsys.readouterr()
-
-    assert doctor(tmp_path / "other", "--apply", "--plan-file", str(plan)) == 2
-
-    assert "another library" in capsys.readouterr().err

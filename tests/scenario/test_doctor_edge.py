@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import other_profile, query
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.maintenance.doctor.plan import Finding, plan_to_json
+from truespan.maintenance.doctor.plan import Finding
 from truespan.types.chunk import ChunkKind, IndexedPoint, Point
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.maintenance import Verdict
@@ -218,8 +219,8 @@ def test_killed_plan_is_finished_by_the_same_or_a_new_plan(real: Library, tmp_pa
         world = filled(real, f"killed-{step}")
         before = shown(world)
         break_much(real, world, step)
-        path = tmp_path / f"{step}.json"
-        path.write_text(plan_to_json(real.doctor()))
+        path = tmp_path / f"{step}.plan"
+        path.write_bytes(pickle.dumps(real.doctor()))
 
         killed = killed_at(real, world, step, path)
         right = {one.text for result in before for one in result.passages}  # type: ignore[attr-defined]

@@ -92,7 +92,7 @@ def test_points_of_unknown_worlds_stay_without_an_owner(
         plan = other.doctor()
         other.apply_plan(plan)
         unowned = points(server), owner_of(server)
-        # An action that an outdated plan file asks for is refused as well.
+        # An action that an outdated plan asks for is refused as well.
         for item in plan.leftovers:
             plan.leftovers[plan.leftovers.index(item)] = type(item)(
                 item.finding, Action.DROP_WORLD, item.subject

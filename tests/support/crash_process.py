@@ -7,6 +7,7 @@ Run as `python -m tests.support.crash_process FOLDER WORLD ACTION STEP [PATH]`. 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -21,7 +22,6 @@ from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
-from truespan.maintenance.doctor.plan import plan_from_json
 from truespan.parsing import supported
 from truespan.types.source import Upload
 
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> None:
             case "doctor":
                 opened.doctor([chosen.name], apply=True)
             case "treat":
-                opened.apply_plan(plan_from_json(Path(arguments[4]).read_bytes()))
+                opened.apply_plan(pickle.loads(Path(arguments[4]).read_bytes()))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from truespan.evaluation.compare import (
     compare,
     gate,
     randomisation_test,
-    sign_test,
 )
 from truespan.evaluation.evaluate import Evaluation, Found, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
@@ -177,14 +176,6 @@ def test_allowed_drop_out_of_range_is_refused(allowed: float) -> None:
         gate(changed({"a": 1}, {"a": 1}), allowed)
 
 
-def test_the_sign_test_is_that_of_fair_coins() -> None:
-    for better, worse in product(range(7), repeat=2):
-        splits = [sum(flips) for flips in product((0, 1), repeat=better + worse)]
-        uneven = abs(better - worse)
-        as_uneven = [heads for heads in splits if abs(2 * heads - better - worse) >= uneven]
-        assert sign_test(better, worse) == pytest.approx(len(as_uneven) / len(splits))
-
-
 def test_randomisation_of_few_differences_is_exact() -> None:
     differences = [0.3, -0.1, 0.25, 0.0, 0.5, -0.05, 0.2]
     sums = [
@@ -220,7 +211,6 @@ def test_same_seed_gives_same_result_other_seed_a_similar_one() -> None:
 def test_equal_evaluations_have_a_p_value_of_one() -> None:
     assert randomisation_test([0.0] * 30, seed=1) == 1.0
     assert randomisation_test([], seed=1) == 1.0
-    assert sign_test(0, 0) == 1.0
 
 
 def test_table_shows_metrics_changed_queries_and_verdict() -> None:

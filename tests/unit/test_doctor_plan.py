@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.support.damage import (
     kept_vectors,
     vector_of_other_model,
 )
-from tests.support.rows import each_row
 from tests.support.sample_texts import story
 from tests.support.worlds import (
     LibraryFixture,
@@ -28,7 +26,7 @@ from truespan.engine.doctor import Doctor
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, ProviderUnavailable
 from truespan.maintenance.doctor.examine import Examiner
-from truespan.maintenance.doctor.plan import Action, Finding, Plan, plan_from_json, plan_to_json
+from truespan.maintenance.doctor.plan import Action, Finding, Plan
 from truespan.types.chunk import PointCounts
 from truespan.types.ids import TextHash
 from truespan.types.scope import OWNER, Authority, Scope, Verb
@@ -48,14 +46,11 @@ def damaged(tmp_path: Path, *kinds: str) -> tuple[LibraryFixture, World]:
 
 
 @pytest.mark.parametrize("kind", MENDABLE)
-def test_plan_from_a_file_has_the_same_effect(tmp_path: Path, kind: str) -> None:
+def test_plan_repairs_all_that_it_found(tmp_path: Path, kind: str) -> None:
     lib, _ = damaged(tmp_path, kind)
-    plan = lib.library.doctor()
 
-    read = plan_from_json(plan_to_json(plan))
-    treatment = lib.library.apply_plan(read)
+    treatment = lib.library.apply_plan(lib.library.doctor())
 
-    assert list(read.all_items()) == list(plan.all_items())
     assert treatment.skipped == []
     assert treatment.left.healthy
 
@@ -82,42 +77,6 @@ def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
         other.library.apply_plan(lib.library.doctor())
 
     assert other.points(world) == before
-
-
-@each_row(
-    "text", ["", "[]", "{}", '{"kind": "x", "version": 1, "worlds": [], "leftovers": []}', "\xff"]
-)
-def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgument):
-        plan_from_json(text.encode("latin-1"))
-
-
-def planned(finding: str, action: str, subject: str) -> str:
-    item = {"finding": finding, "action": action, "subject": subject}
-    generation = {"number": 1, "profile": "p", "items": [item]}
-    world = {"world": "w", "name": "w", "generations": [generation]}
-    file = {"kind": "truespan doctor plan", "version": 1, "worlds": [world], "leftovers": []}
-    return json.dumps(file)
-
-
-@each_row(
-    ("finding", "action", "subject"),
-    [
-        ("orphan_point", "delete_point", "x"),
-        ("missing_point", "write_point", ""),
-        ("damaged_text", "restore", f"{UUID}\n"),
-        ("damaged_document", "restore_document", "1.one.text"),
-        ("lost_document", "ingest_again", "1.1"),
-        ("wrong_tally", "count_again", f"1.1.{10**30}"),
-        ("points_of_unknown_world", "drop_points", "tenant"),
-        ("duplicate_point", "delete_point", UUID),
-    ],
-)
-def test_plan_with_an_impossible_item_is_refused(finding: str, action: str, subject: str) -> None:
-    assert plan_from_json(planned("orphan_point", "delete_point", UUID)).actionable
-
-    with pytest.raises(InvalidArgument, match="does not contain a valid plan"):
-        plan_from_json(planned(finding, action, subject))
 
 
 def test_generation_without_its_model_is_a_problem(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library, other_profile
 from truespan.engine.world import World
 from truespan.errors import GenerationIncomplete
-from truespan.maintenance.doctor.plan import Action, Finding, plan_from_json, plan_to_json
+from truespan.maintenance.doctor.plan import Action, Finding
 
 TALLIES = "SELECT * FROM tallies ORDER BY 1, 2"
 
@@ -45,7 +45,7 @@ def test_wrong_tally_is_found_alone_and_recounted(lib: LibraryFixture, statement
     lib.sql(statement)
 
     plan = lib.library.doctor()
-    treatment = lib.library.apply_plan(plan_from_json(plan_to_json(plan)))
+    treatment = lib.library.apply_plan(plan)
 
     assert plan["world"].counts() == {Finding.WRONG_TALLY: 1}
     assert treatment.done == {Action.COUNT_AGAIN: 1}

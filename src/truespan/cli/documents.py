@@ -2,9 +2,7 @@
 
 import sys
 import time
-from contextlib import nullcontext
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import click
 
@@ -24,8 +22,8 @@ from truespan.cli.options import (
     open_world,
     resolve_document,
 )
-from truespan.cli.terminal import confirm, echo, new_file
-from truespan.errors import InvalidArgument, OperatorError
+from truespan.cli.terminal import confirm, echo
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
 
 jobs_group = command_group("jobs", "Ingestion jobs: their state, and the outcome of each document.")
@@ -160,7 +158,6 @@ def delete(
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
     yes: Confirmed = False,
     no_erase: NoErase = False,
-    receipt: Annotated[Path | None, Option(help="Write the receipt to this file, as JSON.")] = None,
     as_json: Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
@@ -173,9 +170,7 @@ def delete(
         raise InvalidArgument("Name the world to delete.", advice="Add --world NAME.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     deletes = yes or asks or not whole
-    # Created before anything is deleted: a receipt cannot be issued a second time.
-    written = new_file(receipt) if receipt is not None and deletes else nullcontext()
-    with written as file, open_library(library) as opened:
+    with open_library(library) as opened:
         chosen = opened.world(world, create=False)
         if reference is not None:
             reference = resolve_document(chosen, reference)
@@ -202,21 +197,9 @@ def delete(
             deleted = chosen.documents.delete(reference, erase=not no_erase)
         else:
             deleted = opened.delete_world(chosen.id, erase=not no_erase)
-        data = deleted.to_json()
-        if file is not None:
-            _write_receipt(file, to_json(data))
     result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
-    say(to_json({**result, "receipt": data}) if as_json else show_receipt(deleted))
-
-
-def _write_receipt(file: BinaryIO, data: str) -> None:
-    try:
-        file.write(f"{data}\n".encode())
-        file.flush()
-    except OSError as error:
-        raise OperatorError(
-            f"It was deleted, but the receipt cannot be written: {error.strerror}. It says: {data}"
-        ) from None
+    receipt = {"receipt": deleted.to_json()}
+    say(to_json(result | receipt) if as_json else show_receipt(deleted))
 
 
 @jobs_group.register("list")

@@ -15,8 +15,8 @@ from truespan.cli.options import (
     new_folder_of,
     open_library,
 )
-from truespan.cli.terminal import echo, write_file
-from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
+from truespan.cli.terminal import echo
+from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.wire.serialize import EXIT_UNHEALTHY, members, record_data, to_json
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ def doctor(
     world: AnyWorld = None,
     library: Folder = None,
     apply: Annotated[bool, Option("--apply", help="Apply the plan.")] = False,
-    plan_file: Annotated[
-        Path | None, Option(help="Write the plan to a file; with --apply, read it.")
-    ] = None,
     embed_sample: Annotated[
         int | None,
         Option(
@@ -60,16 +57,9 @@ def doctor(
     """Compare store and index, and show a plan of repairs. The store is the source of truth."""
     from truespan.cli.follow import follow_maintenance, progress_bar
     from truespan.cli.output.maintenance import plan_data, repair_data, show_plan, show_repair
-    from truespan.maintenance.doctor.plan import plan_from_json, plan_to_json
 
-    if apply and plan_file is not None and world is not None:
-        raise InvalidArgument("A plan file names its worlds; leave --world out.")
     if background and claim_index:
         raise InvalidArgument("--claim-index cannot be combined with --background.")
-    if background and plan_file is not None:
-        raise InvalidArgument(
-            "--plan-file cannot be combined with --background; see the log of the job."
-        )
     if background:
         with open_library(library) as opened:
             if not opened.has_workers:
@@ -92,22 +82,13 @@ def doctor(
     with open_library(library) as opened, progress_bar(hidden=as_json) as on_progress:
         if claim_index:
             opened.claim_index()
-        if apply and plan_file is not None:
-            try:
-                plan = plan_from_json(plan_file.read_bytes())
-            except OSError as error:
-                reason = f"The plan file {plan_file} cannot be read: {error.strerror}."
-                raise resource_error(error) or InvalidArgument(reason) from None
-        else:
-            plan = opened.doctor(
-                None if world is None else [opened.world(world).name],
-                embed_sample=embed_sample,
-                self_test=self_test,
-                machine=True,
-                on_progress=on_progress,
-            )
-        if plan_file is not None and not apply:
-            write_file(plan_file, plan_to_json(plan))
+        plan = opened.doctor(
+            None if world is None else [opened.world(world).name],
+            embed_sample=embed_sample,
+            self_test=self_test,
+            machine=True,
+            on_progress=on_progress,
+        )
         result = opened.apply_plan(plan, on_progress=on_progress) if apply else None
     if result is None:
         echo(to_json(plan_data(plan)) if as_json else show_plan(plan))

@@ -297,7 +297,7 @@ def calibrate(
     keep: Annotated[bool, Option("--keep", help="Use the proposal in this world.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Propose a floor and thresholds for a world's embedding model, and show the curve."""
+    """Propose a floor and thresholds for a world's embedding model from golden queries."""
     from truespan.evaluation.tables import calibration_table
 
     with open_world(library, world) as chosen:

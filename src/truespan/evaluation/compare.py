@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import shake_256
 from itertools import combinations, compress
-from math import comb
 
 from msgspec import Struct
 
@@ -57,7 +56,6 @@ class MetricChange(Struct, frozen=True):
     better: int
     worse: int
     same: int
-    sign_p: float
     randomisation_p: float
 
     @property
@@ -208,7 +206,6 @@ def _metric_changes(changes: Sequence[QueryChange], seed: int) -> Iterator[Metri
             better=better,
             worse=worse,
             same=same,
-            sign_p=sign_test(better, worse),
             randomisation_p=randomisation_test(differences, seed=seed),
         )
 
@@ -276,13 +273,6 @@ def gate_generation(
         message = f"The {LABELS['hit']} is {hit_rate:.4f}, below the {min_hit_rate:g} asked for."
         reasons.append(Notice("hit_rate_too_low", message))
     return Verdict(not reasons, tuple(reasons))
-
-
-def sign_test(better: int, worse: int) -> float:
-    """Return the p-value of the exact two-sided sign test; unchanged queries are left out."""
-    count = better + worse
-    tail = sum(comb(count, place) for place in range(min(better, worse) + 1))
-    return min(1.0, 2 * tail / 2**count)
 
 
 def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int = ROUNDS) -> float:

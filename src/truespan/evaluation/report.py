@@ -37,9 +37,7 @@ MAX_ROWS = 1000
 NAMES_SHOWN = 3
 _WORDS = ("query", "state", "first found")
 _HEADS = ("id", "query", "state", *LABELS.values(), "best relevant", "best other", "first found")
-_CHANGE_HEADS = (
-    *("metric", "old", "new", "change", "better", "worse", "same", "p (sign)", "p (random)"),
-)
+_CHANGE_HEADS = ("metric", "old", "new", "change", "better", "worse", "same", "p")
 _CHANCE = (
     "p: the probability of so large a difference if both were equally good. A difference with a "
     "large p may be chance."

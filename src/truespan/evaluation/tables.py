@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from truespan.core.graphemes import shorten
-from truespan.evaluation.calibrate import CalibrationReport, Curve, CurvePoint
+from truespan.evaluation.calibrate import CalibrationReport, Curve
 from truespan.evaluation.compare import Comparison, ModeComparison, Verdict, leading
 from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
 
 QUERY_WIDTH = 40
 MOVERS = 10
 """Maximum number of listed queries that changed most."""
-CURVE_ROWS = 16
-_BAR = 20
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _CALIBRATION_ROWS = (
     ("floor", "calibrated_floor"),
@@ -58,7 +56,7 @@ def summary_table(evaluation: Evaluation) -> str:
 
 def comparison_table(comparison: Comparison, verdict: Verdict | None = None) -> str:
     """Return old and new for each metric, the queries that changed most, and the verdict."""
-    heads = ("metric", "old", "new", "change", "better", "worse", "same", "p sign", "p random")
+    heads = ("metric", "old", "new", "change", "better", "worse", "same", "p")
     names = f"{one_line(comparison.old_name)} -> {one_line(comparison.new_name)}"
     table = _table([heads, *comparison_rows(comparison)])
     lines = [f"{names}: {describe_changes(comparison)}", "", table]
@@ -84,7 +82,6 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
             format_number(metric.new),
             format_change(metric.difference),
             *map(str, (metric.better, metric.worse, metric.same)),
-            format_number(metric.sign_p),
             format_number(metric.randomisation_p),
         )
         for metric in comparison.metrics
@@ -151,10 +148,10 @@ def query_rows(
 
 
 def calibration_table(report: CalibrationReport) -> str:
-    """Return both curves, and the proposed calibration beside the current one."""
+    """Return how well scores separate hits, and the proposed calibration beside the current one."""
     lines = [report.profile, ""]
     for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
-        lines += [f"{title}: {' '.join(calibration_lines(curve))}", *_curve_lines(curve.curve), ""]
+        lines += [f"{title}: {' '.join(calibration_lines(curve))}", ""]
     lines += [note.message for note in report.notes]
     if report.proposed or report.in_force:
         lines.append(f"  {'':<27} {'proposed':>9} {'in force':>9}")
@@ -255,21 +252,3 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return "\n".join(lines) + "\n"
-
-
-def _curve_lines(curve: Sequence[CurvePoint]) -> list[str]:
-    """Return a curve at evenly spaced thresholds, with precision and recall as bars."""
-    if not curve:
-        return []
-    lines = [f"  {'score':>6}  {'right':>6} {'other':>6}  {'precision':<{_BAR + 6}}recall"]
-    most, least = curve[0].threshold, curve[-1].threshold
-    step = (most - least) / (CURVE_ROWS - 1)
-    for threshold in [most - step * row for row in range(CURVE_ROWS)] if step else [least]:
-        above = [point for point in curve if point.threshold >= threshold - 1e-9]
-        point = above[-1] if above else curve[0]
-        shares = " ".join(
-            f"{'#' * (filled := round(share * _BAR))}{'.' * (_BAR - filled)} {share:.2f}"
-            for share in (point.precision, point.recall)
-        )
-        lines.append(f"  {threshold:>6.3f}  {point.relevant:>6} {point.irrelevant:>6}  {shares}")
-    return lines
