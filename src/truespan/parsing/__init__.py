@@ -183,12 +183,20 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
             from truespan.parsing.formats.json import load_json
 
             return load_json(shown, data, lines=found is Format.JSONL)
+        case Format.XLSX:
+            from truespan.parsing.formats.sheets.xlsx import load_xlsx
+
+            return load_xlsx(shown, data, hidden=options.hidden_sheets)
+        case Format.ODS:
+            from truespan.parsing.formats.sheets.ods import load_ods
+
+            return load_ods(shown, data, hidden=options.hidden_sheets)
+        case Format.XLS | Format.XLSB:
+            from truespan.parsing.formats.sheets.binary import load_binary
+
+            return load_binary(shown, data, hidden=options.hidden_sheets)
         case _:
             pass
-    if found in SHEETS:
-        from truespan.parsing.formats.sheets import load_sheets
-
-        return load_sheets(found, shown, data, hidden=options.hidden_sheets)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)

@@ -23,20 +23,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from truespan.parsing.detect import Format
-from truespan.types.text import Block, BlockKind, Loaded, PageStart
-
-
-def load_sheets(found: Format, name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
-    match found:
-        case Format.XLSX:
-            from truespan.parsing.formats.sheets.xlsx import load_xlsx as load
-        case Format.ODS:
-            from truespan.parsing.formats.sheets.ods import load_ods as load
-        case _:
-            from truespan.parsing.formats.sheets.binary import load_binary as load
-    return load(name, data, hidden=hidden)
+from truespan.types.text import Block, BlockKind, PageStart
 
 
 class Row(NamedTuple):
