@@ -139,7 +139,7 @@ def test_missing_framework_error_names_the_extra(
     with pytest.raises(ImportError) as caught:
         importlib.import_module(f"truespan.integrations.{framework}")
 
-    assert str(caught.value).endswith(f"pip install 'truespan[{framework}]'")
+    assert str(caught.value).endswith(f"install Truespan with the extra '{framework}'.")
     assert "\n" not in str(caught.value)
 
 

@@ -109,8 +109,8 @@ class SourceEncrypted(SourceRefused):
 
 
 OCR_ADVICE = (
-    'Text in pictures is recognised with the setting ocr = "auto", or with --ocr, and the extra '
-    "that it needs: pip install 'truespan[ocr]'."
+    'Text in pictures is recognised with the setting ocr = "auto", or with --ocr, if Truespan is '
+    "installed with the extra 'ocr'."
 )
 
 

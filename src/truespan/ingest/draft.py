@@ -103,7 +103,7 @@ class Preparation(Struct, frozen=True):
         if declared.ocr and not self.can_recognise:
             raise InvalidArgument(
                 "Text recognition (ocr) is not installed.",
-                advice="Install it: pip install 'truespan[ocr]'.",
+                advice="Install Truespan with the extra 'ocr'.",
             )
 
     def parse_options(self, declared: DocumentOptions, traits: Traits) -> ParseOptions:

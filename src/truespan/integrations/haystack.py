@@ -9,7 +9,9 @@ from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 try:
     from haystack import Document, component  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as missing:
-    raise ImportError("This needs Haystack: pip install 'truespan[haystack]'") from missing
+    raise ImportError(
+        "This needs Haystack: install Truespan with the extra 'haystack'."
+    ) from missing
 
 if TYPE_CHECKING:
     from truespan.engine.world import World

@@ -16,7 +16,9 @@ try:
     from langchain_core.documents import Document  # pyright: ignore[reportMissingImports]
     from langchain_core.retrievers import BaseRetriever  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as missing:
-    raise ImportError("This needs LangChain: pip install 'truespan[langchain]'") from missing
+    raise ImportError(
+        "This needs LangChain: install Truespan with the extra 'langchain'."
+    ) from missing
 
 __all__ = ["TruespanReadingRetriever", "TruespanRetriever", "TruespanSearchRetriever"]
 

@@ -16,7 +16,9 @@ try:
         TextNode,
     )
 except ModuleNotFoundError as missing:
-    raise ImportError("This needs LlamaIndex: pip install 'truespan[llamaindex]'") from missing
+    raise ImportError(
+        "This needs LlamaIndex: install Truespan with the extra 'llamaindex'."
+    ) from missing
 
 if TYPE_CHECKING:
     from truespan.engine.world import World

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MODEL = "BAAI/bge-small-en-v1.5"
-INSTALL = "pip install 'truespan[fastembed]'"
+INSTALL = "Install Truespan with the extra 'fastembed'."
 _MIN_CONTEXT = 512
 _DECIDING = (".onnx", ".onnx_data", ".safetensors", "tokenizer.json", "tokenizer_config.json")
 """Endings of the files that decide a vector."""
@@ -100,7 +100,7 @@ class FastembedEmbedder(BaseEmbedder):
             from fastembed import TextEmbedding  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise ModelUnavailable(
-                "The package fastembed is not installed.", advice=f"Install it: {INSTALL}"
+                "The package fastembed is not installed.", advice=INSTALL
             ) from None
         known = {str(entry["model"]).lower() for entry in TextEmbedding.list_supported_models()}
         if self._model.lower() not in known:

@@ -29,7 +29,7 @@ _BUNDLED_DIGESTS = {
     NETWORK_FILE: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
     TOKENIZER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
-_REINSTALL = "Install Truespan again: pip install --force-reinstall --no-deps truespan"
+_REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
 
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and

@@ -226,7 +226,7 @@ def _check_ocr(settings: Settings) -> None:
     if not can_recognise():
         raise InvalidConfiguration(
             'Text recognition (ocr = "auto") is not installed.',
-            advice="Install it: pip install 'truespan[ocr]', or set ocr to off.",
+            advice="Install Truespan with the extra 'ocr', or set ocr to off.",
         )
 
 

@@ -102,7 +102,7 @@ def _server_url(folder: Path, settings: Settings, name: str) -> Secret:
     if any(find_spec(package) is None for package in ("psycopg", "psycopg_pool", "procrastinate")):
         raise InvalidConfiguration(
             "A store in PostgreSQL needs packages that are not installed.",
-            advice="Install truespan[server].",
+            advice="Install Truespan with the extra 'server'.",
         )
     url, file = settings.value_of(name), settings.value_of(f"{name}_file")
     if bool(url) == bool(file):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from truespan.index.server.requests import Server
 
-INSTALL = "pip install 'truespan[server]'"
+INSTALL = "Install Truespan with the extra 'server'."
 
 
 # Shared by threads: the HTTP client may be used by threads; nothing else changes.
