@@ -145,7 +145,7 @@ class Doctor(Struct, frozen=True):
         if len(plan) and not any(world.world in records for world in plan.values()):
             raise InvalidArgument(
                 "The plan belongs to another library: none of its worlds exists here.",
-                advice="Write a plan for this library with 'truespan doctor --plan-file'.",
+                advice="Examine this library anew with its own doctor.",
             )
         try:
             self._rebuild(plan, records, result)
