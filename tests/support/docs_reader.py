@@ -91,6 +91,11 @@ def table_rows(text: str) -> list[list[str]]:
     return [[cell.strip().strip("`") for cell in row] for row in rows[2:]]
 
 
+def listed_names(text: str) -> list[str]:
+    """Return the names that entries of a list begin with, as in "- `name`: meaning"."""
+    return re.findall(r"^- `(\w+)`: \S", text, re.MULTILINE)
+
+
 # Following a page
 
 
