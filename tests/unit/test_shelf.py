@@ -82,15 +82,14 @@ def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
     held = [entry(1, embedded=3), entry(2, embedded=5, pending=2), entry(3, pending=7)]
     shelf = DocumentCatalog(held)
 
-    assert shelf.embedded(frozenset(numbers)) == sum(
-        one.embedded for one in held if one.number in numbers
+    chosen = [document for document in held if document.number in numbers]
+    assert shelf.count_chunks(frozenset(numbers)) == (
+        sum(document.embedded for document in chosen),
+        sum(document.pending for document in chosen),
     )
-    assert shelf.pending(frozenset(numbers)) == sum(
-        one.pending for one in held if one.number in numbers
-    )
-    assert (shelf.embedded(UNLIMITED), shelf.pending(UNLIMITED)) == (9, 9)
+    assert shelf.count_chunks(UNLIMITED) == (9, 9)
     most = MostDocuments.of(frozenset({1, 3}), shelf.numbers)
-    assert (shelf.embedded(most), shelf.pending(most)) == (4, 7)
+    assert shelf.count_chunks(most) == (4, 7)
 
 
 LABELS = st.tuples(
