@@ -28,8 +28,8 @@ from truespan.types.request import (
     QueryArguments,
     RetrievalRequest,
     SearchRequest,
+    check_arguments,
     check_mode,
-    split_arguments,
 )
 from truespan.types.scope import Verb
 from truespan.types.scope import World as WorldRecord
@@ -116,10 +116,9 @@ class WorldQueries:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
         """
-        options, filters = split_arguments(arguments)
+        options, filters = check_arguments(arguments)
         if highlight is not False:
             options = replace(options, highlight=highlight)
-        chosen = NO_FILTERS.with_arguments(filters)
         request = SearchRequest(
             query=query,
             top_k=top_k,
@@ -127,7 +126,7 @@ class WorldQueries:
             mode=check_mode(mode),
             rerank=rerank,
             passages=options,
-            filters=chosen,
+            filters=filters,
         )
         with self.access.components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
@@ -287,10 +286,10 @@ class WorldQueries:
         """Check the arguments of a question; return what finds candidates for it."""
         if not isinstance(query, str):
             raise InvalidArgument("The query must be a string.")
-        options, filters = split_arguments(arguments)
+        options, filters = check_arguments(arguments)
         request = RetrievalRequest(
             query=query,
-            filters=NO_FILTERS.with_arguments(filters),
+            filters=filters,
             mode=check_mode(mode),
             rerank=rerank,
             passages=options,
@@ -356,14 +355,14 @@ def _retrieval_request(
     rerank: bool | None,
     arguments: QueryArguments,
 ) -> RetrievalRequest:
-    options, filters = split_arguments(arguments)
+    options, filters = check_arguments(arguments)
     return RetrievalRequest(
         query=query,
         selected_text=selected_text,
         top_k=top_k,
-        filters=NO_FILTERS.with_arguments(filters),
+        filters=filters,
         mode=check_mode(mode),
         rerank=rerank,
         passages=options,
-        by_default=DEFAULT_FILTERS.difference(filters),
+        by_default=DEFAULT_FILTERS.difference(arguments),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypedDict, cast
+from typing import Any, Self, TypedDict, cast
 from unicodedata import category
 
 from msgspec import Struct
@@ -55,20 +55,6 @@ MODES = ", ".join(Mode)
 _MODE_OF = {mode.value: mode for mode in Mode}
 
 
-class Defaults(StrEnum):
-    """Defaults of requests to a world."""
-
-    RECOMMENDED = "recommended"
-    """Blended search, any language and version, thresholds measured for the model."""
-    CONTRACT = "contract"
-    """Similarity alone, the language "en" and the version "1.0" in `retrieve`, fixed thresholds."""
-
-    @property
-    def values(self) -> WorldDefaults:
-        """The values of these defaults."""
-        return _VALUES[self]
-
-
 class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Values for whatever a request, an ingestion or a result leaves to the world."""
 
@@ -103,40 +89,56 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether results repeat fields under their names in the contract."""
 
 
-_VALUES = {
-    Defaults.RECOMMENDED: WorldDefaults(
-        mode=Mode.AUTO,
-        language=None,
-        version=None,
-        max_query_length=MAX_QUERY_LENGTH,
-        splits_queries=True,
-        reranks=True,
-        boilerplate_last=True,
-        merges_copies=True,
-        renders_tables=True,
-        calibrated=True,
-        min_coverage=0.4,
-        divides_tables=True,
-        recognises_novels=True,
-        contract_fields=False,
-    ),
-    Defaults.CONTRACT: WorldDefaults(
-        mode=Mode.VECTOR,
-        language=DEFAULT_LANGUAGE,
-        version=DEFAULT_VERSION,
-        max_query_length=1000,
-        splits_queries=False,
-        reranks=False,
-        boilerplate_last=False,
-        merges_copies=False,
-        renders_tables=False,
-        calibrated=False,
-        min_coverage=None,
-        divides_tables=False,
-        recognises_novels=False,
-        contract_fields=True,
-    ),
-}
+class Defaults(StrEnum):
+    """Defaults of requests to a world, with their values."""
+
+    values: WorldDefaults
+
+    def __new__(cls, name: str, values: WorldDefaults) -> Self:
+        member = str.__new__(cls, name)
+        member._value_, member.values = name, values
+        return member
+
+    RECOMMENDED = (
+        "recommended",
+        WorldDefaults(
+            mode=Mode.AUTO,
+            language=None,
+            version=None,
+            max_query_length=MAX_QUERY_LENGTH,
+            splits_queries=True,
+            reranks=True,
+            boilerplate_last=True,
+            merges_copies=True,
+            renders_tables=True,
+            calibrated=True,
+            min_coverage=0.4,
+            divides_tables=True,
+            recognises_novels=True,
+            contract_fields=False,
+        ),
+    )
+    """Blended search, any language and version, thresholds measured for the model."""
+    CONTRACT = (
+        "contract",
+        WorldDefaults(
+            mode=Mode.VECTOR,
+            language=DEFAULT_LANGUAGE,
+            version=DEFAULT_VERSION,
+            max_query_length=1000,
+            splits_queries=False,
+            reranks=False,
+            boilerplate_last=False,
+            merges_copies=False,
+            renders_tables=False,
+            calibrated=False,
+            min_coverage=None,
+            divides_tables=False,
+            recognises_novels=False,
+            contract_fields=True,
+        ),
+    )
+    """Similarity alone, the language "en" and the version "1.0" in `retrieve`, fixed thresholds."""
 
 
 def check_defaults(defaults: object) -> Defaults:
@@ -282,7 +284,7 @@ class PassageOptions(Struct, frozen=True):
     @property
     def reads_sentences(self) -> bool:
         """Whether sentences must be read in addition to the chunks."""
-        return self.highlight or not self.is_plain
+        return self.highlight or self.neighbours > 0 or self.granularity is Granularity.SENTENCE
 
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""
@@ -376,22 +378,25 @@ class QueryArguments(FilterArguments, PassageArguments, total=False):
     """Filters and passage options as keyword arguments of library methods."""
 
 
-def split_arguments(arguments: QueryArguments) -> tuple[PassageOptions, FilterArguments]:
-    """Split keyword arguments into checked passage options and unchecked filters."""
-    values: dict[str, Any] = {**arguments}
-    names = [name for name in PassageArguments.__annotations__ if name in values]
-    options = PassageOptions(**{name: values.pop(name) for name in names})
-    return options, cast("FilterArguments", values)
+def check_arguments(arguments: QueryArguments) -> tuple[PassageOptions, Filters]:
+    """Return the passage options and the filters of keyword arguments."""
+    if not arguments:
+        return NO_OPTIONS, NO_FILTERS
+    filters: dict[str, Any] = {**arguments}
+    names = [name for name in PassageArguments.__annotations__ if name in filters]
+    options = PassageOptions(**{name: filters.pop(name) for name in names})
+    return options, NO_FILTERS.with_arguments(cast("FilterArguments", filters))
 
 
 def passage_options(arguments: PassageArguments) -> PassageOptions:
     """Return checked passage options from keyword arguments."""
-    options, unknown = split_arguments(cast("QueryArguments", arguments))
-    for name in unknown:
-        raise TypeError(f"got an unexpected keyword argument {name!r}")
-    return options
+    for name in arguments:
+        if name not in PassageArguments.__annotations__:
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
+    return PassageOptions(**cast("dict[str, Any]", arguments))
 
 
+NO_OPTIONS = PassageOptions()
 NO_FILTERS = Filters()
 DEFAULT_FILTERS = frozenset({"language", "version"})
 """Fields of `Filters` for which a world may have a default in `retrieve`."""
@@ -418,7 +423,7 @@ class SearchRequest(Struct, frozen=True):
     """Search mode; None for the default of the world."""
     rerank: bool | None = None
     """Whether to rerank the best candidates; None for the default of the world."""
-    passages: PassageOptions = PassageOptions()
+    passages: PassageOptions = NO_OPTIONS
     filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
@@ -443,7 +448,7 @@ class RetrievalRequest(Struct, frozen=True):
     filters: Filters = NO_FILTERS
     mode: Mode | None = None
     rerank: bool | None = None
-    passages: PassageOptions = PassageOptions()
+    passages: PassageOptions = NO_OPTIONS
     by_default: frozenset[str] = DEFAULT_FILTERS
     """Filters that the caller did not set; the defaults of the world apply to them."""
 
@@ -473,7 +478,7 @@ class ReadingRequest(Struct, frozen=True):
     book: str | None = None
     mode: Mode | None = None
     rerank: bool | None = None
-    passages: PassageOptions = PassageOptions()
+    passages: PassageOptions = NO_OPTIONS
 
     def __post_init__(self) -> None:
         if self.query is None:
