@@ -24,7 +24,7 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.text import fold_names
 from truespan.types.trust import Hit
-from truespan.types.vectors import Vector, bytes_of, numbers_of
+from truespan.types.vectors import Vector, bytes_of, norm_of
 
 if TYPE_CHECKING:
     from truespan.types.scope import Scope
@@ -249,15 +249,11 @@ def threshold(floor: float, distance: str) -> float:
     compare each similarity with `float32(floor)` again, because a few more may pass.
     """
     least = float32(floor)
-    if distance == "cosine":
-        return _next_smaller(least)
-    # Raw scores just below zero are rounded to exactly 0.5 in (raw + 1) / 2.
-    return _next_smaller(float32(2 * least - 1 - _ROUNDED_AWAY))
-
-
-def _next_smaller(value: float) -> float:
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    if value == 0:
+    if distance != "cosine":
+        # Raw scores just below zero are rounded to exactly 0.5 in (raw + 1) / 2.
+        least = float32(2 * least - 1 - _ROUNDED_AWAY)
+    (bits,) = struct.unpack("<I", struct.pack("<f", least))
+    if least == 0:
         bits = _SIGN | 1
     elif bits & _SIGN:
         bits += 1
@@ -289,8 +285,7 @@ def check_length(vector: Vector, size: int) -> None:
 def check_vector(vector: Vector, size: int) -> None:
     """Refuse a vector that the index cannot compare or that cannot be sent."""
     check_length(vector, size)
-    # The sum of float32 numbers fits a float64, so it is finite exactly when all of them are.
-    if not math.isfinite(sum(numbers_of(vector))):
+    if not math.isfinite(norm_of(vector)):
         raise IndexRefused("A vector holds numbers that are not finite.")
 
 

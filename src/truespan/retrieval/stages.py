@@ -14,11 +14,12 @@ from truespan.types.chunk import (
     ChunkKind,
     ChunkRecord,
     ChunkState,
+    DocumentLabel,
     ParentChunk,
+    SourceLabels,
     StoredChunk,
-    labels_of,
 )
-from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_text, reader_chunk_id
+from truespan.types.ids import ChunkId, TextHash, WorldId, chunk_id, hash_text, reader_chunk_id
 from truespan.types.reading import TailChunk
 from truespan.types.scope import Scope, Unlimited, admits
 from truespan.types.text import NamedPlace, PageStart, PlacedSentence, locate_sentences
@@ -140,6 +141,19 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
     if chunk.kind is ChunkKind.FIGURE:
         return [whole] if scope.covers(NamedPlace(chapter, section)) else []
     return _trim(whole, chunk.sentences, scope)
+
+
+def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> SourceLabels:
+    """Return the labels of a document for results."""
+    return SourceLabels(
+        source_url=document.source_url or document.path,
+        address=f"truespan://{world}/{document.number}",
+        path=document.path,
+        language=None if for_reader and not document.language_declared else document.language,
+        version=document.version,
+        tags=document.tags,
+        metadata=None if for_reader else document.metadata,
+    )
 
 
 def _trim(whole: Visible, sentences: Sequence[PlacedSentence], scope: Scope) -> list[Visible]:

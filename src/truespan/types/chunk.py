@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import PlacedSentence
 from truespan.types.vectors import Vector
 
@@ -229,19 +229,6 @@ class SourceLabels(Struct, frozen=True, kw_only=True):
     version: str
     tags: tuple[str, ...]
     metadata: dict[str, Any] | None = None
-
-
-def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> SourceLabels:
-    """Return the labels of a document for results."""
-    return SourceLabels(
-        source_url=document.source_url or document.path,
-        address=f"truespan://{world}/{document.number}",
-        path=document.path,
-        language=None if for_reader and not document.language_declared else document.language,
-        version=document.version,
-        tags=document.tags,
-        metadata=None if for_reader else document.metadata,
-    )
 
 
 class ChunkRecord(Struct, frozen=True):

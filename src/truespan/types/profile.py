@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from math import inf
 from struct import pack, unpack
@@ -55,6 +55,14 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model} ({self.dimensions} dimensions, {self.revision[:19]})"
+
+
+# Shared by threads: a cache of texts and frozen profiles.
+@cache
+def profile_from_json(stored: str) -> EmbeddingProfile:
+    """Return the embedding profile of a stored text; equal texts are parsed once."""
+    fields = json.loads(stored)
+    return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
 
 
 class Strategy(StrEnum):

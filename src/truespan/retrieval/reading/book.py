@@ -37,11 +37,17 @@ from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.reading.words import score_read
 from truespan.retrieval.repeats import merge_copies
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
-from truespan.retrieval.stages import drop_boilerplate, rank_visible, reveal, visible_chunk_id
+from truespan.retrieval.stages import (
+    drop_boilerplate,
+    labels_of,
+    rank_visible,
+    reveal,
+    visible_chunk_id,
+)
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.catalog import References
-from truespan.types.chunk import ChunkKind, labels_of
+from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk

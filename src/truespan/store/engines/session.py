@@ -26,6 +26,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, LiteralString, ParamSpec, TypeAlias, TypeVar
 
@@ -190,18 +191,14 @@ class Database(ABC):
     use tables that belong to no world.
     """
 
-    def at(self, scope: Scope | str, **values: Any) -> Statements:
+    def at(self, scope: Scope | str, *, shared: bool = False, **values: Any) -> Statements:
         """Return a runner of single statements with these values, each in one round trip."""
-        return _SingleStatements(self, scope, values)
-
-    def at_both(self, scope: Scope | str, **values: Any) -> Statements:
-        """Return a runner of single statements on tables of a world and shared tables."""
-        return _SingleStatements(self, scope, values, shared=True)
+        return _SingleStatements(self, scope, values, shared)
 
     @property
     def shared(self) -> Statements:
         """A runner of single statements on tables that belong to no world."""
-        return _SingleStatements(self, None, {})
+        return _SingleStatements(self, None, {}, False)
 
     @abstractmethod
     def read_once(
@@ -294,28 +291,22 @@ def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
+@dataclass(slots=True)
 class _SingleStatements(Statements):
-    def __init__(
-        self,
-        database: Database,
-        scope: Scope | str | None,
-        values: dict[str, Any],
-        *,
-        shared: bool = False,
-    ) -> None:
-        self._database = database
-        self._shared = shared
-        self._scope = scope
-        self._values = values
+    database: Database
+    scope: Scope | str | None
+    values: dict[str, Any]
+    both: bool
+    """Whether statements may also use tables that belong to no world."""
 
     def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
         check_cancelled()
-        bound = {**self._values, **values}
-        return self._database.read_once(self._scope, sql, bound, shared=self._shared)
+        bound = {**self.values, **values}
+        return self.database.read_once(self.scope, sql, bound, shared=self.both)
 
     @retry_on_conflict
     def execute(self, sql: LiteralString, /, **values: Any) -> int:
-        with self._database.write(self._scope, **self._values) as session:
+        with self.database.write(self.scope, **self.values) as session:
             return session.execute(sql, **values)
 
 

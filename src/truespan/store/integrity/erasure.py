@@ -9,9 +9,9 @@ from typing import LiteralString
 
 from truespan.errors import WorldNotFound
 from truespan.store.engines.session import Part, Session, retry_on_conflict, world_ids
-from truespan.store.tables.rows import read_generation
 from truespan.types.ids import ChunkId, WorldId
 from truespan.types.maintenance import Erasure, ErasureKind, FileTreatment, Trace
+from truespan.types.profile import profile_from_json
 from truespan.types.scope import Authority, Scope, Verb
 
 _ORDER = {kind: place for place, kind in enumerate(ErasureKind)}
@@ -59,7 +59,7 @@ class Erasures(Part):
         )
         erasures = []
         for number, kind, world, generation, profile, urgent in rows:
-            known = read_generation(generation, profile, None).profile if profile else None
+            known = profile_from_json(profile) if profile else None
             erasures.append(
                 Erasure(
                     number=number,

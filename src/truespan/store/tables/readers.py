@@ -172,9 +172,11 @@ class Readers(Part):
 
     def sentence_at(self, scope: Scope, revision: RevisionRef, offset: int) -> int:
         """Return the last sentence that begins at or before `offset`; -1 before the first."""
-        return self._db.at(scope, **numbers_of(revision), offset=offset).value(
+        return self._db.at(scope).value(
             f"""SELECT coalesce(max(sid), -1) FROM sentences
-                WHERE revision = {REVISION} AND start <= :offset"""
+                WHERE revision = {REVISION} AND start <= :offset""",
+            **numbers_of(revision),
+            offset=offset,
         )
 
     def text_between(self, scope: Scope, revision: RevisionRef, start: int, end: int) -> str:

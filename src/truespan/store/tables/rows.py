@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from itertools import accumulate, groupby
 from typing import Any, Final, LiteralString, NamedTuple
 
@@ -23,13 +22,7 @@ from truespan.types.chunk import DocumentLabel, FigureMark
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId, hash_bytes
 from truespan.types.metadata import read_metadata
-from truespan.types.profile import (
-    Distance,
-    EmbeddingProfile,
-    chunking_from_json,
-)
 from truespan.types.reading import StoredSentence
-from truespan.types.scope import Generation
 from truespan.types.text import CanonicalText, PageStart, Place, PlacedSentence
 
 _MAX_OFFSET: Final = 2**31 - 1
@@ -365,19 +358,6 @@ def document_label(cells: RevisionCells, *, intact: bool = True) -> DocumentLabe
         language_declared=bool(cells.language_declared) and not cells.language_stated,
         metadata=(read_metadata(cells.metadata) or None) if intact else None,
     )
-
-
-def read_generation(number: int, profile: str, chunking: str | None) -> Generation:
-    chunks = chunking_from_json(chunking) if chunking else None
-    return Generation(number, _read_profile(profile), chunks)
-
-
-# Shared by threads: caches of texts and frozen profiles.
-@cache
-def _read_profile(stored: str) -> EmbeddingProfile:
-    """Return the profile in a stored text; equal texts are parsed once."""
-    fields = json.loads(stored)
-    return EmbeddingProfile(**{**fields, "distance": Distance(fields["distance"])})
 
 
 def drop_words(session: Session, key: int, generation: int | None = None) -> int:

@@ -28,10 +28,16 @@ from truespan.store.engines.session import (
 )
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.store.tables.rows import IS_NAMED, TAILS, read_generation
+from truespan.store.tables.rows import IS_NAMED, TAILS
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
-from truespan.types.profile import ChunkingProfile, EmbeddingProfile, chunking_to_json
+from truespan.types.profile import (
+    ChunkingProfile,
+    EmbeddingProfile,
+    chunking_from_json,
+    chunking_to_json,
+    profile_from_json,
+)
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
@@ -180,7 +186,7 @@ class Worlds(Part):
         if not authority.sees(world):
             return None
         statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
-        found = self._db.at_both(world, number=number, aliased=False).one(statement)
+        found = self._db.at(world, shared=True, number=number, aliased=False).one(statement)
         if found is None or found[4] != world_checksum(*found[:4]):
             return None
         return _read_world(found[:4], found[5:], number)
@@ -272,7 +278,7 @@ class Worlds(Part):
                    FROM worlds w JOIN generations g ON g.world_id = w.world_id
                    WHERE w.world_id = :world AND g.removed_at IS NULL ORDER BY g.number"""
             )
-        return [KeptGeneration(read_generation(*row[:3]), bool(row[3])) for row in rows]
+        return [KeptGeneration(_read_generation(*row[:3]), bool(row[3])) for row in rows]
 
     @retry_on_conflict
     def add_generation(
@@ -401,7 +407,7 @@ class Worlds(Part):
             """SELECT number, profile, chunking FROM generations
                WHERE world_id = :world AND removed_at IS NOT NULL ORDER BY number"""
         )
-        return [read_generation(*row) for row in rows]
+        return [_read_generation(*row) for row in rows]
 
     @retry_on_conflict
     def remove_generation(self, scope: Scope) -> None:
@@ -466,7 +472,7 @@ def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = N
     number, profile, chunking = cells[:3]
     if number is not None and recorded != generation_checksum(world, *cells):
         raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
-    generation = read_generation(number, profile, chunking) if number is not None else None
+    generation = _read_generation(number, profile, chunking) if number is not None else None
     return World(
         id=WorldId(world),
         name=name,
@@ -475,6 +481,11 @@ def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = N
         selector=selector,
         defaults=Defaults(defaults),
     )
+
+
+def _read_generation(number: int, profile: str, chunking: str | None) -> Generation:
+    chunks = chunking_from_json(chunking) if chunking else None
+    return Generation(number, profile_from_json(profile), chunks)
 
 
 def _read_records(session: Session) -> list[GenerationRecord]:
@@ -496,7 +507,7 @@ def _read_records(session: Session) -> list[GenerationRecord]:
     names = session.all("SELECT generation, key FROM aliases WHERE world_id = :world ORDER BY key")
     return [
         GenerationRecord(
-            generation=read_generation(number, profile, chunking),
+            generation=_read_generation(number, profile, chunking),
             created_at=created_at,
             documents=documents,
             chunks=chunks,
