@@ -246,6 +246,14 @@ def shipped(profile: EmbeddingProfile) -> Calibration | None:
     return _SHIPPED.get((profile.provider, profile.model, profile.revision))
 
 
+def trained_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
+    """Return the languages that a model was trained for; None if they are not known.
+
+    Similarities of texts in other languages say little.
+    """
+    return _LANGUAGES.get((profile.provider, profile.model))
+
+
 def support_floor(profile: EmbeddingProfile) -> float | None:
     """Return the measured minimum similarity of equivalent sentences; None if not measured."""
     return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))
@@ -264,5 +272,6 @@ _SHIPPED: dict[tuple[str, str, str], Calibration] = {
         measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
     ),
 }
+_LANGUAGES = {("local", "BAAI/bge-small-en-v1.5"): frozenset({"en"})}
 _SUPPORT_FLOORS = {("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): 0.73}
 """Measured by `python -m bench.support_check`; see docs/answers.md."""
