@@ -221,8 +221,8 @@ lock: ## update the lock files (needs uv)
 		case $$set in \
 			runtime) with="";; \
 			server) with="--extra server";; \
-			dev) with="--extra server --group dev";; \
-			bench) with="--extra server --group bench";; \
+			dev) with="--extra server --extra multilingual --group dev";; \
+			bench) with="--extra server --extra multilingual --group bench";; \
 			ocr) with="--extra ocr --group ocr";; \
 			*) with="--group $$set";; \
 		esac; \

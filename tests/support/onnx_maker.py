@@ -1,4 +1,4 @@
-"""Small networks in the ONNX format, spelled out byte by byte, and folders of models."""
+"""Small networks in the ONNX format, and folders of models."""
 
 from __future__ import annotations
 
@@ -9,65 +9,31 @@ from typing import Any
 
 import numpy
 
+from truespan.providers import onnx_writer
 from truespan.providers.local import LocalModel
 from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.providers.onnx_writer import ElementType, external_tensor, node, tensor, value
 
 _SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"
 WORDS = _SPOKEN.split()
 """What the tokenizer of a folder knows besides its special tokens."""
 WIDTH = 8
-_FLOAT, _INT64 = 1, 7
+_FLOAT, _INT64 = ElementType.FLOAT, ElementType.INT64
 
 
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def _field(number: int, content: bytes | str | int) -> bytes:
-    if isinstance(content, int):
-        return _varint(number << 3) + _varint(content)
-    content = content.encode() if isinstance(content, str) else content
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def value(name: str, kind: int, *shape: int | str) -> bytes:
-    """Return an input or output: its name, element type and shape."""
-    sizes = b"".join(_field(1, _field(1 if isinstance(n, int) else 2, n)) for n in shape)
-    return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, sizes)))
-
-
-def node(operator: str, inputs: list[str], output: str, **attributes: int) -> bytes:
-    """Return a node with whole numbers as attributes."""
-    parts = b"".join(_field(1, name) for name in inputs) + _field(2, output) + _field(4, operator)
-    for name, number in attributes.items():
-        parts += _field(5, _field(1, name) + _field(3, number) + _field(20, 2))
-    return parts
-
-
-def tensor(name: str, numbers: numpy.ndarray, file: str = "") -> bytes:
+def weights_tensor(name: str, numbers: numpy.ndarray, file: str = "") -> bytes:
     """Return weights, in the network itself or in a file beside it."""
-    kind = _FLOAT if numbers.dtype == numpy.float32 else _INT64
-    parts = b"".join(_field(1, n) for n in numbers.shape) + _field(2, kind) + _field(8, name)
+    element = _FLOAT if numbers.dtype == numpy.float32 else _INT64
     if not file:
-        return parts + _field(9, numbers.tobytes())
-    pairs = {"location": file, "offset": "0", "length": str(numbers.nbytes)}
-    entries = [_field(13, _field(1, key) + _field(2, text)) for key, text in pairs.items()]
-    return parts + b"".join(entries) + _field(14, 1)
+        return tensor(name, element, numbers.shape, numbers.tobytes())
+    return external_tensor(name, element, numbers.shape, file, start=0, length=numbers.nbytes)
 
 
 def network(
     nodes: list[bytes], weights: list[bytes], inputs: list[bytes], outputs: list[bytes]
 ) -> bytes:
-    """Return a network file."""
-    graph = b"".join(_field(1, entry) for entry in nodes) + _field(2, "g")
-    graph += b"".join(_field(5, entry) for entry in weights)
-    graph += b"".join(_field(11, entry) for entry in inputs)
-    graph += b"".join(_field(12, entry) for entry in outputs)
-    return _field(1, 8) + _field(8, _field(2, 13)) + _field(7, graph)
+    """Return a network with the operators that small networks use."""
+    return onnx_writer.network(nodes, weights, inputs, outputs, operators=13)
 
 
 def table(seed: int = 1, width: int = WIDTH) -> numpy.ndarray:
@@ -80,7 +46,7 @@ def attention_network(weights: numpy.ndarray, *, file: str = "", types: bool = F
     """Return a network of one layer of attention, in which every token sees every other."""
     nodes = [
         node("Gather", ["table", "input_ids"], "x"),
-        _transposed(),
+        node("Transpose", ["x"], "y", perm=[0, 2, 1]),
         node("MatMul", ["x", "y"], "scores"),
         node("Cast", ["attention_mask"], "seen", to=_FLOAT),
         node("Sub", ["seen", "one"], "unseen"),
@@ -91,23 +57,15 @@ def attention_network(weights: numpy.ndarray, *, file: str = "", types: bool = F
         node("MatMul", ["shares", "x"], "last_hidden_state"),
     ]
     constants = [
-        tensor("table", weights, file),
-        tensor("one", numpy.array([1], numpy.float32)),
-        tensor("large", numpy.array([1e9], numpy.float32)),
-        tensor("axis", numpy.array([1], numpy.int64)),
+        weights_tensor("table", weights, file),
+        weights_tensor("one", numpy.array([1], numpy.float32)),
+        weights_tensor("large", numpy.array([1e9], numpy.float32)),
+        weights_tensor("axis", numpy.array([1], numpy.int64)),
     ]
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
     inputs = [value(name, _INT64, "b", "s") for name in names]
     states = value("last_hidden_state", _FLOAT, "b", "s", weights.shape[1])
     return network(nodes, constants, inputs, [states])
-
-
-def _transposed() -> bytes:
-    order = b"".join(_field(8, n) for n in (0, 2, 1))
-    return (
-        _field(1, "x") + _field(2, "y") + _field(4, "Transpose")
-        + _field(5, _field(1, "perm") + order + _field(20, 7))
-    )  # fmt: skip
 
 
 def lookup_network(
@@ -116,13 +74,9 @@ def lookup_network(
     """Return a network that looks each token up, and with `mean` gives one vector for a text."""
     nodes = [node("Gather", ["table", "input_ids"], "x" if mean else output)]
     shape: list[int | str] = ["b", "s", weights.shape[1]]
-    constants = [tensor("table", weights)]
+    constants = [weights_tensor("table", weights)]
     if mean:
-        nodes.append(
-            _field(1, "x") + _field(2, output) + _field(4, "ReduceMean")
-            + _field(5, _field(1, "axes") + _field(8, 1) + _field(20, 7))
-            + _field(5, _field(1, "keepdims") + _field(3, 0) + _field(20, 2))
-        )  # fmt: skip
+        nodes.append(node("ReduceMean", ["x"], output, axes=[1], keepdims=0))
         del shape[1]
     inputs = [value("input_ids", _INT64, "b", "s")]
     return network(nodes, constants, inputs, [value(output, _FLOAT, *shape)])
@@ -194,9 +148,9 @@ def cross_encoder(*, numbers: int = 1) -> bytes:
         node("Concat", ["total"] * numbers, "logits", axis=1),
     ]
     constants = [
-        tensor("one", numpy.array([1], numpy.int64)),
-        tensor("two", numpy.array([2], numpy.int64)),
-        tensor("unit", numpy.array([1], numpy.float32)),
+        weights_tensor("one", numpy.array([1], numpy.int64)),
+        weights_tensor("two", numpy.array([2], numpy.int64)),
+        weights_tensor("unit", numpy.array([1], numpy.float32)),
     ]
     inputs = [value(name, _INT64, "b", "s") for name in ("input_ids", "token_type_ids")]
     return network(nodes, constants, inputs, [value("logits", _FLOAT, "b", numbers)])

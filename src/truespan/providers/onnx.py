@@ -112,21 +112,24 @@ class ModelFiles(ABC):
         with self._loading:
             if self._tokenizer is not None:
                 return self._tokenizer
-            from tokenizers import Tokenizer
-
-            content = self.read(TOKENIZER_FILE)
-            try:
-                tokenizer = Tokenizer.from_buffer(content)
-            except Exception as failure:  # The library raises nothing narrower.
-                raise ModelUnavailable(
-                    f"The file {self.path(TOKENIZER_FILE)} is not a valid tokenizer.",
-                    advice=self.remedy(),
-                ) from failure
+            tokenizer = self._read_tokenizer()
             tokenizer.no_truncation()
             tokenizer.no_padding()
             tokenizer.encode_special_tokens = True
             self._tokenizer = tokenizer
             return tokenizer
+
+    def _read_tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        content = self.read(TOKENIZER_FILE)
+        try:
+            return Tokenizer.from_buffer(content)
+        except Exception as failure:  # The library raises nothing narrower.
+            raise ModelUnavailable(
+                f"The file {self.path(TOKENIZER_FILE)} is not a valid tokenizer.",
+                advice=self.remedy(),
+            ) from failure
 
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
@@ -490,6 +493,9 @@ def _load(
         session = onnxruntime.InferenceSession(
             content, options, providers=list(dict.fromkeys([provider, CPU]))
         )
+        # The runtime decodes names only when they are read, and some may not be UTF-8.
+        for entry in (*session.get_inputs(), *session.get_outputs()):
+            _ = entry.name, entry.shape
         # The runtime would fall back to the CPU without a warning.
         if session.get_providers()[0] == provider:
             session.disable_fallback()

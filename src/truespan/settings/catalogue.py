@@ -146,10 +146,12 @@ class SanitizeSettings(Struct, frozen=True):
 class EmbeddingSettings(Struct, frozen=True):
     """The embedding provider and its requests."""
 
-    provider: Literal["local", "onnx", "ollama", "openai", "google", "fastembed"] = "local"
+    provider: Literal[
+        "local", "multilingual", "onnx", "ollama", "openai", "google", "fastembed"
+    ] = "local"
     """The embedding provider."""
     threads: Count = 0
-    """Threads of the local model; 0 for one per core."""
+    """Threads of a model on this machine; 0 for one per core."""
     api_concurrency: Positive = 2
     """Concurrent requests to an embedding provider."""
     timeout_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0

