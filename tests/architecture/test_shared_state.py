@@ -44,6 +44,7 @@ from truespan.providers.chat import ChatDialect
 from truespan.providers.embedder import EmbedderOptions
 from truespan.providers.google import GoogleEmbedder
 from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
@@ -252,6 +253,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         DeferredChat("chat", lambda: None),  # type: ignore[arg-type]
         LocalEmbedder(model := LocalModel()),
         WordPieceCounter(model),
+        MultilingualEmbedder(),
         FolderEmbedder(folder / "model"),
         OnnxReranker(folder / "model", clock=clock, seconds=1),
         MetricsObserver(),
