@@ -111,7 +111,8 @@ class Equals(Struct, frozen=True, tag="equals", array_like=True):
     value: str | int
 
     def __post_init__(self) -> None:
-        _check_values([self.value])
+        if type(self.value) not in (str, int):
+            raise TypeError("A filter compares with a string or a whole number.")
 
 
 class AnyOf(Struct, frozen=True, tag="any_of", array_like=True):

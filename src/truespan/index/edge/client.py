@@ -90,36 +90,17 @@ class EdgeLink:
         self.server = 0
         """The id of the process at the end of the latest connection."""
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of a call.
+    def call(self, name: str, *arguments: Any, sent: Connection | None = None) -> Any:
+        """Return the result of a call; `sent` is the connection if it was sent already.
 
         Raises:
             IndexUnavailable: there is no reply; whether the call was executed is unknown.
             TruespanError: the process refused the call, or failed.
         """
-        return self._finish(name, encode_call(name, arguments), None)
-
-    def start(self, name: str, *arguments: Any) -> Callable[[], Any]:
-        """Send a call and return a function that waits for its result.
-
-        Without a free connection, the call is sent by that function, because a process may have to
-        be started. If the function is never called, the connection is closed with the reply unread.
-        """
-        message = encode_call(name, arguments)
-        connection = self._take_free()
-        if connection is not None:
-            try:
-                connection.send_bytes(message)
-            except OSError:
-                connection.close()
-                connection = None
-        return functools.partial(self._finish, name, message, connection)
-
-    def _finish(self, name: str, message: bytes, sent: Connection | None) -> Any:
-        """Return the result of a call; `sent` is the connection if it was sent already."""
         for _ in range(_ATTEMPTS):
             connection = sent or self._borrow()
-            reply = self._exchange(connection, None if sent else message)
+            message = None if sent else encode_call(name, arguments)
+            reply = self._exchange(connection, message)
             sent = None
             if reply is None or isinstance(reply, Retiring):
                 connection.close()
@@ -131,6 +112,21 @@ class EdgeLink:
                 return result_decoder(name).decode(reply.value)
             raise error_from(reply)
         raise IndexUnavailable("The index process ended during each of several attempts.")
+
+    def start(self, name: str, *arguments: Any) -> Callable[[], Any]:
+        """Send a call and return a function that waits for its result.
+
+        Without a free connection, the call is sent by that function, because a process may have to
+        be started. If the function is never called, the connection is closed with the reply unread.
+        """
+        connection = self._take_free()
+        if connection is not None:
+            try:
+                connection.send_bytes(encode_call(name, arguments))
+            except OSError:
+                connection.close()
+                connection = None
+        return functools.partial(self.call, name, *arguments, sent=connection)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a call of the index as a method, so that the link implements `IndexCalls`."""
