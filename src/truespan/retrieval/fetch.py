@@ -91,19 +91,17 @@ class HitPager:
         self._query = lambda limit: index.search(scope, vector, limit=limit, floor=floor)
         self._floor = floor
         self._limit = limit
-        self._take((first or self._query)(limit))
+        found = (first or self._query)(limit)
+        self.hits = drop_invalid_hits(found, floor)
+        self.exhausted = len(found) < limit
 
     def extend(self, wanted: int) -> None:
         """Query again for at least twice as many hits as before."""
         self._limit = max(self._limit * 2, wanted + SLACK)
-        before = len(self.hits)
-        self._take(self._query(self._limit))
-        # An index that pads its replies must not cause endless queries: no new hit ends them.
-        self.exhausted = self.exhausted or len(self.hits) == before
-
-    def _take(self, found: Sequence[Hit]) -> None:
+        before, found = len(self.hits), self._query(self._limit)
         self.hits = drop_invalid_hits(found, self._floor)
-        self.exhausted = len(found) < self._limit
+        # An index that pads its replies must not cause endless queries: no new hit ends them.
+        self.exhausted = len(found) < self._limit or len(self.hits) == before
 
 
 def start_hits(

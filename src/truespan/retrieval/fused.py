@@ -192,19 +192,14 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
     ) -> FusedFound[KeyT, FoundT, SelectionT]:
         """Rank the candidates and verify them in this order until `select` has enough of them.
 
-        With `by_words`, only chunks with a word of the query are candidates.
+        Candidates are the best by words and the closest; others follow by similarity. With
+        `by_words`, only chunks with a word of the query are candidates.
         """
-        if self.candidates.query.phrases:
+        candidates, found = self.candidates, list[FoundT]()
+        if candidates.query.phrases:
             return self._find_phrases(k, select)
         if by_words:
             return self._find_words(k, select)
-        return self._find_blended(k, select)
-
-    def _find_blended(
-        self, k: int, select: Callable[[list[FoundT]], SelectionT]
-    ) -> FusedFound[KeyT, FoundT, SelectionT]:
-        """Rank the best by words and the closest, and then what follows by similarity."""
-        candidates, found = self.candidates, list[FoundT]()
         named = candidates.best_by_words(POOL)
         scored = candidates.score_closest(named)
         bound = pool_bound(scored)
