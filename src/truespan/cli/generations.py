@@ -40,8 +40,7 @@ def reindex(
         Option(help="One chunking profile for all documents; default: that of each document."),
     ] = None,
     generation: Annotated[
-        int | None,
-        Option("--generation", "-g", help="Complete this generation instead."),
+        int | None, Option("--generation", "-g", help="Complete this generation instead.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -83,10 +82,7 @@ def promote(
 
 
 def rollback(
-    world: WorldName = None,
-    library: Folder = None,
-    domain: DomainKey = None,
-    as_json: Json = False,
+    world: WorldName = None, library: Folder = None, domain: DomainKey = None, as_json: Json = False
 ) -> None:
     """Go back to the previous generation."""
 
@@ -96,10 +92,7 @@ def rollback(
 
 
 def remove_generation(
-    generation: Number,
-    world: WorldName = None,
-    library: Folder = None,
-    as_json: Json = False,
+    generation: Number, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Remove a generation that is not in use, with its points, chunks and vectors."""
     with open_world(library, world) as chosen:

@@ -169,9 +169,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, Argument(help="A backup.")],
-    library: Folder = None,
-    as_json: Json = False,
+    file: Annotated[Path, Argument(help="A backup.")], library: Folder = None, as_json: Json = False
 ) -> None:
     """Restore a backup into a new or empty folder, or into an empty PostgreSQL store."""
     import truespan
@@ -236,9 +234,7 @@ def prepare_store(library: Folder = None, as_json: Json = False) -> None:
         echo(f"The tables were updated from schema {before} to {now}.")
 
 
-def completion(
-    shell: Annotated[str, Argument(help="bash, zsh or fish.")],
-) -> None:
+def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:
     """Print the script that completes commands in a shell.
 
     Run it when the shell starts, for example with `eval "$(truespan completion bash)"` in ~/.bashrc

@@ -173,13 +173,12 @@ class PassageOptions:
         str | None,
         Option(
             help="Search by keywords and similarity (hybrid), by similarity alone (vector) or by "
-            "keywords alone (keyword); auto chooses. Default: that of the world.",
+            "keywords alone (keyword); auto chooses. Default: that of the world."
         ),
     ] = None
     rerank: Rerank = None
     neighbours: Annotated[
-        int,
-        Option(help="Sentences to add before and after each passage, if they fit; 0 to 10."),
+        int, Option(help="Sentences to add before and after each passage, if they fit; 0 to 10.")
     ] = 0
     granularity: Annotated[
         str | None,
@@ -234,8 +233,7 @@ class DocumentFilters:
         list[str] | None, Option("--kind", help="Only documents of this kind; repeatable.")
     ] = None
     source: Annotated[
-        str | None,
-        Option(help="Only documents whose path or URL matches, such as 'handbook/*'."),
+        str | None, Option(help="Only documents whose path or URL matches, such as 'handbook/*'.")
     ] = None
     where: Annotated[
         list[str] | None,
@@ -275,10 +273,7 @@ class FilterOptions(DocumentFilters):
     section: Annotated[str | None, Option(help="Only this section.")] = None
 
     def arguments(self) -> "FilterArguments":
-        places: FilterArguments = {
-            "chapter": self.chapter,
-            "section": self.section,
-        }
+        places: FilterArguments = {"chapter": self.chapter, "section": self.section}
         return {**super().arguments(), **places}
 
 

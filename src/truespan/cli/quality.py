@@ -33,8 +33,7 @@ def defaults(
     choice: Annotated[
         str | None,
         Argument(
-            help="'recommended' or 'contract'; default: show the current ones.",
-            metavar="DEFAULTS",
+            help="'recommended' or 'contract'; default: show the current ones.", metavar="DEFAULTS"
         ),
     ] = None,
     world: WorldName = None,
@@ -133,10 +132,7 @@ def add_query(
         list[str] | None,
         Option(help="A chunk of a good answer: its document is expected; repeatable."),
     ] = None,
-    top_k: Annotated[
-        int,
-        Option("--top-k", "-k", help="Number of passages to look among."),
-    ] = 10,
+    top_k: Annotated[int, Option("--top-k", "-k", help="Number of passages to look among.")] = 10,
     name: Annotated[str | None, Option("--id", help="Id; default: generated.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -156,10 +152,7 @@ def add_query(
 
 @golden_group.register("check")
 def check_queries(
-    file: GoldenFile,
-    world: WorldName = None,
-    library: Folder = None,
-    as_json: Json = False,
+    file: GoldenFile, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> int:
     """Check a file of golden queries, and list expected documents that the world lacks."""
     with open_world(library, world) as chosen:
@@ -183,8 +176,7 @@ def evaluate(
     generation: GenerationNumber = None,
     domain: Domain = None,
     against: Annotated[
-        int | None,
-        Option(help="Compare with this generation, taken as the old one."),
+        int | None, Option(help="Compare with this generation, taken as the old one.")
     ] = None,
     allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
@@ -224,12 +216,7 @@ def evaluate(
             )
         with open_world(library, world, domain) as chosen:
             compared = chosen.evaluation.compare_modes(
-                golden,
-                mode,
-                generation=generation,
-                domain=domain,
-                rerank=rerank,
-                reader=reader,
+                golden, mode, generation=generation, domain=domain, rerank=rerank, reader=reader
             )
         return _print_modes(compared, html, per_query=per_query, as_json=as_json)
     settings: dict[str, Any] = {"rerank": rerank, "reader": reader}

@@ -22,8 +22,7 @@ def set_position(
     world: WorldName = None,
     library: Folder = None,
     sentence: Annotated[
-        int | None,
-        Option(help="Number of the last sentence read; -1 for nothing."),
+        int | None, Option(help="Number of the last sentence read; -1 for nothing.")
     ] = None,
     through_chapter: Annotated[
         str | None, Option(help="Name or number of the last chapter read to its end.")
@@ -56,10 +55,7 @@ def list_readers(world: WorldName = None, library: Folder = None, as_json: Json 
 
 @reader_group.register("show")
 def show_reader(
-    reader: ReaderName,
-    world: WorldName = None,
-    library: Folder = None,
-    as_json: Json = False,
+    reader: ReaderName, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Show the positions of a reader."""
 

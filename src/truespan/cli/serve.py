@@ -148,11 +148,7 @@ def describe_startup(startup: "Startup") -> str:
 def worker(
     library: Folder = None,
     concurrency: Annotated[
-        int,
-        Option(
-            help="Number of jobs to run at once.",
-            type=WholeNumber(1, 64),
-        ),
+        int, Option(help="Number of jobs to run at once.", type=WholeNumber(1, 64))
     ] = 1,
     once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
     as_json: Json = False,

@@ -104,8 +104,7 @@ class IngestOptions:
         Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
     ] = None
     copies: Annotated[
-        str | None,
-        Option(help="Files with the content of another document: keep, refuse or link."),
+        str | None, Option(help="Files with the content of another document: keep, refuse or link.")
     ] = None
     running_heads: Annotated[
         bool | None,
@@ -138,8 +137,7 @@ def ingest(
         Option("--domain-key", "--domain", "-d", help="Use this domain; it selects the world."),
     ] = None,
     update_alias: Annotated[
-        bool,
-        Option("--update-alias", help="Build a new generation afterwards and use it."),
+        bool, Option("--update-alias", help="Build a new generation afterwards and use it.")
     ] = False,
     golden: Annotated[
         str | None,

@@ -31,12 +31,7 @@ from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
 from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
-from truespan.types.metadata import (
-    Condition,
-    parse_comparisons,
-    read_conditions,
-    spell_comparisons,
-)
+from truespan.types.metadata import Condition, parse_comparisons, read_conditions, spell_comparisons
 from truespan.types.request import MAX_QUERY_LENGTH, Filters
 from truespan.types.source import DocumentKind
 

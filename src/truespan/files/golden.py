@@ -63,8 +63,7 @@ class GoldenFolder:
             except OSError as error:
                 raise resource_error(error) or _unwritable(name) from None
         raise SourceUnreadable(
-            name,
-            advice=f"Another process is changing it. If none is, remove {display_path(new)}.",
+            name, advice=f"Another process is changing it. If none is, remove {display_path(new)}."
         )
 
 

@@ -10,10 +10,7 @@ from msgspec.structs import asdict
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
-from truespan.types.conversation import (
-    CONVERSATION_LIMIT,
-    MAX_CONVERSATIONS,
-)
+from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
 from truespan.types.document import (
     DEFAULT_FACET_VALUES,
     MAX_DOCUMENT_SEARCH_LENGTH,
@@ -27,10 +24,7 @@ from truespan.types.reading import (
     PAGE_CHUNKS,
     PAGE_SENTENCES,
 )
-from truespan.types.request import (
-    MAX_TOP_K,
-    RETRIEVAL_TOP_K,
-)
+from truespan.types.request import MAX_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
@@ -49,8 +43,7 @@ from truespan.wire.arguments import (
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
 WorldDefaults = Annotated[
-    Literal["recommended", "contract"],
-    Meta(description="The defaults of requests to the world."),
+    Literal["recommended", "contract"], Meta(description="The defaults of requests to the world.")
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 GenerationNumber = Annotated[
@@ -293,15 +286,7 @@ class DocumentQuery(DocumentFilterQuery, frozen=True, kw_only=True):
     ) = None
     status: Literal["ready", "ingesting", "updating", "incomplete", "damaged"] | UnsetType = UNSET
     sort: Literal[
-        "number",
-        "title",
-        "path",
-        "status",
-        "kind",
-        "language",
-        "version",
-        "characters",
-        "chunks",
+        "number", "title", "path", "status", "kind", "language", "version", "characters", "chunks"
     ] = "number"
     descending: bool = False
     offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0

@@ -29,10 +29,7 @@ from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.profile import Distance
 from truespan.types.reading import ChunkPage, ReadingPosition
-from truespan.types.request import (
-    Defaults,
-    Mode,
-)
+from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD
 from truespan.wire.serialize import TIMES, record_data

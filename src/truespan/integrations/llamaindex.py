@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 
 try:
-    from llama_index.core.retrievers import (  # pyright: ignore[reportMissingImports]
-        BaseRetriever,
-    )
-    from llama_index.core.schema import (  # pyright: ignore[reportMissingImports]
-        NodeWithScore,
-        QueryBundle,
-        TextNode,
-    )
+    from llama_index.core.retrievers import BaseRetriever  # pyright: ignore[reportMissingImports]
+    from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as missing:
     raise ImportError(
         "This needs LlamaIndex: install Truespan with the extra 'llamaindex'."

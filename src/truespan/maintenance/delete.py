@@ -340,10 +340,7 @@ class Remover(Struct, frozen=True):
             assets=sum_files([receipt.assets, report.assets]),
             uploads=sum_files([receipt.uploads, report.uploads]),
             erased=erase and not (receipt.waiting or report.waiting or report.outside or found),
-            waiting={
-                **(report.waiting if erase else {"files": _NOT_REQUESTED}),
-                **receipt.waiting,
-            },
+            waiting={**(report.waiting if erase else {"files": _NOT_REQUESTED}), **receipt.waiting},
             outside={kind: fate.value for kind, fate in report.outside.items()},
             check=check,
         ).with_digest()

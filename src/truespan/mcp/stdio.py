@@ -35,13 +35,7 @@ from truespan.mcp.caller import (
     narrow_caller,
 )
 from truespan.mcp.sdk import SessionMessage, types
-from truespan.mcp.server import (
-    SHUTDOWN_SECONDS,
-    Work,
-    make_server,
-    parse_error,
-    stderr_handler,
-)
+from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, parse_error, stderr_handler
 from truespan.mcp.tools import role_for
 from truespan.types.ids import WorldId
 from truespan.types.request import check_reader_name

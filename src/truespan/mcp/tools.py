@@ -255,11 +255,7 @@ _FOR_A_READER = (
     "has reached. Nothing past it can be retrieved; do not fill the gap from memory."
 )
 READER_ROLE = Role(
-    "reading",
-    _FOR_A_READER,
-    _reading_tools(may_move=False),
-    READER_RESOURCES,
-    READER_PROMPTS,
+    "reading", _FOR_A_READER, _reading_tools(may_move=False), READER_RESOURCES, READER_PROMPTS
 )
 MOVING_READER_ROLE = Role(
     "moving",

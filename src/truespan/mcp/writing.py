@@ -286,11 +286,7 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
             advice="Choose another title, or set replace to true.",
         )
     report = world.add_text(
-        arguments.text,
-        id=name,
-        kind="document",
-        title=arguments.title,
-        tags=arguments.tags or None,
+        arguments.text, id=name, kind="document", title=arguments.title, tags=arguments.tags or None
     )
     return _describe_report(world, report)
 

@@ -144,8 +144,7 @@ def print_bundle(bundle: ContextBundle) -> None:
 
 
 def _print_passages(
-    passages: Iterable[tuple[float, str, str, str, str]],
-    lines: Iterable[str],
+    passages: Iterable[tuple[float, str, str, str, str]], lines: Iterable[str]
 ) -> None:
     """Print passages, each with score, rank, place, text and receipt, and then some lines."""
     rows = [

@@ -268,12 +268,7 @@ def update_document(context: CallContext, body: requests.LabelChanges) -> schema
     _DOCUMENTS + "/{document}/ingest",
     status=202,
     writes=True,
-    errors=(
-        errors.NotAllowed,
-        errors.SourceMissing,
-        errors.SourceOutside,
-        errors.ProfileMismatch,
-    ),
+    errors=(errors.NotAllowed, errors.SourceMissing, errors.SourceOutside, errors.ProfileMismatch),
     links=JOB_LINKS,
 )
 def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:

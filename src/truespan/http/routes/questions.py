@@ -224,9 +224,7 @@ def ask_in_conversation(
 
 
 def answer_reply(
-    context: CallContext,
-    ask: Callable[..., Iterator[AnswerEvent]],
-    question: dict[str, Any],
+    context: CallContext, ask: Callable[..., Iterator[AnswerEvent]], question: dict[str, Any]
 ) -> Reply[Answer] | Events:
     """Return an answer complete or as events. Its mode is decided before the headers are sent."""
     stream = question.pop("stream")

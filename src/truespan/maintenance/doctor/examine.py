@@ -32,14 +32,7 @@ from truespan.maintenance.doctor.plan import (
 from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
 from truespan.types.chunk import ChunkState, IndexedPoint, PendingChunk, PointCounts, PointPlace
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.maintenance import (
-    Check,
-    CountFlaw,
-    Ownership,
-    RevisionFlaw,
-    TextFlaw,
-    Verdict,
-)
+from truespan.types.maintenance import Check, CountFlaw, Ownership, RevisionFlaw, TextFlaw, Verdict
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.text import fold_names

@@ -13,13 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.text.contents import ContentsFinder, announced_list, plain_title
-from truespan.text.headings import (
-    BEFORE_THE_FIRST,
-    Heading,
-    is_prose,
-    is_title_like,
-    parse_heading,
-)
+from truespan.text.headings import BEFORE_THE_FIRST, Heading, is_prose, is_title_like, parse_heading
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
 
 _GAP = re.compile(r"\n(?:[^\S\n]*\n)+")

@@ -109,11 +109,7 @@ class Forbidden(PermissionError):
 
 
 def pack_request(
-    task: Task,
-    name: str,
-    size: int,
-    limits: Limits,
-    options: ParseOptions = PARSE_DEFAULTS,
+    task: Task, name: str, size: int, limits: Limits, options: ParseOptions = PARSE_DEFAULTS
 ) -> bytes:
     """Return the header of a request with `size` bytes.
 

@@ -21,15 +21,7 @@ from truespan.parsing.formats.html.structure import Piece, select_main_text
 from truespan.parsing.xml import local, parse_xhtml
 from truespan.text.contents import ContentsFinder
 from truespan.text.headings import HeadingPlaces, begins_with_title
-from truespan.types.text import (
-    Block,
-    Figure,
-    Image,
-    Loaded,
-    PageStart,
-    PictureCounts,
-    PlacedFigure,
-)
+from truespan.types.text import Block, Figure, Image, Loaded, PageStart, PictureCounts, PlacedFigure
 
 
 def load_html(name: str, data: bytes, *, images: bool, whole: bool = False) -> Loaded:

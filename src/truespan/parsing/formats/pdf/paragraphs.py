@@ -134,10 +134,7 @@ def join_paragraphs(
 
 
 def _join_text(
-    lines: Sequence[Placed],
-    relations: Sequence[_Relation],
-    page: PageStart,
-    spelling: Spelling,
+    lines: Sequence[Placed], relations: Sequence[_Relation], page: PageStart, spelling: Spelling
 ) -> tuple[str, tuple[PageStart, ...]]:
     """Return the text of a paragraph and the pages that start in it; `page` is the page before it.
 
