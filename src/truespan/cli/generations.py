@@ -22,7 +22,6 @@ DomainKey = Annotated[
 
 def generations(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the generations of a world with their models and aliases."""
-
     with open_world(library, world) as chosen:
         records = chosen.generations.list()
     data = {"generations": [record_data(record) for record in records]}
@@ -56,7 +55,6 @@ def reindex(
 
 def print_reindex(report: "ReindexReport", as_json: bool) -> int:
     """Print the report on a new generation, and return the exit code."""
-
     say(to_json(report) if as_json else show_reindex(report))
     return EXIT_PARTIAL if report.failures else 0
 
@@ -73,7 +71,6 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
-
     with open_world(library, world) as chosen:
         done = chosen.generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
@@ -85,7 +82,6 @@ def rollback(
     world: WorldName = None, library: Folder = None, domain: DomainKey = None, as_json: Json = False
 ) -> None:
     """Go back to the previous generation."""
-
     with open_world(library, world) as chosen:
         done = chosen.generations.rollback(domain=domain)
     echo(to_json(done) if as_json else show_promotion(done))

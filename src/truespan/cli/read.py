@@ -31,7 +31,6 @@ def set_position(
     as_json: Json = False,
 ) -> None:
     """Record a reader's position in a book, and make that book the current one."""
-
     with open_world(library, world) as chosen:
         found, book = chosen.reader(reader), resolve_document(chosen, book)
         place = found.set_position(
@@ -43,7 +42,6 @@ def set_position(
 @reader_group.register("list")
 def list_readers(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
     """List the readers of a world with their positions."""
-
     with open_world(library, world) as chosen:
         found = {name: chosen.reader(name).books() for name in chosen.readers()}
     if as_json:
@@ -58,7 +56,6 @@ def show_reader(
     reader: ReaderName, world: WorldName = None, library: Folder = None, as_json: Json = False
 ) -> None:
     """Show the positions of a reader."""
-
     with open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))

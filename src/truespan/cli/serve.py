@@ -1,8 +1,9 @@
-"""Commands of the panel "Serve": HTTP, MCP, workers and access tokens."""
+"""Commands of the panel "Serve": HTTP, MCP and its clients, workers and access tokens."""
 
 import gc
 import json
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -30,6 +31,8 @@ token_group = command_group("token", "Access tokens for HTTP and MCP.")
 _NAMED_WORLDS = 5
 _NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+_UVX_FOLDER = "archive-v0"
+"""The folder of environments that `uvx` makes and may remove again."""
 
 
 def serve(
@@ -224,12 +227,14 @@ def mcp(
         raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = folder_of(library)
     if print_config:
-        from truespan.mcp.client_config import ServerCommand, client_config
-
         with open_world(library, world) as chosen:
-            name = None if reader is None else chosen.reader(reader).name
-            command = ServerCommand(folder.resolve(), chosen.name, name, permissions)
-        echo(client_config(client, command))
+            whom = ["--owner"] if reader is None else ["--reader", chosen.reader(reader).name]
+        arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
+        arguments += ["--may-move"] if may_move else []
+        arguments += ["--may-ingest"] if may_ingest else []
+        for path in permissions.folders:
+            arguments += ["--ingest-folder", path]
+        echo(client_config(client, chosen.name, arguments))
         return 0
     # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
     # turns the collection on again once it is ready.
@@ -314,7 +319,6 @@ def create_token(
 @token_group.register("list")
 def list_tokens(library: Folder = None, as_json: Json = False) -> None:
     """List the tokens of a library with their permissions and state."""
-
     with open_library(library) as opened:
         tokens = [(record, opened.tokens.state(record)) for record in opened.tokens.list()]
         worlds = opened.worlds()
@@ -334,7 +338,6 @@ def revoke_token(
     as_json: Json = False,
 ) -> None:
     """Revoke a token at once, in every process that uses the library."""
-
     with open_library(library) as opened:
         record = opened.tokens.revoke(token)
         state = opened.tokens.state(record)
@@ -365,3 +368,46 @@ def _describe_expiry(record: "TokenRecord") -> str:
     if record.expires_at is None:
         return "does not expire"
     return f"expires {datetime.fromtimestamp(record.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def client_config(client: str, world: str, arguments: list[str]) -> str:
+    """Return the configuration of a client that starts `truespan` with these arguments."""
+    if client not in CLIENTS:
+        raise InvalidArgument(
+            f"There is no format for {client!r}.", advice=f"Known are: {', '.join(CLIENTS)}."
+        )
+    program, *before = _program()
+    slug = re.sub("[^a-z0-9]+", "-", world.lower()).strip("-")
+    name = f"truespan-{slug}" if slug else "truespan"
+    return CLIENTS[client](name, {"command": program, "args": [*before, *arguments]})
+
+
+def _program() -> list[str]:
+    """Return the command of this program with its full path: clients have another search path."""
+    uvx = shutil.which("uvx")
+    if uvx is not None and _UVX_FOLDER in Path(sys.prefix).parts:
+        return [uvx, "truespan"]
+    beside = Path(sys.executable).with_name("truespan")
+    for found in (beside, beside.with_suffix(".exe")):
+        if found.is_file():
+            return [str(found)]
+    return [sys.executable, "-m", "truespan"]
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _toml(name: str, entry: dict[str, Any]) -> str:
+    # Strings and lists of strings are written as in JSON.
+    values = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    return "\n".join([f"[mcp_servers.{name}]", *values])
+
+
+CLIENTS = {
+    "desktop": lambda name, entry: _json({"mcpServers": {name: entry}}),
+    "vscode": lambda name, entry: _json({"servers": {name: {"type": "stdio", **entry}}}),
+    "zed": lambda name, entry: _json({"context_servers": {name: {"source": "custom", **entry}}}),
+    "codex": _toml,
+}
+"""The format of each client. Most clients use the format of the desktop."""

@@ -37,9 +37,8 @@ from truespan.http.operation import (
     Reply,
     Result,
 )
-from truespan.http.page import PAGE_OPERATIONS
+from truespan.http.pages import PAGE_OPERATIONS, reference_operation
 from truespan.http.pool import Pool
-from truespan.http.reference import reference_operation
 from truespan.http.routes import OPERATIONS
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.settings import debugging

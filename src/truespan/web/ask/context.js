@@ -1,7 +1,7 @@
 // The context: what the model gets, in reading order; and, for a reader, what is withheld.
 
 import { bar, button, byId, fill, make, quoted, say } from "../common/dom.js";
-import { figure } from "../reading/figures.js";
+import { figure } from "../reading/blocks.js";
 import { ordered, parted } from "./found.js";
 import { card, showIn, veiled } from "./passage.js";
 import { asReader, isPreview, may, placeOf, state } from "../common/state.js";

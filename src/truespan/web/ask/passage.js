@@ -1,8 +1,7 @@
 // A passage as a card: its similarity, its place, its hash and its text.
 
 import { bar, button, make, tick } from "../common/dom.js";
-import { passageBlocks } from "../reading/blocks.js";
-import { citedBy, figure, insideMark, marked } from "../reading/figures.js";
+import { citedBy, figure, insideMark, marked, passageBlocks } from "../reading/blocks.js";
 import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";

@@ -2,7 +2,7 @@
 
 import { get, path } from "../common/api.js";
 import { button, complain, fill, make } from "../common/dom.js";
-import { figure, marked, unmarked } from "../reading/figures.js";
+import { figure, marked, unmarked } from "../reading/blocks.js";
 import { worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 

@@ -2,7 +2,7 @@
 
 import { get, path, write } from "../common/api.js";
 import { byId, complain, fill, make, say } from "../common/dom.js";
-import * as figures from "../reading/figures.js";
+import { forgetImages } from "../reading/blocks.js";
 import { emit, go, may, on, readerPath, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
@@ -28,7 +28,7 @@ export async function choose(world, wanted = null) {
   state.world = world;
   if (world) byId("world").value = world.id;
   state.document = null;
-  figures.forget();
+  forgetImages();
   emit("world");
   await loadDocuments(wanted);
 }

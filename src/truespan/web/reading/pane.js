@@ -2,8 +2,7 @@
 
 import { get } from "../common/api.js";
 import { button, byId, complain, fill, make } from "../common/dom.js";
-import { cellsOf, kindOf, table } from "./blocks.js";
-import { figure, marked, unmarked } from "./figures.js";
+import { cellsOf, figure, kindOf, marked, table, unmarked } from "./blocks.js";
 import { isTable, widthOf } from "../common/lines.js";
 import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";

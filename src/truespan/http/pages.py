@@ -1,6 +1,7 @@
-"""The API reference at `/docs`: the OpenAPI document as one HTML page without scripts.
+"""The web page, static files with a policy that allows no other sources, and the API reference.
 
-Everything is in the page itself, so that the browser's search finds it.
+The reference at `/docs` is the OpenAPI document as one HTML page without scripts. Everything is in
+the page itself, so that the browser's search finds it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,69 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from html import escape
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
 
-from truespan.http.operation import CallContext, Operation, Reply
-from truespan.http.page import MEDIA_TYPES, PAGE_HEADERS
+from truespan.errors import RouteNotFound
+from truespan.http.operation import CallContext, Operation, Reply, Routes
+
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = (("content-security-policy", POLICY), ("cache-control", "no-cache"))
+
+
+# Shared by threads: caches of values that are only read.
+@cache
+def page_files() -> dict[str, bytes]:
+    """Return the content of each file of the page by its path below `web`."""
+    return dict(_files_in(files("truespan").joinpath("web"), ""))
+
+
+def _files_in(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files_in(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            yield prefix + entry.name, entry.read_bytes()
+
+
+# These operations are public and not part of the API: the files contain no secrets.
+# Shared by threads: filled while modules are imported, then only read.
+_routes = Routes("Page", "The web page.")
+
+
+@_routes.get("/", public=True, inline=True, ignores_query=True)
+def page(_: CallContext) -> Reply[bytes]:
+    """Get the page."""
+    return _send_file("index.html")
+
+
+@_routes.get("/page/{name:path}", public=True, inline=True)
+def page_file(context: CallContext) -> Reply[bytes]:
+    """Get a file of the page."""
+    return _send_file(context.path["name"])
+
+
+def _send_file(name: str) -> Reply[bytes]:
+    content = page_files().get(name)
+    if content is None:
+        raise RouteNotFound
+    return Reply(content, 200, PAGE_HEADERS, MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+PAGE_OPERATIONS = tuple(_routes.operations)
+
 
 Schema = Mapping[str, Any]
 
