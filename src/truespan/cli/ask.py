@@ -256,7 +256,6 @@ def delete_conversation(
 
 
 def _open(world: "World", reader: str | None, conversation: str) -> "Conversation":
-    """Return a stored conversation of a world or of a reader."""
     owner = world if reader is None else world.reader(reader)
     return owner.conversation(_resolve(owner, conversation))
 

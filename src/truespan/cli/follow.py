@@ -238,7 +238,6 @@ def _no_worker_note(world: World, *, here: bool) -> str:
 
 
 def _error_code(job: Job) -> str:
-    """Return the code of the error that a job ended with."""
     codes = {JobState.CANCELLED: Cancelled.code, JobState.INTERRUPTED: Interrupted.code}
     return codes.get(job.state) or job.error or InternalError.code
 

@@ -119,7 +119,11 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
     shared = [(before[id], result) for id, result in after.items() if id in before]
     pairs = [pair for pair in shared if _ask_the_same(*pair)]
     judged = [pair for pair in pairs if pair[0].judged and pair[1].judged]
-    newly_judged = tuple(result.id for earlier, result in judged if _is_new(earlier, result))
+    newly_judged = tuple(
+        result.id
+        for earlier, result in judged
+        if {*earlier.absent} - {*result.absent} and not earlier.metrics.hit
+    )
     changes = tuple(
         QueryChange(
             result.id,
@@ -177,10 +181,6 @@ def _ask_the_same(old: QueryResult, new: QueryResult) -> bool:
     later = [expected.grade for expected in new.expected if expected not in known]
     absent = [expected.grade for expected in old.expected if expected not in known]
     return known <= {*new.expected} and sorted(later) == sorted(absent)
-
-
-def _is_new(old: QueryResult, new: QueryResult) -> bool:
-    return bool({*old.absent} - {*new.absent}) and not old.metrics.hit
 
 
 def _count_changes(differences: Sequence[float]) -> tuple[int, int, int]:

@@ -51,19 +51,16 @@ class CallContext(Struct, frozen=True):
         """Return the world in the path, at this generation, or at that of the request's domain."""
         if self.domain is None:
             return self.library.world(self.path["world"], generation=generation)
-        return self._domain_world(self.domain, generation)
+        world = self.library.domain(self.domain, world=self.path["world"])
+        if generation is not None:
+            raise InvalidArgument("Give a generation or a domain, not both.")
+        return world
 
     def asked_world(self, generation: int | None = None) -> World:
         """Return the same world without looking it up: asking a question does that."""
         if self.domain is None and generation is None:
             return self.library.server.refer_to(self.path["world"])
         return self.world(generation)
-
-    def _domain_world(self, domain: str, generation: int | None) -> World:
-        world = self.library.domain(domain, world=self.path["world"])
-        if generation is not None:
-            raise InvalidArgument("Give a generation or a domain, not both.")
-        return world
 
 
 class Reply(Struct, Generic[Value], frozen=True):

@@ -248,7 +248,6 @@ class ProcrastinateQueue:
             return self._opened
 
     def _query(self, query: str, **bindings: Any) -> dict[str, Any]:
-        """Return the one row of a query on the queue."""
         with _map_queue_errors():
             connector = self._app().connector.get_sync_connector()
             return connector.execute_query_one(query=query, **bindings)  # type: ignore[arg-type]
@@ -422,7 +421,6 @@ class QueueWorker(Struct, dict=True):
             _log.warning("The periodic check of jobs failed: %s.", error.code)
 
     async def _requeue_orphans(self, connector: PsycopgConnector) -> None:
-        """Requeue the orders of workers that are gone."""
         seconds = self.queue.limits.stalled_seconds
         rows = await connector.execute_query_all_async(query=_REQUEUE_ORPHANS, seconds=seconds)
         if rows:
@@ -533,7 +531,6 @@ def _applied(connection: Connection) -> set[str]:
 
 
 def _migrations() -> dict[str, LiteralString]:
-    """Return procrastinate's migrations by name, in order."""
     entries = files("procrastinate.sql").joinpath("migrations").iterdir()
     # The scripts belong to an installed package, so they are as safe as literals.
     return {

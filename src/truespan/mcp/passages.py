@@ -137,7 +137,8 @@ def render_passages(passages: Sequence[TextPassage], *, tables: bool = False) ->
 
     With `tables`, tables are in Markdown.
     """
-    fence = "~" * max(SHORTEST_FENCE, 1 + max(map(_longest_run, passages), default=0))
+    runs = (len(run) for passage in passages for run in _TILDES.findall(passage.text))
+    fence = "~" * max(SHORTEST_FENCE, 1 + max(runs, default=0))
     documents: dict[str, set[int]] = {}
     for passage in passages:
         documents.setdefault(passage.title.casefold(), set()).add(passage.document)
@@ -150,27 +151,18 @@ def render_passages(passages: Sequence[TextPassage], *, tables: bool = False) ->
     return "\n\n".join(blocks)
 
 
-def _longest_run(passage: TextPassage) -> int:
-    return max((len(run) for run in _TILDES.findall(passage.text)), default=0)
-
-
 def describe_passage(passage: TextPassage, *, name_source: bool) -> str:
     """Return the place of a passage on one line: title, chapter, location, sentences."""
     title = one_line(passage.title)
     if name_source:
         title += f" ({one_line(passage.source)})"
     chapters = [one_line(name) for name in passage.chapters if name and name != passage.title]
-    place = f" › {_range(chapters, ' to ')}" if chapters else ""
+    place = f" › {' to '.join(dict.fromkeys((chapters[0], chapters[-1])))}" if chapters else ""
     first, last = passage.first_sid, passage.last_sid
     sentences = f"sentence {first}" if first == last else f"sentences {first}-{last}"
     location = f", {passage.location}" if passage.location else ""
     others = f"; also in {one_line(name_sources(passage.also_in))}" if passage.also_in else ""
     return f"{title}{place}{location}, {sentences}{one_line(passage.best)}{others}"
-
-
-def _range(names: Sequence[str], separator: str) -> str:
-    first, last = names[0], names[-1]
-    return first if first == last else f"{first}{separator}{last}"
 
 
 def one_line(label: str, longest: int = MAX_LABEL_LENGTH) -> str:

@@ -122,7 +122,6 @@ class BlockWriter(Struct):
         self.in_note, self._prefix = False, ""
 
     def _is_contents(self, kind: BlockKind, text: str, marked: bool, level: int = 0) -> bool:
-        """Return whether the next block is part of a contents list."""
         if self.in_note or not text:
             return marked
         return self._contents.enter(text, kind, level=level, marked=marked)

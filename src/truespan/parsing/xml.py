@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from html import escape
 from html.entities import html5
+from typing import Any
 
 import lxml.etree as etree
 
@@ -49,6 +50,12 @@ _CDATA = re.compile(_LITERAL, re.DOTALL)
 _OF_XML = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 _RESOURCE_LIMIT = 114
+_SAFE: dict[str, Any] = {
+    **dict.fromkeys(("resolve_entities", "load_dtd", "dtd_validation", "huge_tree"), False),
+    **dict.fromkeys(("no_network", "remove_comments", "remove_pis"), True),
+    "collect_ids": False,
+}
+"""Options of every XML parser: nothing is loaded or expanded, and sizes are limited."""
 
 
 def parse_xml(name: str, data: bytes) -> etree._Element:
@@ -77,14 +84,7 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
         io.BytesIO(document),
         tag=tags,
         encoding="utf-8" if document is not data else None,
-        resolve_entities=False,
-        load_dtd=False,
-        dtd_validation=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-        collect_ids=False,
+        **_SAFE,
     )
     try:
         for _, element in reading:
@@ -132,17 +132,7 @@ def local(element: etree._Element) -> str:
 # Shared by threads: a cache of parsers without a document; each locks while it parses.
 @cache
 def _xml_parser(encoding: str | None) -> etree.XMLParser:
-    return etree.XMLParser(
-        encoding=encoding,
-        resolve_entities=False,
-        load_dtd=False,
-        dtd_validation=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-        collect_ids=False,
-    )
+    return etree.XMLParser(encoding=encoding, **_SAFE)
 
 
 def _parse(name: str, data: bytes, *, encoding: str | None = None) -> etree._Element:

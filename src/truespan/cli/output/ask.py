@@ -184,8 +184,7 @@ def _join_lines(text: str) -> Iterator[str]:
 
 
 def _draw_bar(score: float) -> str:
-    filled = round(score * BAR_WIDTH)
-    return "█" * filled + "░" * (BAR_WIDTH - filled)
+    return ("█" * round(score * BAR_WIDTH)).ljust(BAR_WIDTH, "░")
 
 
 def _explain_rank(fused: FusedScore | None, rerank: RerankScore | None) -> str:

@@ -238,7 +238,6 @@ def _width(row: Row) -> int:
 
 
 def _is_header(rows: Sequence[Row]) -> bool:
-    """Return whether the first row is a header."""
     if len(rows) < 2 or len(rows[0].cells) < 2:
         return False
     cells = [clean(cell).strip() for cell in rows[0].cells]

@@ -74,7 +74,11 @@ def read_markdown(
     Pass a `parser` to reuse it for several texts.
     """
     try:
-        pieces = _parse(_limit_depth(text), parser or make_parser())
+        parser = parser or make_parser()
+        # Reset, because parsing changes it.
+        parser.options["maxNesting"] = _MAX_DEPTH
+        parsed = _read_pieces(parser.parse(_limit_depth(text)))
+        pieces = [piece for piece in parsed if piece.text.strip()]
     # The parser may fail in unforeseen ways on untrusted input, not only by recursion.
     except Exception:
         return list(load_text(text).blocks), []
@@ -138,12 +142,6 @@ def make_parser() -> MarkdownIt:
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.after("link", "reference", _read_reference)
     return parser
-
-
-def _parse(text: str, parser: MarkdownIt) -> list[_Piece]:
-    # Reset, because parsing changes it.
-    parser.options["maxNesting"] = _MAX_DEPTH
-    return [piece for piece in _read_pieces(parser.parse(text)) if piece.text.strip()]
 
 
 def _parse_inline(state: StateCore) -> None:
@@ -214,7 +212,8 @@ def _read_pieces(tokens: Iterable[Token]) -> Iterator[_Piece]:
                 # A line of dashes does not turn prose into a heading.
                 elif opened.startswith("h") and (markup[0] == "#" or "\n" not in text):
                     title = " ".join(text.split())
-                    anchors.add(_anchor(title))
+                    # The address that programs give to a heading.
+                    anchors.add(_NOT_IN_ANCHORS.sub("", title.casefold()).replace(" ", "-"))
                     yield _Piece(BlockKind.HEADING, title, int(opened[1]), markup[0] != "#")
                 else:
                     yield _Piece(BlockKind.PARAGRAPH, text, links_ahead=ahead)
@@ -271,8 +270,3 @@ def _linked_text(tokens: Iterable[Token], anchors: Container[str]) -> str:
         elif depth:
             parts.append(_plain_text([token]))
     return "".join(parts)
-
-
-def _anchor(title: str) -> str:
-    """Return the address that programs give to a heading."""
-    return _NOT_IN_ANCHORS.sub("", title.casefold()).replace(" ", "-")

@@ -130,7 +130,10 @@ def _join_texts(title: str, texts: Sequence[str], declared: str) -> tuple[str, s
     is_html = declared == "html" or (not declared and any(map(_HTML.search, texts)))
     if is_html:
         parts = [
-            text if declared == "html" or _HTML.search(text) else _to_html(text) for text in texts
+            text
+            if declared == "html" or _HTML.search(text)
+            else "".join(f"<p>{html.escape(part)}</p>" for part in re.split(r"\n\s*\n", text))
+            for text in texts
         ]
         body = "\n".join(parts)
         # With a byte order mark, because the encoding of a page without one is guessed.
@@ -139,10 +142,6 @@ def _join_texts(title: str, texts: Sequence[str], declared: str) -> tuple[str, s
         heading = f"# {title}" if declared == "markdown" else title
         joined = f"{heading}\n\n{joined}".strip()
     return joined, _ENDINGS.get(declared, ".txt")
-
-
-def _to_html(text: str) -> str:
-    return "".join(f"<p>{html.escape(part)}</p>" for part in re.split(r"\n\s*\n", text))
 
 
 def _to_name(identity: str) -> str:

@@ -499,7 +499,6 @@ def _is_hidden_section(element: etree._Element) -> bool:
 
 
 def _style_of_first(element: etree._Element, styles: Styles) -> str:
-    """Return the list style of the first paragraph of a list."""
     paragraph = next(element.iter(*_PARAGRAPHS), None)
     name = None if paragraph is None else paragraph.get(f"{TEXT}style-name")
     return styles.find("paragraph", name).list_style

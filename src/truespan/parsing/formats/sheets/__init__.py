@@ -266,7 +266,6 @@ class _Writer:
         self.blocks.append(Block(kind, text, self._sheet.name, self._section, pages=(start,)))
 
     def _count_headers(self, rows: Sequence[Row]) -> int:
-        """Return the number of header rows."""
         top, most = rows[0], min(_MAX_HEADERS, len(rows) - 1)
         area = self._headers.get((top.number, top.columns[0]))
         if area:
@@ -440,7 +439,6 @@ def _is_quantity(text: str) -> bool:
 
 
 def _may_be_title(text: str) -> bool:
-    """Return whether a line may be a title."""
     is_short = len(text) <= _MAX_TITLE_LENGTH
     return is_short and not _SENTENCE.search(text) and not _is_quantity(text)
 

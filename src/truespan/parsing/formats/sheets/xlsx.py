@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import lxml.etree as etree
@@ -48,7 +48,8 @@ def load_xlsx(name: str, data: bytes, *, hidden: bool) -> Loaded:
     package = OfficePackage(name, Archive(name, data))
     main = package.read_main("xl/workbook.xml", f"{S}workbook")
     book = _Book(name, package, hidden=hidden)
-    book.read_styles(main.find_related("styles"), _is_on(main.root, "workbookPr", "date1904"))
+    from_1904 = any(each.get("date1904") in _ON for each in main.root.iterfind(f"{S}workbookPr"))
+    book.read_styles(main.find_related("styles"), from_1904)
     book.read_strings(main.find_related("sharedStrings"))
     blocks: list[Block] = []
     titles = _print_titles(main.root)
@@ -126,7 +127,7 @@ class _Book(Struct):
     def formatter(self, style: str, kind: str) -> Show:
         """Return a formatter for cells of a style and type."""
         if kind in ("", "n"):
-            return self.numbers.get(style, _show_number)
+            return self.numbers.get(style, show_plain)
         if kind == "b":
             return lambda value: {"1": "TRUE", "0": "FALSE"}.get(value, value)
         if kind == "d":
@@ -159,7 +160,9 @@ class _Book(Struct):
         for relation in relations.values():
             if not relation.external:
                 self._read_related(sheet, relation)
-        sheet.comments = _without_copies(sheet.comments)
+        # Threaded comments have copies for older programs.
+        threads = [note for note in sheet.comments if not note.text.startswith(_THREADED)]
+        sheet.comments = threads or sheet.comments
         if not self.hidden:
             numbers = {row.number for row in sheet.rows}
             sheet.comments = [
@@ -310,15 +313,6 @@ class _Rows:
             self._book.hidden_lines += sum(c <= last for c in self._sheet.hidden_columns)
 
 
-def _show_number(value: str) -> str:
-    """Return a number in the general format; a short number is unchanged."""
-    if value.isdecimal() and len(value) < 16:
-        return value
-    if len(value) < 12 and "E" not in value and "e" not in value and value[-1:] != "0":
-        return value
-    return show_plain(value)
-
-
 def _read_number(show: Callable[[float], str]) -> Show:
     """Return a formatter of numbers in text form."""
 
@@ -352,19 +346,10 @@ def _paragraphs(element: etree._Element) -> list[str]:
     return lines
 
 
-def _without_copies(notes: Sequence[Note]) -> list[Note]:
-    """Drop the copies of threaded comments for older programs."""
-    return [note for note in notes if not note.text.startswith(_THREADED)] or list(notes)
-
-
 def _clean(text: str) -> str:
     if "_x" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
     return text.strip()
-
-
-def _is_on(root: etree._Element, tag: str, attribute: str) -> bool:
-    return any(found.get(attribute) in _ON for found in root.iterfind(f"{S}{tag}"))
 
 
 _TITLE_ROWS = re.compile(r"\$1:\$([0-9]{1,2})(?:$|,)")
