@@ -32,8 +32,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; every error becomes one clear line and a code, never a traceback."""
     from click.exceptions import Abort, ClickException
 
-    from truespan.cli.advice import ARGUMENTS
-    from truespan.cli.app import make_commands
+    from truespan.cli.app import ARGUMENTS, make_commands
     from truespan.cli.options import CHOSEN_WORLD
 
     ARGUMENTS.set(tuple(arguments))
@@ -81,7 +80,7 @@ def run(arguments: list[str]) -> int:
 
 def _report(error: TruespanError, arguments: list[str]) -> int:
     """Print an error and return its exit code."""
-    from truespan.cli.advice import complete
+    from truespan.cli.app import complete
     from truespan.cli.terminal import echo, write_error
     from truespan.wire.serialize import problem, status_of, to_json
 

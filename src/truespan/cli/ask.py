@@ -5,7 +5,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.advice import say
+from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
     Confirmed,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truespan.cli.advice import complete, say
+from truespan.cli.app import complete, say
 from truespan.cli.output.ask import show_answer_in_conversation, show_found, show_turns
 from truespan.cli.terminal import echo, write_error
 from truespan.core.cancel import CancelToken, use_cancel_token

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import click
 
-from truespan.cli.advice import say
+from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
     Confirmed,

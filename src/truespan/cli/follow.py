@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from truespan.cli.advice import ARGUMENTS, complete
+from truespan.cli.app import ARGUMENTS, complete
 from truespan.cli.output.documents import show_followed, show_one_job
 from truespan.cli.output.start import show_watched
 from truespan.cli.terminal import echo, pluralize, printable, write_error

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.advice import say
+from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option
 from truespan.cli.options import Folder, Json, WorldName, open_library, open_world
 from truespan.cli.terminal import echo, pluralize, table

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.advice import say
+from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import Folder, Json, ReaderName, WorldName, open_world, resolve_document
 from truespan.cli.terminal import echo, table

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from truespan.cli.advice import complete, say
+from truespan.cli.app import complete, say
 from truespan.cli.commands import Argument, Option
 from truespan.cli.options import (
     AnyWorld,

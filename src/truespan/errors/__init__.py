@@ -64,12 +64,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from truespan.errors.base import *  # noqa: F403 -- the package is one namespace
+from truespan.errors.base import *  # noqa: F403 -- the package is one namespace  # noqa: F403
 from truespan.errors.base import TruespanError
 from truespan.errors.operator import *  # noqa: F403
 from truespan.errors.operator import StorageFull, TooManyOpenFiles
 from truespan.errors.request import *  # noqa: F403
-from truespan.errors.service import *  # noqa: F403
 from truespan.errors.source import *  # noqa: F403
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})

@@ -1,4 +1,4 @@
-"""The root of all errors, its families, and the errors of no other module."""
+"""The root of all errors, its families, errors of services, and those of no other module."""
 
 from __future__ import annotations
 
@@ -79,3 +79,128 @@ class InternalError(TruespanError):
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"An unexpected {kind} occurred; this is a bug in Truespan.")
+
+
+class _Unavailable(ServiceError):
+    """A service did not answer, or asked for a pause of `retry_after` seconds."""
+
+    retryable = True
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, advice: str | None = None
+    ) -> None:
+        super().__init__(message, advice=advice)
+        self.retry_after = retry_after
+
+
+class ProviderUnavailable(_Unavailable):
+    """A provider that did not respond."""
+
+    code = "provider_unavailable"
+    advice = "Try again in a moment."
+
+
+class ProviderCoolingDown(ProviderUnavailable):
+    """A provider all of whose keys wait after too many requests."""
+
+    code = "provider_cooldown"
+
+
+class ProviderRefused(ServiceError):
+    """A request that the provider refused."""
+
+    code = "provider_refused"
+    advice = "Check the base URL, the model and the key in the settings of the provider."
+
+
+class BatchTooLarge(ProviderRefused):
+    """A text that is too large for a request of its own."""
+
+    code = "provider_batch_too_large"
+    advice = "Lower embedding_batch_items or embedding_max_tokens_per_batch."
+
+
+class TextTooLong(ProviderRefused):
+    """A text that is longer than the model reads."""
+
+    code = "provider_text_too_long"
+    advice = "Shorten the query, or choose smaller chunks."
+
+
+class ProviderBadReply(ServiceError):
+    """Invalid vectors or an incomplete reply of a provider."""
+
+    code = "provider_bad_reply"
+    advice = "Check that the base URL leads to a server of the configured kind, and check its log."
+
+
+class IndexUnavailable(_Unavailable):
+    """An index that did not respond."""
+
+    code = "index_unavailable"
+    advice = "Try again; the index process is restarted on demand."
+
+
+class IndexIncomplete(IndexUnavailable):
+    """An empty result of an index that lost points; they are being written again."""
+
+    code = "index_incomplete"
+    advice = (
+        "They are written again from the store in the background, without a provider: try again in "
+        "a moment, or run 'truespan repair'."
+    )
+
+    def __init__(self, missing: int, stored: int) -> None:
+        super().__init__(f"The index lacks {missing} of {stored} chunks that are embedded.")
+
+
+class IndexRefused(ServiceError):
+    """A request that the index refused."""
+
+    code = "index_refused"
+
+
+class StoreBusy(ServiceError):
+    """A store that another process is writing to, or whose connection was lost."""
+
+    code = "store_busy"
+    retryable = True
+    text = "Another process is writing to the store."
+    advice = "Try again in a moment."
+
+
+class StoreUnavailable(StoreBusy):
+    """A PostgreSQL server that does not answer."""
+
+    code = "store_unavailable"
+    text = "The server of the store does not answer."
+    advice = "Check host and port, and that the server runs; then try again."
+
+
+class DeadlineExceeded(ServiceError):
+    """A request or body that took too long."""
+
+    code = "deadline_exceeded"
+    retryable = True
+    advice = "Try again, or ask for less; http_timeout_seconds sets the limit."
+
+    def __init__(self, seconds: float, part: str = "") -> None:
+        """`part` is the part of the request that did not arrive in time, if any."""
+        if part:
+            text = f"The {part} of the request did not arrive within {seconds:g} s."
+            super().__init__(text, advice="Send it again, faster or in smaller parts.")
+        else:
+            super().__init__(f"The request took longer than {seconds:g} s.")
+
+
+class Overloaded(ServiceError):
+    """No capacity for another request or job, or a server that is stopping."""
+
+    code = "overloaded"
+    retryable = True
+    text = "The server cannot accept another request right now."
+    advice = "Try again in a moment."
+
+    def __init__(self, message: str | None = None, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
