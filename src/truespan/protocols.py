@@ -30,6 +30,7 @@ from truespan.types.source import (
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
 from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
+from truespan.types.word_states import QueryStates, WordStates
 
 
 class Clock(Protocol):
@@ -125,6 +126,32 @@ class RemoteEmbedder(Protocol):
     def may_have(self, profile: EmbeddingProfile) -> bool:
         """Return whether the model may be that of this profile, as far as is known already."""
         ...
+
+
+@runtime_checkable
+class WordStateEmbedder(Protocol):
+    """An embedder whose network gives a state for every token, for `types.word_states`.
+
+    Vectors are bit-equal to those of `Embedder`, and both raise the same errors. The states of a
+    document depend on its text and the profile alone.
+    """
+
+    def gives_word_states(self) -> bool:
+        """Return whether the model gives states; an output with whole texts only has none."""
+        ...
+
+    def embed_documents_with_states(
+        self, texts: Sequence[str]
+    ) -> list[tuple[Vector, WordStates]]: ...
+
+    def embed_query_with_states(self, text: str) -> tuple[Vector, QueryStates]: ...
+
+
+def find_state_embedder(embedder: Embedder) -> WordStateEmbedder | None:
+    """Return an embedder that gives states of words; None if this one does not."""
+    if isinstance(embedder, WordStateEmbedder) and embedder.gives_word_states():
+        return embedder
+    return None
 
 
 Embedders: TypeAlias = Callable[[EmbeddingProfile], Embedder]

@@ -12,8 +12,17 @@ from threading import Barrier
 import pytest
 
 from truespan.words import term_counts
+from truespan.words.stop_words import guess_stemmer
 from truespan.words.term_counts import count_terms
-from truespan.words.terms import LONGEST, recipe_of, stem_function, stemmer_of, terms, words
+from truespan.words.terms import (
+    LONGEST,
+    recipe_of,
+    stem_function,
+    stemmer_of,
+    terms,
+    word_spans,
+    words,
+)
 
 THREADS = 8
 ROOTS = {
@@ -152,3 +161,35 @@ def test_many_threads_make_the_same_terms_as_one() -> None:
         # What the threads left in the shared cache is right as well.
         again = dict(zip(vocabulary, terms(" ".join(vocabulary), language), strict=True))
         assert again == expected, language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Cells' “café”—RUNNING, x_y 3.5",
+        "ﬁne ＦＵＬＬ Straße İstanbul",
+        "東京都庁 は 猫 tower",
+        "भाषा हिन्दी cafe\u0301",
+        "x" * (LONGEST + 1),
+        "ß",
+        " \n—…!",
+        "",
+    ],
+)
+def test_word_spans_are_the_places_of_the_words(text: str) -> None:
+    spans = word_spans(text)
+
+    assert [span.word for span in spans] == [*words(text)]
+    assert [[*words(text[start:end])] for _, start, end in spans] == [[word] for word, *_ in spans]
+    assert spans == sorted(spans, key=lambda span: span.start)
+
+
+def test_word_spans_share_a_place_that_nfkc_takes_apart() -> None:
+    assert word_spans("猫½") == [("猫", 0, 1), ("1", 1, 2), ("2", 1, 2)]
+
+
+def test_stemmer_is_guessed_from_enough_stop_words() -> None:
+    german = {*words("Der Hund ist in dem Haus und nicht auf der Straße.")}
+    assert guess_stemmer(german) == "german"
+    for short in ({"sea"}, {"die", "war", "man"}, set[str]()):
+        assert guess_stemmer(short) == "english"

@@ -16,19 +16,23 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from truespan.errors import ModelUnavailable, resource_error
-from truespan.providers.onnx import TOKENIZER_FILE, ModelFiles, unreadable
+from truespan.providers.onnx import TOKENIZER_FILE, ModelFiles, read_checked, unreadable
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.prefixes import ModelPrefixes
+from truespan.providers.word_states import Projection, orthogonal_projection, read_projection
 from truespan.types.profile import Distance, EmbeddingProfile
 
 MODEL = "BAAI/bge-small-en-v1.5"
 NETWORK_FILE = "model_quantized.onnx"
+PROJECTION_FILE = "word_states.npy"
 BUNDLED_FOLDER = Path(__file__).with_name("bge-small-en-v1.5")
 
 _BUNDLED_DIGESTS = {
     NETWORK_FILE: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
     TOKENIZER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
+_PROJECTION_DIGEST = "5fdd31187023c367fb3728db9cdb27dc3add23d24758a0b94c13d6b67dad8772"
+"""Another projection needs another `RECIPE` in `types.word_states`."""
 _REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
 
 
@@ -78,6 +82,18 @@ class LocalModel(ModelFiles):
                 raise resource_error(failure) or unreadable(path) from failure
         return digests
 
+    @cached_property
+    def projection(self) -> Projection:
+        """Return the projection that was fitted to the distributed model; a fixed one for others.
+
+        A copy of the distributed model in another folder has the same profile, and so the same
+        projection.
+        """
+        if self.digests != _BUNDLED_DIGESTS:
+            return orthogonal_projection(DIMENSIONS)
+        path = BUNDLED_FOLDER / PROJECTION_FILE
+        return read_projection(read_checked(path, _PROJECTION_DIGEST, advice=_REINSTALL))
+
     def remedy(self) -> str:
         return _REINSTALL if self._folder is None else super().remedy()
 
@@ -96,6 +112,10 @@ class LocalEmbedder(OnnxEmbedder):
     def __init__(self, model: LocalModel, *, threads: int | None = None) -> None:
         super().__init__(model, threads=threads)
         self._local = model
+
+    @cached_property
+    def _projection(self) -> Projection:
+        return self._local.projection
 
     def _describe(self) -> OnnxModel:
         # Reads no file: libraries are opened more often than texts are embedded.

@@ -91,17 +91,7 @@ class ModelFiles(ABC):
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file; raise ModelUnavailable if their SHA-256 differs."""
-        path, expected = self.path(name), self.digests[name]
-        try:
-            content = path.read_bytes()
-        except OSError as failure:
-            raise resource_error(failure) or unreadable(path) from failure
-        if sha256(content).hexdigest() != expected:
-            raise ModelUnavailable(
-                f"The SHA-256 of the model file {path} differs from the expected one.",
-                advice=self.remedy(),
-            )
-        return content
+        return read_checked(self.path(name), self.digests[name], advice=self.remedy())
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, loaded once, without truncation and padding.
@@ -283,6 +273,20 @@ def unreadable(path: Path) -> ModelUnavailable:
     return ModelUnavailable(
         f"The model file {path} cannot be read.", advice="Check that it exists and is readable."
     )
+
+
+def read_checked(path: Path, expected: str, *, advice: str) -> bytes:
+    """Return the bytes of a model file; raise ModelUnavailable if their SHA-256 differs."""
+    try:
+        content = path.read_bytes()
+    except OSError as failure:
+        raise resource_error(failure) or unreadable(path) from failure
+    if sha256(content).hexdigest() != expected:
+        raise ModelUnavailable(
+            f"The SHA-256 of the model file {path} differs from the expected one.",
+            advice=advice,
+        )
+    return content
 
 
 class NetworkContents(Struct, frozen=True):

@@ -7,6 +7,8 @@ apostrophe leaves of a contraction is listed too, because words end there.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 _DANISH = """
     ad af alle alt anden at blev blive bliver da de dem den denne der deres det dette dig din
     disse dit dog du efter eller en end er et for fra ham han hans har havde have hende hendes
@@ -156,3 +158,19 @@ STOP_WORDS: dict[str, frozenset[str]] = {
     "swedish": frozenset(_SWEDISH.split()),
 }
 """Case-folded function words by the name of the stemmer; other languages have none."""
+
+_MIN_FOUND = 5
+"""Minimum number of distinct stop words that tell a language: "sea" is one in Spanish."""
+
+
+def guess_stemmer(words: AbstractSet[str]) -> str:
+    """Return the stemmer of the language whose stop words a text with these words has most.
+
+    In doubt it is English.
+    """
+    best = "english"
+    most = max(len(STOP_WORDS[best] & words), _MIN_FOUND - 1)
+    for name, listed in STOP_WORDS.items():
+        if (found := len(listed & words)) > most:
+            best, most = name, found
+    return best

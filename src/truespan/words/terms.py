@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from threading import local
+from typing import NamedTuple
 from unicodedata import category, is_normalized, normalize
 
 from msgspec import Struct
@@ -31,6 +32,8 @@ _CODEC = "cp1252"
 
 _IRREGULAR = b"\0"
 """Stands for a byte that becomes more than one: it is neither a letter nor a space."""
+
+_FOLDED_WORD = re.compile(rb"[^ ]+")
 
 _STEMMERS = {
     "ar": "arabic",
@@ -88,6 +91,37 @@ def split_words(text: str) -> list[str]:
     """Return the words of a text of any length; for most texts, one table suffices."""
     folded = fold_bytes(text.replace("ß", "ss") if "ß" in text else text)
     return _split_any(text) if folded is None else folded.decode(folded.data)
+
+
+class WordSpan(NamedTuple):
+    """A word, and the start and end of the characters it comes from."""
+
+    word: str
+    start: int
+    end: int
+
+
+def word_spans(text: str) -> list[WordSpan]:
+    """Return the words of a text with their places in it.
+
+    The words of characters that NFKC takes apart share one place.
+    """
+    folded = fold_bytes(text)
+    if folded is not None:
+        return [
+            WordSpan(found[0].decode(_CODEC)[:LONGEST], found.start(), found.end())
+            for found in _FOLDED_WORD.finditer(folded.data)
+        ]
+    spans: list[WordSpan] = []
+    for match in _pattern().finditer(text):
+        start, end = match.span()
+        found = _split_any(match[0])
+        if len(found) > 1 and len(found) == end - start - 1:
+            # Pairs of characters of a script without spaces.
+            spans += (WordSpan(pair, at, at + 2) for at, pair in enumerate(found, start))
+        else:
+            spans += (WordSpan(word[:LONGEST], start, end) for word in found)
+    return spans
 
 
 class FoldedBytes(Struct, frozen=True):

@@ -1,0 +1,62 @@
+"""States of words: the network's states of the words of a text, for a comparison word by word.
+
+A row is the direction of one word's state, projected to `STATE_SIZE` dimensions. Its numbers take
+four bits each. numpy is imported on first use to keep start-up fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NewType
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STATE_SIZE = 128
+"""Number of numbers in the row of a word."""
+ROW_BYTES = STATE_SIZE // 2
+MAX_WORDS = 128
+"""Maximum number of rows of a text."""
+RECIPE = "1"
+"""Version of the rules for states; stored states of another version are computed again."""
+_SCALE, _MAX = 24, 7
+"""Factor of a number before it is rounded, and the maximum of the rounded number."""
+_ZERO = 8
+"""Stored form of the number 0."""
+
+WordStates = NewType("WordStates", bytes)
+"""Packed rows of the distinct content words of a text, in the order of their first occurrence."""
+
+
+class QueryStates(Struct, frozen=True):
+    """States of the distinct words of a query, stop words included.
+
+    Words are folded as in `words.terms`, and not stemmed.
+    """
+
+    words: tuple[str, ...] = ()
+    rows: bytes = b""
+    """One packed row for each word."""
+
+
+def pack_rows(rows: np.ndarray) -> bytes:
+    """Return unit rows, rounded to four bits a number; the first of two is in the low bits."""
+    import numpy as np
+
+    numbers = np.rint(rows * _SCALE).clip(-_MAX, _MAX).astype(np.int8) + _ZERO
+    return (numbers[:, ::2] | numbers[:, 1::2] << 4).astype(np.uint8).tobytes()
+
+
+def unpack_rows(packed: bytes) -> np.ndarray:
+    """Return packed rows as unit rows of float32 numbers."""
+    import numpy as np
+
+    pairs = np.frombuffer(packed, np.uint8).reshape(-1, ROW_BYTES)
+    rows = np.empty((len(pairs), STATE_SIZE), np.float32)
+    rows[:, ::2], rows[:, 1::2] = pairs & 15, pairs >> 4
+    rows -= _ZERO
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    # A row of zeros stays one.
+    rows /= np.maximum(norms, 1.0)[:, None]
+    return rows
