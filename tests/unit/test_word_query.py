@@ -31,6 +31,36 @@ def test_every_stop_word_is_one_word_of_a_language_with_a_stemmer() -> None:
     assert wrong == []
 
 
+QUESTIONS = {
+    "danish": ("Hvor mange passagerer var der, og hvilket skib?", "passagerer skib"),
+    "dutch": ("Hoeveel passagiers waren er, en wiens schip?", "passagiers schip"),
+    "english": (
+        "How many passengers were there, and how much oil, on whose ship?",
+        "passengers oil ship",
+    ),
+    "finnish": ("Kuinka monta matkustajaa oli, ja kenen laiva?", "matkustajaa laiva"),
+    "french": ("Combien de passagers y avait-il, et lequel des navires?", "passagers navires"),
+    "german": ("Wie viele Passagiere waren es, wann und womit?", "passagiere"),
+    "italian": ("Quanti passeggeri erano, e di quale nave?", "passeggeri nave"),
+    "norwegian": ("Hvor mange passasjerer var det, og hvilket skip?", "passasjerer skip"),
+    "polish": ("Ilu było pasażerów i czyj był statek?", "pasażerów statek"),
+    "portuguese": ("Quantos passageiros eram, e de quem o navio?", "passageiros navio"),
+    "russian": ("Сколько было пассажиров, откуда и на каком корабле?", "пассажиров корабле"),
+    "spanish": ("¿Cuántos pasajeros había, y cuáles en el barco?", "pasajeros barco"),
+    "swedish": ("Hur många passagerare var det, och vilket skepp?", "passagerare skepp"),
+}
+"""A question of each language with stop words, and its content words."""
+
+
+def test_question_and_quantity_words_are_stop_words() -> None:
+    assert QUESTIONS.keys() == STOP_WORDS.keys()
+    left = {
+        name: [word for word in words(question) if word not in STOP_WORDS[name]]
+        for name, (question, _) in QUESTIONS.items()
+    }
+    assert left == {name: content.split() for name, (_, content) in QUESTIONS.items()}
+
+
 def test_stop_words_of_a_language_are_left_out_for_its_chunks_alone() -> None:
     assert content("What did the keeper of the lamps do?") == [("keeper",), ("lamp",)]
     [die, lampe] = parse_query("die Lampe", ("english", "german")).words
