@@ -123,13 +123,13 @@ def search_once(
     # More than are returned if they are reranked.
     k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
     boilerplate_last = ranks_boilerplate_last(world, options)
-    text_of = _text_of(scope) if defaults.merges_copies else None
     attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, request.floor)
     vector = pipeline.query_vector(scope, world, query)
 
     def select(verified: list[Verified]) -> Best:
         with pipeline.deps.trace.stage(Stage.RANKED):
-            return choose_best(verified, k, boilerplate_last=boilerplate_last, text_of=text_of)
+            merged_in = scope if defaults.merges_copies else None
+            return choose_best(verified, k, boilerplate_last=boilerplate_last, merged_in=merged_in)
 
     best = attempt.best = pipeline.fetch(
         attempt, scope, vector, k=k, floor=request.floor, select=select
@@ -407,13 +407,6 @@ def _visible(
         for copy in places.pop(part.chunk_id, ()):
             visible[number] = add_place(visible[number], copy)
     return visible
-
-
-def _text_of(scope: Scope) -> Callable[[Verified], str]:
-    """Return a function that returns the visible text of a chunk."""
-    if not scope.names_place:
-        return lambda found: found.text
-    return lambda found: " ".join(part.text for part in reveal(found, scope))
 
 
 def _best_part(parts: list[Visible], query: str) -> Visible:

@@ -251,12 +251,12 @@ def choose_best(
     k: int,
     *,
     boilerplate_last: bool,
-    text_of: Callable[[Verified], str] | None = None,
+    merged_in: Scope | None = None,
 ) -> Best:
     """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if others are too few.
 
-    The search for other text ends after `MAX_BOILERPLATE` chunks of boilerplate. With `text_of`,
-    chunks whose visible text is equal count as one.
+    The search for other text ends after `MAX_BOILERPLATE` chunks of boilerplate. With `merged_in`,
+    chunks whose text visible in that scope is equal count as one.
     """
     is_boilerplate = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
@@ -267,10 +267,13 @@ def choose_best(
         is_full = len(others) == k or len(boilerplate) == MAX_BOILERPLATE
         score, own = round(part.score, SCORE_DECIMALS), part.chunk.chunk_id
         # Copies of the last one have its score.
-        if is_full and (text_of is None or score != last):
+        if is_full and (merged_in is None or score != last):
             break
-        if text_of is not None and part.chunk.kind is ChunkKind.TEXT:
-            known = texts.add(text_of(part), own)
+        if merged_in is not None and part.chunk.kind is ChunkKind.TEXT:
+            text = part.text
+            if merged_in.names_place:
+                text = " ".join(visible.text for visible in reveal(part, merged_in))
+            known = texts.add(text, own)
             if known != own:
                 copies.setdefault(known, []).append(part)
                 continue
