@@ -79,10 +79,10 @@ def fetch_fused(
     select: Select[SelectionT],
     mode: Mode = Mode.HYBRID,
 ) -> tuple[Fetched, SelectionT]:
-    """Fetch as `fetch_in_order` does, and give each chunk the `fused` score to rank by.
+    """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
-    In the mode `words` similarity has no weight, and every chunk has a word of the query.
+    In the mode `keyword` similarity has no weight, and every chunk has a word of the query.
     """
     if scope.position is not None:
         # Counts of whole revisions would reveal which words are rare in unread text.
@@ -280,11 +280,6 @@ class WordScores(Struct, frozen=True):
     extent: Extent
     query: WordQuery
     scores: ChunkScores
-
-    @property
-    def best(self) -> float:
-        """Return the highest score."""
-        return self.scores.best
 
     def __len__(self) -> int:
         """Return the number of chunks with a word of the query."""

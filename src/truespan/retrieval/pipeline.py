@@ -294,18 +294,27 @@ class Pipeline(Struct, frozen=True):
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
         if attempt.in_scope == 0:
-            emptied = bool(hidden) and not scope.documents
-            reasons = name_defaults(catalog.among(hidden), filters, by_default)
-            text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
-            notice = Notice("default_filter_emptied_result", text)
-            if not emptied:
-                nothing = NOTHING_EMBEDDED if scope.documents else NO_DOCUMENT
-                notice = self._name_places(scope, catalog, filters) or nothing
-            attempt.warnings.append(notice)
+            reasons = ""
+            if hidden and not scope.documents:
+                reasons = name_defaults(catalog.among(hidden), filters, by_default)
+            attempt.warnings.append(self._explain_empty(scope, catalog, filters, reasons))
             return None
         if self.deps.index.approximate(scope):
             attempt.warnings.append(APPROXIMATE)
         return scope
+
+    def _explain_empty(
+        self, scope: Scope, catalog: DocumentCatalog, filters: Filters, reasons: str
+    ) -> Notice:
+        """Return a warning that says why nothing is in scope.
+
+        `reasons` are the default filters that left out every document, if they did.
+        """
+        if reasons:
+            text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
+            return Notice("default_filter_emptied_result", text)
+        nothing = NOTHING_EMBEDDED if scope.documents else NO_DOCUMENT
+        return self._name_places(scope, catalog, filters) or nothing
 
     def _name_places(
         self, scope: Scope, catalog: DocumentCatalog, filters: Filters
