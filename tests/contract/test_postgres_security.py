@@ -34,7 +34,6 @@ from truespan.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
-from truespan.jobs.queue import QUEUE_TABLES
 from truespan.store import migrations
 from truespan.store.engines import postgres_server
 from truespan.store.engines.postgres import Address, PostgresDatabase
@@ -48,6 +47,12 @@ from truespan.store.migrations import OLDEST_VERSION, newest_version
 from truespan.types.document import RevisionRef
 from truespan.types.scope import Scope
 from truespan.types.token import Secret
+
+QUEUE_TABLES = {
+    *("queue_steps", "procrastinate_jobs", "procrastinate_events", "procrastinate_workers"),
+    "procrastinate_periodic_defers",
+}
+"""Tables of the queue. They contain ids of worlds and jobs, and no text."""
 
 
 @pytest.fixture

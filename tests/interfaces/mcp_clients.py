@@ -74,7 +74,6 @@ class Session:
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self._portal, self._client = portal, client
-        self.progress: list[tuple[float, str | None]] = []
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools of the server."""
@@ -115,15 +114,6 @@ class Session:
         """Return the completions of an argument."""
         argument = {"name": name, "value": value}
         return self._portal.call(self._client.complete, ref, argument)
-
-    def watched_call(self, name: str, **arguments: Any) -> CallToolResult:
-        """Call a tool and record its progress messages."""
-
-        async def note(progress: float, total: float | None, message: str | None) -> None:
-            assert total is None
-            self.progress.append((progress, message))
-
-        return self._portal.call(self._client.call_tool, name, arguments, None, note)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from truespan.errors import BlankQuery
 from truespan.mcp.prompts import Prompt
 from truespan.mcp.server import make_server
 from truespan.mcp.tools import READER_ROLE, BookList, Role, Tool
-from truespan.types.telemetry import Stage
 from truespan.wire.arguments import Arguments, NoArguments
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,11 +50,11 @@ OF_ANY_SERVER = (
 WITH_TOOLS_OF_THE_SUITE = (
     "tools-call-simple-text",
     "tools-call-error",
-    "tools-call-with-progress",
     "prompts-get-simple",
     "prompts-get-with-args",
 )
 NOT_OURS = (
+    "tools-call-with-progress",  # A call takes a fraction of a second.
     "logging-set-level",  # Nothing is logged to clients.
     "tools-call-image",
     "tools-call-audio",
@@ -137,11 +136,11 @@ class _Both(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     arg2: Annotated[str, Meta(description="Another.")]
 
 
-class _Told:
-    """A caller that can read nothing; its subject reports stages."""
+class _Nobody:
+    """A caller that can read nothing."""
 
-    def subject(self, on_stage: Any = None) -> Any:
-        return on_stage
+    def subject(self) -> None:
+        return None
 
 
 def _nothing(_subject: Any, _given: Arguments) -> BookList:
@@ -150,12 +149,6 @@ def _nothing(_subject: Any, _given: Arguments) -> BookList:
 
 def _refuse(_subject: Any, _given: Arguments) -> BookList:
     raise BlankQuery
-
-
-def _go_through(on_stage: Any, _given: Arguments) -> BookList:
-    for stage in (Stage.VECTOR, Stage.HITS):
-        on_stage(stage)
-    return BookList((), ())
 
 
 def _tool(name: str, does: Any) -> Tool:
@@ -168,7 +161,6 @@ SUITE = Role(
     (
         _tool("test_simple_text", _nothing),
         _tool("test_error_handling", _refuse),
-        _tool("test_tool_with_progress", _go_through),
     ),
     READER_ROLE.resources,
     (
@@ -183,7 +175,7 @@ def suite() -> Iterator[str]:
     """Our own server code with tools and prompts of the names that the suite looks for."""
 
     async def run(_: Any, work: Any) -> Any:
-        return await to_thread.run_sync(work, _Told())
+        return await to_thread.run_sync(work, _Nobody())
 
     served = StreamableHTTPSessionManager(make_server(SUITE, run))
 

@@ -161,16 +161,6 @@ def test_an_argument_that_no_tool_has_is_refused_everywhere(
     assert code_of(result) == "invalid_argument"
 
 
-def test_a_call_whose_client_asks_for_it_tells_how_far_it_is(ann: Session, owner: Session) -> None:
-    for server, tool in ((ann, "retrieve_context"), (owner, "retrieve")):
-        server.progress.clear()
-        found_in(server.watched_call(tool, query=QUESTION))
-
-        numbers, words = zip(*server.progress, strict=True)
-        assert words == ("started", "embedding", "searching", "verifying", "packing", "done")
-        assert list(numbers) == sorted(set(numbers))
-
-
 @proves("store.second-process")
 def test_owner_setting_applies_to_an_open_session(ann: Session, opened: truespan.Library) -> None:
     reader = opened.world("w").reader("ann")
@@ -395,7 +385,7 @@ def everything(session: Session) -> None:
     for query in (QUESTION, "Who was the culprit?", "Zanz" + "ibar", "What did he hide?"):
         for book in (None, "lamp.md", "other.md", "nowhere.md"):
             named = {"book": book} if book else {}
-            session.watched_call("retrieve_context", query=query, **named)
+            session.call("retrieve_context", query=query, **named)
             session.call("get_reading_position", **named)
     session.call("list_books")
     for uri in session.resources():

@@ -489,4 +489,5 @@ def test_the_id_of_a_file_leaves_its_ending_out() -> None:
         plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
         expected = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48] or "document"
         digest = sha256(os.fsencode(f"/data/{name}")).hexdigest()[:8]
-        assert jail.doc_id_for(f"/data/{name}") == f"{expected}-{digest}", name
+        source = jail.make_source(f"/data/{name}", 0, DocumentOptions(), root="/data")
+        assert source.doc_id == f"{expected}-{digest}", name

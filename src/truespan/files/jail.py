@@ -24,12 +24,8 @@ from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path,
 _HAS_SLASHES = os.sep == "/"
 
 
-def doc_id_for(path: str) -> str:
-    """Return the id of a file: a slug of its name and a digest of its path."""
-    return _doc_id(path, os.path.basename(path))
-
-
 def _doc_id(path: str, name: str) -> str:
+    """Return the id of a file: a slug of its name and a digest of its path."""
     data = path.encode() if path.isascii() else os.fsencode(path)
     return f"{slug(name)}-{sha256(data).hexdigest()[:8]}"
 

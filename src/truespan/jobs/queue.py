@@ -127,16 +127,6 @@ _DUE = """
 """Counts orders that could start now: not scheduled for later, and not running as a duplicate."""
 QUEUE_SCHEMA: Final = "truespan_queue"
 QUEUE_ROLE: Final = "truespan_queue"
-QUEUE_TABLES: Final = frozenset(
-    {
-        "queue_steps",
-        "procrastinate_jobs",
-        "procrastinate_events",
-        "procrastinate_workers",
-        "procrastinate_periodic_defers",
-    }
-)
-"""Tables of the queue. They contain ids of worlds and jobs, and no text."""
 
 
 class QueueLimits(Struct, frozen=True):

@@ -13,7 +13,6 @@ from truespan.mcp.prompts import Prompt
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
-from truespan.types.telemetry import Stage
 from truespan.wire.arguments import Arguments, arguments_schema
 
 if TYPE_CHECKING:
@@ -68,12 +67,9 @@ class CallerContext(Struct, frozen=True):
     writer: World | None = None
     folders: tuple[str, ...] = ()
 
-    def subject(self, on_stage: Callable[[Stage], None] | None = None) -> Reader | World:
-        """Return the reader or world that tools use; `on_stage` is called with each stage."""
-        from truespan.observer import StageListener
-
-        world = self.world if on_stage is None else self.world.observed_by(StageListener(on_stage))
-        return world if self.reader is None else world.reader(self.reader)
+    def subject(self) -> Reader | World:
+        """Return the reader or world that tools use."""
+        return self.world if self.reader is None else self.world.reader(self.reader)
 
 
 def narrow_caller(

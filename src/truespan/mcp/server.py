@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
-import anyio
 import msgspec
 
 from truespan import __version__
@@ -23,13 +21,10 @@ from truespan.mcp.sdk import MCPError, Server, types
 from truespan.mcp.writing import OPTIONS
 from truespan.settings import debugging
 from truespan.types.bundle import ContextBundle
-from truespan.types.telemetry import Stage
 from truespan.wire.arguments import parse_arguments
 from truespan.wire.serialize import problem, status_of
 
 Content: TypeAlias = dict[str, Any]
-OnStage: TypeAlias = Callable[[Stage], None]
-"""A callback for each stage of a call, on the thread of the call."""
 Work: TypeAlias = Callable[[CallerContext], Any]
 """Work on the reader or world of a request; it raises nothing."""
 Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
@@ -37,17 +32,6 @@ Runner: TypeAlias = Callable[[Any, Work], Awaitable[Any]]
 
 SHUTDOWN_SECONDS = 1.5
 """Seconds to wait for running calls at the end; clients kill the process after two."""
-STARTED, DONE = "started", "done"
-STAGE_NAMES = {
-    Stage.VECTOR: "embedding",
-    Stage.TAIL: "embedding",
-    Stage.WORDS: "searching",
-    Stage.HITS: "searching",
-    Stage.VERIFIED: "verifying",
-    Stage.RANKED: "packing",
-    Stage.PACKED: "packing",
-}
-"""The progress messages of stages. Other stages are not reported."""
 
 
 def make_server(role: Role, run: Runner) -> Server[Any]:
@@ -76,16 +60,11 @@ def _serve_tools(server: Server[Any], role: Role, run: Runner) -> None:
             advice = f"It needs a server that was started with {option}." if option else ""
             raise protocol_error(CallerError("This server has no such tool.", advice=advice))
 
-        async def run_tool(on_stage: OnStage | None) -> Content:
-            def work(caller: CallerContext) -> Content:
-                subject = caller if tool.writes else caller.subject(on_stage)
-                return call_tool(tool, params.arguments or {}, subject)
+        def work(caller: CallerContext) -> Content:
+            subject = caller if tool.writes else caller.subject()
+            return call_tool(tool, params.arguments or {}, subject)
 
-            return await run(context.request, work)
-
-        if (context.meta or {}).get("progress_token") is None:
-            return await run_tool(None)
-        return await _run_with_progress(context.session, run_tool)
+        return await run(context.request, work)
 
     # Without this, the newer protocol lists all tools before each call to look up one of them.
     server.get_tool_input_schema = {tool.name: tool.input_schema for tool in listed.tools}.get
@@ -180,36 +159,6 @@ def _tool_result(texts: list[str], result: Any, *, is_error: bool) -> Content:
         "isError": is_error,
         "resultType": "complete",
     }
-
-
-async def _run_with_progress(session: Any, run: Callable[[OnStage], Awaitable[Any]]) -> Any:
-    """Run a call and report its stages to the client.
-
-    All reports are sent before the result: with the result, a client may forget the call.
-    """
-    loop = asyncio.get_running_loop()
-    messages: asyncio.Queue[str | None] = asyncio.Queue()
-
-    def on_stage(stage: Stage) -> None:
-        if message := STAGE_NAMES.get(stage):
-            # The loop is closed if the client has disconnected.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(messages.put_nowait, message)
-
-    async def report() -> None:
-        sent: list[str] = []
-        while (message := await messages.get()) is not None:
-            if message not in sent:
-                await session.report_progress(float(len(sent)), None, message)
-                sent.append(message)
-
-    async with anyio.create_task_group() as tasks:
-        messages.put_nowait(STARTED)
-        tasks.start_soon(report)
-        result = await run(on_stage)
-        messages.put_nowait(DONE)
-        messages.put_nowait(None)
-        return result
 
 
 def protocol_error(error: TruespanError) -> MCPError:

@@ -14,29 +14,8 @@ Names of people and postal addresses are not found: no pattern distinguishes the
 
 from __future__ import annotations
 
-from truespan.sanitize.findings import (
-    LABELS,
-    AuditCounts,
-    AuditEntry,
-    Edit,
-    Finding,
-    Mode,
-    Sanitized,
-    Style,
-)
+from truespan.sanitize.findings import Mode, Style
 from truespan.sanitize.profile import Profile, parse_profile
 from truespan.sanitize.sanitizer import Sanitizer
 
-__all__ = [
-    "LABELS",
-    "AuditCounts",
-    "AuditEntry",
-    "Edit",
-    "Finding",
-    "Mode",
-    "Profile",
-    "Sanitized",
-    "Sanitizer",
-    "Style",
-    "parse_profile",
-]
+__all__ = ["Mode", "Profile", "Sanitizer", "Style", "parse_profile"]

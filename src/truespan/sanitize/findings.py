@@ -81,12 +81,6 @@ class AuditCounts(Struct, frozen=True):
     def total(self) -> int:
         return sum(entry.count for entry in self.entries)
 
-    def by_label(self) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for entry in self.entries:
-            counts[entry.label] += entry.count
-        return dict(counts)
-
 
 class Sanitized(Struct, frozen=True):
     """A sanitised text and its edits, which ascend and do not overlap."""
