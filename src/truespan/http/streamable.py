@@ -68,9 +68,9 @@ MAX_SESSIONS = 10_000
 """Of all callers together, for each role."""
 IDLE_SECONDS = 30 * 60
 MAX_CALLS = 32
+"""Maximum number of calls that run at the same time."""
 MAX_WAITING = 256
 """Maximum number of calls that wait for one of the threads."""
-"""Maximum number of calls that run at the same time."""
 MAX_SESSIONS_PER_CALLER = 50
 """Many clients forget to end their sessions; beyond this, the oldest is ended."""
 METHODS = ("POST", "DELETE")

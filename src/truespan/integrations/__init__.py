@@ -20,7 +20,7 @@ from msgspec import to_builtins
 
 from truespan.errors import InvalidArgument
 from truespan.types.bundle import ContextBundle, ContextPassage, Passage, SearchResult
-from truespan.wire.serialize import failure_of
+from truespan.wire.serialize import failure_of, members
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
@@ -105,28 +105,13 @@ def reading(world: World, reader: str, **settings: Any) -> Retrieval:
 def _citable(world: str, place: Passage | ContextPassage) -> Citable:
     receipt = place.receipt if isinstance(place, Passage) else place
     cited = {
-        "chunk_id": place.chunk_id,
+        **members(place, "chunk_id", "document", "source", "title", "chapter", "section", "page"),
+        **members(place, "location", "first_sid", "last_sid", "score", "source_url", "address"),
+        **members(place, "path", "language", "version", "metadata"),
+        **members(receipt, "generation", "text_hash"),
         "chunk_type": place.chunk_type.value,
-        "document": place.document,
-        "source": place.source,
-        "title": place.title,
-        "chapter": place.chapter,
-        "section": place.section,
-        "page": place.page,
-        "location": place.location,
-        "first_sid": place.first_sid,
-        "last_sid": place.last_sid,
-        "score": place.score,
         "world": world,
-        "generation": receipt.generation,
-        "text_hash": receipt.text_hash,
-        "source_url": place.source_url,
-        "address": place.address,
-        "path": place.path,
-        "language": place.language,
-        "version": place.version,
         "tags": list(place.tags),
-        "metadata": place.metadata,
         "best_sentence": to_builtins(place.best_sentence),
         "other_places": [to_builtins(other) for other in place.other_places],
     }

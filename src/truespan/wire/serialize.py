@@ -135,12 +135,7 @@ def _error_type(code: str) -> type[errors.TruespanError]:
 
 
 def problem(error: errors.TruespanError) -> dict[str, Any]:
-    return {
-        "code": error.code,
-        "message": error.message,
-        "advice": error.advice,
-        "retryable": error.retryable,
-    }
+    return members(error, "code", "message", "advice", "retryable")
 
 
 def allowed_names(names: Iterable[str] | Unlimited) -> str | list[str]:
@@ -169,12 +164,7 @@ def record_data(record: Struct, *names: str) -> dict[str, Any]:
 def chunk_data(record: ChunkRecord) -> dict[str, Any]:
     """Return a chunk as data; the text is null if the bytes do not match their hash."""
     chunk, intact = record.chunk, record.is_intact()
-    shown: dict[str, Any] = {
-        "state": record.state,
-        "live": record.live,
-        "document": record.document,
-        "intact": intact,
-    }
+    shown = members(record, "state", "live", "document") | {"intact": intact}
     if chunk is not None:
         shown |= members(
             *(chunk, "chunk_id", "index", "start", "end", "first_sid", "last_sid", "page"),
