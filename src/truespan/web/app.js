@@ -13,8 +13,7 @@ import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/selecting.js";
 import { asReader, emit, go, hash, namedChapters, on, route, state } from "./common/state.js";
-import * as signin from "./start/signin.js";
-import { showEmptiness, welcome } from "./start/welcome.js";
+import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { texts } from "./common/texts.js";
 
 /** The views other than the one for asking, which is always up to date. */
@@ -127,7 +126,7 @@ async function followRoute() {
 async function start() {
   try {
     state.me = await get("/v1/me");
-    signin.leave();
+    leaveSignIn();
     takeReader(route().reader);
     showCaller();
     go({ reader: asReader() ? state.reader : null }, { replace: true });
@@ -267,7 +266,7 @@ byId("skip").addEventListener("click", (event) => {
   else focusView();
 });
 for (const id of ["mode-owner", "mode-reader", "reader"]) byId(id).addEventListener("change", modeChanged);
-signin.onSignIn(() => {
+onSignIn(() => {
   asking.forget();
   start();
 });

@@ -1,8 +1,8 @@
-// Beginnings: an empty library, an empty world, and a world before anything was asked.
+// Beginnings: signing in, an empty library or world, the sample book, and a world before anything was asked.
 
-import { events, get, path, write } from "../common/api.js";
+import { events, get, keepToken, path, token, write } from "../common/api.js";
 import { bar, button, byId, complain, fill, make, say } from "../common/dom.js";
-import { asReader, emit, go, may, state } from "../common/state.js";
+import { asReader, emit, go, may, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const t = texts.start;
@@ -130,3 +130,42 @@ async function addTo(world, onProgress) {
   }
   if (last.state !== "done") throw new Error(last.error || texts.start.sampleFailed);
 }
+
+let enter = () => {};
+
+/** Show the screen; a token that was refused is not tried again. */
+function show() {
+  // Several requests may be refused at once; the first took the token away.
+  if (!byId("view-signin").hidden && !token()) return;
+  byId("signin-problem").textContent = token() ? texts.start.signInWrong : "";
+  // A server on this machine may need no token; one that does has said so.
+  byId("signin-skip").hidden = !token();
+  keepToken("");
+  document.body.dataset.view = "signin";
+  byId("view-signin").hidden = false;
+  byId("signin-token").value = "";
+  byId("signin-token").focus();
+}
+
+/** Leave the screen after the server has accepted the caller. */
+export function leaveSignIn() {
+  byId("view-signin").hidden = true;
+  byId("signin-problem").textContent = "";
+}
+
+/** Call a function when a token was entered. */
+export function onSignIn(does) {
+  enter = does;
+}
+
+byId("signin-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(byId("signin-token").value.trim());
+  enter();
+});
+byId("signin-skip").addEventListener("click", () => {
+  byId("signin-skip").hidden = true;
+  byId("signin-problem").textContent = texts.start.signInLead;
+  enter();
+});
+on("signin", show);
