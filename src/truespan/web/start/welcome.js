@@ -134,7 +134,7 @@ async function addTo(world, onProgress) {
 let enter = () => {};
 
 /** Show the screen; a token that was refused is not tried again. */
-function show() {
+function showSignIn() {
   // Several requests may be refused at once; the first took the token away.
   if (!byId("view-signin").hidden && !token()) return;
   byId("signin-problem").textContent = token() ? texts.start.signInWrong : "";
@@ -168,4 +168,4 @@ byId("signin-skip").addEventListener("click", () => {
   byId("signin-problem").textContent = texts.start.signInLead;
   enter();
 });
-on("signin", show);
+on("signin", showSignIn);
