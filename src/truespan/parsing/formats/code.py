@@ -70,31 +70,6 @@ _PARENTHESES = re.compile(r"\([^()]*\)")
 _ANGLES = re.compile(r"<[^<>]*>")
 _CONTAINER = re.compile(r"\s*+(?:cdef\s+)?(?:class|module|defmodule|(?:mutable\s+)?struct)\b")
 _CLOSING = re.compile(r"[\s)}\];,]*+(?:(?:end|endif|fi|done|esac)\b[\s)};,]*+)?")
-_SLASHES = r"//[^\n]*+"
-_STARS = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?"
-_HASH = r"\#[^\n]*+"
-_DASHES = r"--[^\n]*+"
-_DOUBLE = r'"[^"\\\n]*+(?:\\(?:.|\n)[^"\\\n]*+)*+"?'
-_SINGLE = r"'[^'\\\n]*+(?:\\(?:.|\n)[^'\\\n]*+)*+'?"
-_CHARACTER = r"'(?:\\[^'\n]{1,10}|[^'\\\n])'"
-_BACKTICK = r"`[^`\\]*+(?:\\(?:.|\n)[^`\\]*+)*+`?"
-_TRIPLE = r'"""[^"\\]*+(?:(?:\\(?:.|\n)|"(?!""))[^"\\]*+)*+(?:""")?'
-_TRIPLE_SINGLE = r"'''[^'\\]*+(?:(?:\\(?:.|\n)|'(?!''))[^'\\]*+)*+(?:''')?"
-_HERE_DOCUMENT = (
-    r"<<[-~]?[\"']?(?P<here>[A-Z_][A-Z_0-9]++)[\"']?[^\n]*+(?:\n|\Z)"
-    r"(?:(?![ \t]*+(?P=here)[ \t]*+;?(?:\n|\Z))(?:\n|[^\n]++(?:\n|\Z)))*+"
-)
-_DIRECTIVE = r"(?m:^)[ \t]*+\#[^\\\n]*+(?:\\(?:.|\n)[^\\\n]*+)*+"
-_RAW_OF_CPP = r'R"(?P<raw>[^()\\\s]{0,16})\([^)]*+(?:\)(?!(?P=raw)")[^)]*+)*+(?:\)(?P=raw)")?'
-_RAW_OF_CSHARP = r'\$?@\$?"[^"]*+(?:""[^"]*+)*+"?'
-_RAW_OF_RUST = r'\br(?P<raw>\#{0,8})"[^"]*+(?:"(?!(?P=raw))[^"]*+)*+"?'
-_RAW_OF_LUA = r"(?:--)?\[(?P<raw>={0,9})\[[^\]]*+(?:\](?!(?P=raw)\])[^\]]*+)*+(?:\](?P=raw)\])?"
-_RAW_OF_SQL = r"\$(?P<raw>\w{0,20})\$[^$]*+(?:\$(?!(?P=raw)\$)[^$]*+)*+(?:\$(?P=raw)\$)?"
-_PATTERN = (
-    r"(?P<lead>[=(,:;!&|?]\s{0,9})/(?![/*])"
-    r"(?:[^/\\\n[]{1,80}+|\\.|\[(?:[^\]\\\n]|\\.){0,40}+\]){1,30}+/[a-z]*+"
-)
-"""A regular expression between slashes, and the sign before it, which does count."""
 
 
 class _Section(NamedTuple):
@@ -348,6 +323,33 @@ def _blank(found: re.Match[str]) -> str:
     if "\n" not in rest:
         return lead + " " * len(rest)
     return lead + "\n".join(" " * len(line) for line in rest.split("\n"))
+
+
+_SLASHES = r"//[^\n]*+"
+_STARS = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?"
+_HASH = r"\#[^\n]*+"
+_DASHES = r"--[^\n]*+"
+_DOUBLE = r'"[^"\\\n]*+(?:\\(?:.|\n)[^"\\\n]*+)*+"?'
+_SINGLE = r"'[^'\\\n]*+(?:\\(?:.|\n)[^'\\\n]*+)*+'?"
+_CHARACTER = r"'(?:\\[^'\n]{1,10}|[^'\\\n])'"
+_BACKTICK = r"`[^`\\]*+(?:\\(?:.|\n)[^`\\]*+)*+`?"
+_TRIPLE = r'"""[^"\\]*+(?:(?:\\(?:.|\n)|"(?!""))[^"\\]*+)*+(?:""")?'
+_TRIPLE_SINGLE = r"'''[^'\\]*+(?:(?:\\(?:.|\n)|'(?!''))[^'\\]*+)*+(?:''')?"
+_HERE_DOCUMENT = (
+    r"<<[-~]?[\"']?(?P<here>[A-Z_][A-Z_0-9]++)[\"']?[^\n]*+(?:\n|\Z)"
+    r"(?:(?![ \t]*+(?P=here)[ \t]*+;?(?:\n|\Z))(?:\n|[^\n]++(?:\n|\Z)))*+"
+)
+_DIRECTIVE = r"(?m:^)[ \t]*+\#[^\\\n]*+(?:\\(?:.|\n)[^\\\n]*+)*+"
+_RAW_OF_CPP = r'R"(?P<raw>[^()\\\s]{0,16})\([^)]*+(?:\)(?!(?P=raw)")[^)]*+)*+(?:\)(?P=raw)")?'
+_RAW_OF_CSHARP = r'\$?@\$?"[^"]*+(?:""[^"]*+)*+"?'
+_RAW_OF_RUST = r'\br(?P<raw>\#{0,8})"[^"]*+(?:"(?!(?P=raw))[^"]*+)*+"?'
+_RAW_OF_LUA = r"(?:--)?\[(?P<raw>={0,9})\[[^\]]*+(?:\](?!(?P=raw)\])[^\]]*+)*+(?:\](?P=raw)\])?"
+_RAW_OF_SQL = r"\$(?P<raw>\w{0,20})\$[^$]*+(?:\$(?!(?P=raw)\$)[^$]*+)*+(?:\$(?P=raw)\$)?"
+_PATTERN = (
+    r"(?P<lead>[=(,:;!&|?]\s{0,9})/(?![/*])"
+    r"(?:[^/\\\n[]{1,80}+|\\.|\[(?:[^\]\\\n]|\\.){0,40}+\]){1,30}+/[a-z]*+"
+)
+"""A regular expression between slashes, and the sign before it, which does count."""
 
 
 class Language(NamedTuple):
