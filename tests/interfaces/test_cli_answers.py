@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +227,7 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
-def test_explain_reads_a_decision_from_log_or_file(
-    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_replays_a_decision_of_the_log(terminal: Terminal) -> None:
     record = terminal.json("ask", QUESTION, "-w", "w")["record"]
 
     code, out, _ = terminal("explain", record, "-w", "w")
@@ -238,22 +236,18 @@ def test_explain_reads_a_decision_from_log_or_file(
     for part in ("rag: the best passage", "●", "low 0.250, high 0.550", "hmac-sha256:", "the same"):
         assert part in out
     assert QUESTION not in out
-    whole = terminal.json("explain", record, "-w", "w")
-    for plain in (whole, whole["record"], whole["record"]["evidence"]):
-        (tmp_path / "record.json").write_text(json.dumps(plain))
-        code, shown, _ = terminal("explain", "--file", str(tmp_path / "record.json"))
-        assert (code, shown.splitlines()[0]) == (0, out.splitlines()[0])
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(whole)))
-    assert terminal("explain", "--file", "-")[1] == out
 
 
-def test_explain_reports_a_differing_record(terminal: Terminal, tmp_path: Path) -> None:
+def test_explain_reports_a_differing_record(terminal: Terminal) -> None:
     record = terminal.json("ask", QUESTION, "-w", "w")["record"]
-    kept = terminal.json("explain", record, "-w", "w")["record"]
-    kept["decision_explain"]["mode"] = "hybrid"
-    (tmp_path / "record.json").write_text(json.dumps(kept))
+    with closing(apsw.Connection(str(terminal.folder / "store.db"))) as store:
+        store.execute(
+            "UPDATE usage SET decision_explain = json_set(decision_explain, '$.mode', 'hybrid') "
+            "WHERE id = ?",
+            (record,),
+        )
 
-    code, out, _ = terminal("explain", "--file", str(tmp_path / "record.json"))
+    code, out, _ = terminal("explain", record, "-w", "w")
 
     assert code == 5
     assert "differs from the recorded one" in out
@@ -268,10 +262,7 @@ def test_explain_reports_a_differing_record(terminal: Terminal, tmp_path: Path) 
         (["ask", "Who?", "-w", "w", "--book", "lamp.md"], "--book needs a reader"),
         (["ask", "Who?", "-w", "w", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
         (["ask", "Who?", "-w", "w", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
-        (["explain", "-w", "w"], "Pass either the id"),
-        (["explain", "abc", "--file", "x", "-w", "w"], "Pass either the id"),
         (["explain", "abc", "-w", "w"], "There is no record 'abc'"),
-        (["explain", "--file", "nowhere.json"], "cannot be read"),
         (["usage", "-w", "w", "--limit", "-1"], "at least 0"),
     ],
 )
@@ -280,16 +271,6 @@ def test_bad_input_is_one_clear_line(terminal: Terminal, arguments: list[str], w
 
     assert (code, out) == (2, "")
     assert wrong in err
-    assert len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"evidence": 3}', "7", "\xff"])
-def test_explain_refuses_invalid_records(terminal: Terminal, tmp_path: Path, text: str) -> None:
-    (tmp_path / "record.json").write_text(text, encoding="latin-1")
-
-    code, _, err = terminal("explain", "--file", str(tmp_path / "record.json"))
-
-    assert code == 2
     assert len(err.splitlines()) == 1
 
 

@@ -88,17 +88,6 @@ def test_numbers_that_only_python_reads_are_refused(
     assert run(["search", "x", "-k", "3", "-w", "w", "-L", str(library), "--floor", "1e-1"]) == 0
 
 
-def test_a_record_with_a_member_twice_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = tmp_path / "record.json"
-    record.write_text('{"version": 1, "version": 1}')
-
-    assert run(["explain", "--file", str(record)]) == 2
-
-    assert "'version' occurs twice" in capsys.readouterr().err
-
-
 def test_environment_world_in_broken_bytes_is_refused(
     library: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

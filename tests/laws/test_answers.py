@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,11 @@ from tests.laws.examples import examples, in_test_or_prove
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
-from truespan.answers.decide import replay_json
+from truespan.answers.decide import replay_record
 from truespan.answers.quotes import check_quotes, fold
 from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
+from truespan.types.answer import UsageRecord
 from truespan.types.decision import AnswerMode
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
@@ -52,7 +54,8 @@ def test_every_record_leads_to_the_decision_it_records(tmp_path: Path, seed: int
         answered += 1
         found = world.explain(str(answer.record))
         assert found.same is True
-        assert replay_json(plain(found.record)).same is True
+        kept = msgspec.convert(plain(found.record), UsageRecord)
+        assert replay_record(kept).same is True
         assert found.decision.mode is answer.mode
         retrieved = [note.chunk_id for note in answer.retrieved_chunks_metadata]
         assert set(answer.used_chunks) <= set(retrieved)
@@ -83,8 +86,6 @@ def random_world(room: Any, rng: Random) -> World | None:
 
 
 def plain(record: Any) -> Any:
-    import msgspec
-
     return msgspec.json.decode(to_json(record))
 
 

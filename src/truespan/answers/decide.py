@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from truespan.answers.prompt import Choice, best_of, choose, rank
-from truespan.core.timestamp import parse_time
 from truespan.errors import InvalidArgument, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
@@ -202,18 +201,6 @@ def replay_record(record: UsageRecord) -> Replay:
     decision = replay(record.evidence)
     same = decision.to_json() == record.decision_explain and decision.mode is record.mode
     return Replay(decision, same, record)
-
-
-def replay_json(plain: Any) -> Replay:
-    """Repeat the decision of a record in JSON: a record of the usage log, or its evidence alone."""
-    if isinstance(plain, dict) and "evidence" in plain:
-        try:
-            created = plain.get("created_at")
-            seconds = parse_time(created) if isinstance(created, str) else created
-            return replay_record(msgspec.convert({**plain, "created_at": seconds}, UsageRecord))
-        except (msgspec.ValidationError, ValueError) as problem:
-            raise _unreadable(str(problem)) from None
-    return Replay(replay(plain), None)
 
 
 def evidence_from_json(record: Any) -> Evidence:

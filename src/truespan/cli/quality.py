@@ -1,6 +1,5 @@
 """Commands of the panel "Quality": defaults, the usage log, golden queries and calibration."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +16,7 @@ from truespan.cli.options import (
     open_world,
 )
 from truespan.cli.terminal import echo, table, write_file
-from truespan.core.strict_json import JsonError, parse_json
-from truespan.errors import InvalidArgument, resource_error
+from truespan.errors import InvalidArgument
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 golden_group = command_group("golden", "Golden queries: questions whose right answers are known.")
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
-_MAX_RECORD_SIZE = 16 << 20
 SCALE_WIDTH = 50
 DEFAULTS_IN_WORDS = {
     "recommended": "words and similarity, any language and version, and the thresholds "
@@ -74,25 +71,14 @@ def usage(
 
 
 def explain(
-    record: Annotated[str | None, Argument(help="Id of a record of the usage log.")] = None,
+    record: Annotated[str, Argument(help="Id of a record of the usage log.")],
     world: WorldName = None,
     library: Folder = None,
-    file: Annotated[
-        str | None, Option(help="Read the record from this JSON file; '-' is standard input.")
-    ] = None,
     as_json: Json = False,
 ) -> int:
     """Replay a recorded decision, without a model, and explain it."""
-    if (record is None) == (file is None):
-        raise InvalidArgument(
-            "Pass either the id of a record or '--file'.",
-            advice="'truespan usage' lists the records.",
-        )
-    if file is not None:
-        replay = _replay_file(file)
-    else:
-        with open_world(library, world) as chosen:
-            replay = chosen.explain(record or "")
+    with open_world(library, world) as chosen:
+        replay = chosen.explain(record)
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
         kept = None if replay.record is None else record_data(replay.record)
@@ -100,27 +86,6 @@ def explain(
     else:
         echo(show_explanation(replay))
     return EXIT_UNHEALTHY if replay.same is False else 0
-
-
-def _replay_file(name: str) -> "Replay":
-    from truespan.answers.decide import replay_json
-
-    try:
-        if name == "-":
-            text = sys.stdin.read(_MAX_RECORD_SIZE)
-        else:
-            with Path(name).open(encoding="utf-8") as file:
-                text = file.read(_MAX_RECORD_SIZE)
-        record = parse_json(text)
-    except (OSError, UnicodeDecodeError) as error:
-        refusal = InvalidArgument(f"The file {name} of the record cannot be read.")
-        raise resource_error(error) or refusal from None
-    except JsonError as error:
-        raise InvalidArgument(f"The record cannot be used: {error}.") from None
-    if isinstance(record, dict) and isinstance(record.get("record"), dict):
-        # The output of 'truespan explain --json' contains the record.
-        record = record["record"]
-    return replay_json(record)
 
 
 @golden_group.register("add")
