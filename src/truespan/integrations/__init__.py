@@ -105,13 +105,15 @@ def reading(world: World, reader: str, **settings: Any) -> Retrieval:
 def _citable(world: str, place: Passage | ContextPassage) -> Citable:
     receipt = place.receipt if isinstance(place, Passage) else place
     cited = {
-        **members(place, "chunk_id", "document", "source", "title", "chapter", "section", "page"),
-        **members(place, "location", "first_sid", "last_sid", "score", "source_url", "address"),
-        **members(place, "path", "language", "version", "metadata"),
-        **members(receipt, "generation", "text_hash"),
+        "chunk_id": place.chunk_id,
         "chunk_type": place.chunk_type.value,
+        **members(place, "document", "source", "title", "chapter", "section", "page", "location"),
+        **members(place, "first_sid", "last_sid", "score"),
         "world": world,
+        **members(receipt, "generation", "text_hash"),
+        **members(place, "source_url", "address", "path", "language", "version"),
         "tags": list(place.tags),
+        "metadata": place.metadata,
         "best_sentence": to_builtins(place.best_sentence),
         "other_places": [to_builtins(other) for other in place.other_places],
     }
