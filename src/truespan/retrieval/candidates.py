@@ -6,7 +6,7 @@ index, whose hits are verified before they are returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,9 +36,9 @@ from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
 from truespan.types.vectors import Vector
-from truespan.words.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import WordQuery, match_words, parse_query
+from truespan.words.query import Forms, WordQuery, match_words, parse_query
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -336,27 +336,22 @@ def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRar
 
 
 def _find_word(
-    store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Mapping[str, str]
+    store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Forms
 ) -> WordMatches:
     """Return the places of the chunks in scope that contain a word, and its count in each.
 
-    A chunk contains a word if it has its term under the stemmer of its own language. The rarity of
-    a word is counted over all chunks in scope, in every language.
+    A chunk contains a word if it has one of its terms under the stemmer of its own language. The
+    rarity of a word is counted over all chunks in scope, in every language.
     """
     import numpy as np
 
     parts: list[WordMatches] = []
-    for term in sorted(set(forms.values())):
+    for term in sorted({term for own in forms.values() for term in own}):
         places, counts = layout.places_of(store, scope, term)
         kept = extent.inside[places]
-        speaking = [name for name, form in forms.items() if form == term]
+        speaking = [name for name, own in forms.items() if term in own]
         if len(speaking) < len(layout.stemmers):
             codes = [layout.stemmers.index(name) for name in speaking]
             kept &= np.isin(layout.codes[places], codes)
         parts.append(WordMatches(places[kept], counts[kept]))
-    if len(parts) == 1:
-        return parts[0]
-    return WordMatches(
-        np.concatenate([part.places for part in parts]),
-        np.concatenate([part.counts for part in parts]),
-    )
+    return merge_matches(parts)

@@ -33,6 +33,18 @@ class WordMatches(Struct, frozen=True):
     """Count of the word in the query."""
 
 
+def merge_matches(parts: Sequence[WordMatches]) -> WordMatches:
+    """Return the matches of a word from those of each of its terms, with their counts added up."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    every = np.concatenate([part.places for part in parts])
+    places, rows = np.unique(every, return_inverse=True)
+    counts = np.bincount(rows, np.concatenate([part.counts for part in parts]), len(places))
+    return WordMatches(places, counts.astype(np.int64))
+
+
 class ChunkScores(Struct, frozen=True):
     """Scores of the chunks with a word of the query, by ascending places."""
 

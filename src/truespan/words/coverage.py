@@ -9,21 +9,21 @@ chunks that take part and nothing else; a reader's are those that the reader may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from truespan.types.ids import ChunkId
 from truespan.types.trust import Visible
 from truespan.words.bm25 import WordMatches, rarity_of
-from truespan.words.query import WordQuery
+from truespan.words.query import Forms, WordQuery
 from truespan.words.terms import stem_function, words
 
 
 class WordRarity(Struct, frozen=True):
     """Rarity of the content words of a query, by their terms under each stemmer."""
 
-    words: tuple[tuple[Mapping[str, str], float], ...]
+    words: tuple[tuple[Forms, float], ...]
 
     def of_each(self, chunks: Iterable[Visible]) -> dict[ChunkId, float]:
         """Return the coverage of each chunk's visible text; empty if the query has no words."""
@@ -43,17 +43,17 @@ class WordRarity(Struct, frozen=True):
         contained = (
             rarity
             for forms, rarity in self.words
-            if any(term in terms[name] for name, term in forms.items())
+            if not all(terms[name].isdisjoint(own) for name, own in forms.items())
         )
         return min(sum(contained) / total, 1.0)
 
 
 def measure_rarity(
-    query: WordQuery, find: Callable[[Mapping[str, str]], WordMatches], chunks: int
+    query: WordQuery, find: Callable[[Forms], WordMatches], chunks: int
 ) -> WordRarity:
     """Return the rarity of the words of a query, without stop words.
 
-    `find` returns where a word occurs among the `chunks` that take part, given its term under each
+    `find` returns where a word occurs among the `chunks` that take part, given its terms under each
     stemmer.
     """
     counted = [word.content_forms for word in query.words if word.content_forms]

@@ -2,7 +2,8 @@
 
     who lit "the old lamp"        words: lit, the, old, lamp    phrase: the old lamp
 
-- A word counts as often as the query has it.
+- A word counts as often as the query has it. Irregular forms of a word are one word ("found" and
+  "find"), except in quotes.
 - A stop word of a language is left out for chunks in that language, unless it is quoted, or no
   other word of the query occurs in any chunk that takes part.
 - A phrase in quotes must occur in a chunk: its terms one after another.
@@ -13,11 +14,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.words.bm25 import WordMatches
+from truespan.words.irregular import related_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, terms, words
 
@@ -31,20 +34,24 @@ _QUOTED = re.compile(
 )
 
 
+Forms: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Terms of a word under each stemmer. A chunk that has any of them contains the word."""
+
+
 class QueryWord(Struct, frozen=True):
-    """A word of a query, by its term under each stemmer.
+    """A word of a query, by its terms under each stemmer.
 
     `count` is how often the query has it. Under the stemmers of `stops` it is a stop word.
     """
 
-    forms: Mapping[str, str]
+    forms: Forms
     count: int
     stops: frozenset[str]
 
     @property
-    def content_forms(self) -> dict[str, str]:
+    def content_forms(self) -> Forms:
         """Return the terms under the stemmers for which the word is no stop word."""
-        return {name: term for name, term in self.forms.items() if name not in self.stops}
+        return {name: found for name, found in self.forms.items() if name not in self.stops}
 
 
 class WordQuery(Struct, frozen=True):
@@ -64,16 +71,15 @@ class WordQuery(Struct, frozen=True):
 def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
     """Return the words and phrases of a query, for texts with any of these stemmers.
 
-    Words with the same term under every stemmer are one word.
+    Words with the same terms under every stemmer are one word.
     """
     names = list(stemmers)
-    stems = [stem_function(name) for name in names]
-    counts = Counter[tuple[str, ...]]()
-    stops: dict[tuple[str, ...], frozenset[str]] = {}
+    counts = Counter[tuple[tuple[str, ...], ...]]()
+    stops: dict[tuple[tuple[str, ...], ...], frozenset[str]] = {}
     phrases = find_phrases(query)
     quoted = {word for phrase in phrases for word in words(phrase)}
     for word in words(query):
-        forms = tuple(stem(word) for stem in stems)
+        forms = tuple(_terms_of(word, name, exact=word in quoted) for name in names)
         counts[forms] += 1
         stop = frozenset(
             name for name in names if word not in quoted and word in STOP_WORDS.get(name, ())
@@ -89,18 +95,22 @@ def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
     )
 
 
+def _terms_of(word: str, stemmer: str, *, exact: bool) -> tuple[str, ...]:
+    """Return the terms of a word in order: its own and, unless `exact`, of its irregular forms."""
+    own = stem_function(stemmer)(word)
+    return (own,) if exact else tuple(sorted({own, *related_terms(word, stemmer)}))
+
+
 def find_phrases(query: str) -> tuple[str, ...]:
     """Return the texts in double quotes of any kind that contain a word, each once."""
     quoted = (next(filter(None, found.groups()), "") for found in _QUOTED.finditer(query))
     return tuple(dict.fromkeys(text.strip() for text in quoted if any(words(text))))
 
 
-def match_words(
-    query: WordQuery, find: Callable[[Mapping[str, str]], WordMatches]
-) -> list[WordMatches]:
+def match_words(query: WordQuery, find: Callable[[Forms], WordMatches]) -> list[WordMatches]:
     """Return the places of the words of a query, with the weight of each.
 
-    `find` returns where a word occurs among the chunks that take part, given its term under each
+    `find` returns where a word occurs among the chunks that take part, given its terms under each
     stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere is left out,
     so that it changes nothing, not even whether stop words count.
     """

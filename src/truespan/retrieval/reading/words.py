@@ -26,9 +26,9 @@ from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
-from truespan.words.bm25 import ChunkScores, WordMatches, score_chunks
+from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import WordQuery, match_words, parse_query
+from truespan.words.query import Forms, WordQuery, match_words, parse_query
 from truespan.words.terms import recipe_of, stemmer_of, terms
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def score_read(
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
     parsed = parse_query(query, [stemmer_of(language)])
-    wanted = sorted({term for word in parsed.words for term in word.forms.values()})
+    wanted = sorted({term for word in parsed.words for own in word.forms.values() for term in own})
     known = store.revision_words(scope, world, position.ref)
     part = read_part(known, position.sid)
     lengths, stored = _read_counts(store, scope, position, language, known, part, wanted)
@@ -145,9 +145,8 @@ def score_read(
         places, counts = stored[term]
         matches[term] = WordMatches(np.append(places, more[:, 0]), np.append(counts, more[:, 1]))
 
-    def find(forms: Mapping[str, str]) -> WordMatches:
-        [term] = forms.values()
-        return matches[term]
+    def find(forms: Forms) -> WordMatches:
+        return merge_matches([matches[term] for own in forms.values() for term in own])
 
     takes_part = lengths != NOT_COUNTED
     chunks, total = int(takes_part.sum()), int(lengths[takes_part].sum())
