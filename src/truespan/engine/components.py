@@ -221,6 +221,7 @@ class Components(Struct, frozen=True):
         ]
 
     def _count_tokens(self, text: str) -> int:
+        # `self.counter.count` alone would load a deferred counter with every request.
         return self.counter.count(text)
 
     def _split_query(self, text: str, limit: int) -> list[str]:
