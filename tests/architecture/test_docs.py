@@ -28,7 +28,6 @@ from tests.support.docs_reader import (
     blocks_of,
     captured,
     first_missing,
-    listed_names,
     prose_of,
     sections_of,
     table_rows,
@@ -288,11 +287,11 @@ def test_the_command_line_page_lists_every_exit_code() -> None:
 def test_records_page_lists_every_member(kind: Any) -> None:
     sections = sections_of(DOCS / "records.md")
     text = sections[kind.__name__]
-    shared = listed_names(sections["Members of several records"])
+    shared = [row[0] for row in table_rows(sections["Members of several records"])]
     also = re.search(r"\*\*Also:\*\* (.*)\.", text)
     others = re.findall(r"`(\w+)`", also[1]) if also else []
 
-    own = listed_names(text)
+    own = [row[0] for row in table_rows(text)]
     assert sorted([*own, *others]) == sorted(entry.name for entry in fields(kind))
     assert [name for name in others if name not in shared] == []
 

@@ -86,14 +86,15 @@ def sections_of(page: Path) -> dict[str, str]:
 
 
 def table_rows(text: str) -> list[list[str]]:
-    """Return the cells of a table, without its heading and without the marks of code."""
-    rows = [line.strip().strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
-    return [[cell.strip().strip("`") for cell in row] for row in rows[2:]]
+    """Return the rows of a table without its heading, and the entries of lists `- name: meaning`.
 
-
-def listed_names(text: str) -> list[str]:
-    """Return the names that entries of a list begin with, as in "- `name`: meaning"."""
-    return re.findall(r"^- `(\w+)`: \S", text, re.MULTILINE)
+    Marks of code around a cell are left out.
+    """
+    lines = text.splitlines()
+    rows = [line.strip().strip("|").split("|") for line in lines if line[:1] == "|"][2:]
+    entries = [line[2:].split(": ", 1) for line in lines if line[:2] == "- "]
+    found = rows + [entry for entry in entries if len(entry) == 2]
+    return [[cell.strip().strip("`") for cell in row] for row in found]
 
 
 # Following a page
