@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from truespan.providers.local import LocalEmbedder
-from truespan.types.vectors import Vector
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
-
-_KNOWN: dict[tuple[Any, tuple[int, ...]], Vector] = {}
+_KNOWN: dict[tuple[Any, tuple[int, ...]], Any] = {}
 _RUN = LocalEmbedder._run
 
 
-def _run_once(self: LocalEmbedder, loaded: Any, inputs: Sequence[Encoding]) -> list[Vector]:
-    [encoding] = inputs
-    key = (loaded.session, tuple(encoding.ids))
+def _run_once(self: LocalEmbedder, loaded: Any, inputs: Sequence[Any]) -> list[Any]:
+    [text] = inputs
+    key = (loaded.session, tuple(text.encoding.ids))
     if key not in _KNOWN:
         [_KNOWN[key]] = _RUN(self, loaded, inputs)
     return [_KNOWN[key]]
