@@ -292,7 +292,7 @@ def test_a_phrase_in_quotes_occurs_in_every_result(tmp_path: Path, mode: Mode) -
     assert search('"by the harbour"') == {"b.txt", "e.txt"}
     assert search("“By the Harbours” lamp") == {"b.txt", "e.txt"}
     assert search('"by the harbour" "a stone"') == {"e.txt"}
-    assert search('"harbour the by"') == search('"zebra" harbour') == set()
+    assert search('"harbour the by"') == search('"zebra stone" harbour') == set()
     assert search('harbour "') == search("harbour")
     # A chunk that was damaged since words were counted is not shown, and is named.
     lib.sql("UPDATE chunks SET text = 'By the harbour.' WHERE text LIKE 'The harbours by%'")

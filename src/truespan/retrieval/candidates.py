@@ -26,19 +26,22 @@ from truespan.retrieval.fetch import (
 )
 from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
-from truespan.retrieval.stages import complete_until, keep_in_scope, verify
+from truespan.retrieval.stages import Verification, complete_until, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
+from truespan.types.profile import trained_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
-from truespan.types.trust import FusedScore, Hit, VerificationFailure, Verified
+from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import Vector
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, WordQuery, match_words, parse_query
+from truespan.words.terms import stemmer_of
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -78,11 +81,13 @@ def fetch_fused(
     floor: float | None,
     select: Select[SelectionT],
     mode: Mode = Mode.HYBRID,
+    by_words: bool = False,
 ) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
-    In the mode `keyword` similarity has no weight, and every chunk has a word of the query.
+    In the mode `keyword` similarity has no weight. With `by_words`, every chunk has a word or the
+    phrases of the query.
     """
     if scope.position is not None:
         # Counts of whole revisions would reveal which words are rare in unread text.
@@ -98,11 +103,15 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
+        untrained=words.untrained() if world.defaults.values.refines else frozenset(),
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     calibration = model_calibration(deps.store, scope, world)
-    search = FusedSearch(candidates, weight, calibration, deps.trace)
-    outcome = search.find(k, select, by_words=mode is Mode.KEYWORD)
+    refinement = None
+    if world.defaults.values.refines and not by_words:
+        refinement = Refinement(words.rarity(deps.store), deps.without)
+    search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
+    outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
 
 
@@ -119,6 +128,8 @@ class WorldCandidates(Struct):
     query: WordQuery
     words: ChunkScores
     count: int
+    untrained: frozenset[int] = frozenset()
+    """Numbers of the stemmers of languages that the model was not trained for."""
     failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     changes: int | None = None
     """Change count of the world, if it came with the last read of the store."""
@@ -244,30 +255,45 @@ class WorldCandidates(Struct):
             place, found = places.get(id), others.get(id)
             if place is not None and words.extent.inside[place]:
                 ref, index = layout.ref(place)
-                candidates.append(Candidate(id, ref.document, index, score, scores[id]))
+                trained = int(layout.codes[place]) not in self.untrained
+                candidates.append(
+                    Candidate(id, ref.document, index, score, scores[id], trained=trained)
+                )
             elif found is not None:
                 number, index = found.document.number, found.chunk.index
                 candidates.append(Candidate(id, number, index, score, 0.0))
         return candidates
 
+    def read_texts(self, candidates: Sequence[Candidate[ChunkId]]) -> dict[ChunkId, CandidateText]:
+        # What cannot be verified is a failure only once a result needs it.
+        verified = self._check([self._hits[part.key] for part in candidates]).verified
+        return {
+            found.chunk.chunk_id: CandidateText(
+                found.text, found.document.language, found.chunk.text_hash
+            )
+            for found in keep_in_scope(verified, self.scope)
+        }
+
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
         known = {part.key: part for part in candidates}
         hits = [self._hits[part.key] for part in candidates]
         return [
-            replace(found, fused=FusedScore(round(part.bm25, SCORE_DECIMALS), part.blend))
-            for found in self._verify(hits)
-            for part in [known[found.chunk.chunk_id]]
+            replace(found, fused=known[found.chunk.chunk_id].fused) for found in self._verify(hits)
         ]
 
-    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
-        """Return the hits whose text is verified and in scope; remember those that fail."""
+    def _check(self, hits: Sequence[Hit]) -> Verification:
+        """Read the chunks that were not read yet, and verify the hits."""
         with self.deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self._records]
             if unread:
                 read = read_chunks(self.deps, self.scope, unread)
                 self._records.update(read)
                 self.changes = changes_in(read)
-            outcome = verify(hits, self._records)
+            return verify(hits, self._records)
+
+    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
+        """Return the hits whose text is verified and in scope; remember those that fail."""
+        outcome = self._check(hits)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)
 
@@ -293,6 +319,20 @@ class WordScores(Struct, frozen=True):
         """Return the ids of the best chunks with a word of the query, best first."""
         places = self.scores.top(count, decimals)
         return [self.layout.chunk_id(self.scope, place) for place in places]
+
+    def rarity(self, store: Store) -> WordRarity:
+        """Return the rarity of the words of the query among the chunks in scope."""
+        find = partial(_find_word, store, self.scope, self.layout, self.extent)
+        return measure_rarity(self.query, find, self.extent.chunks)
+
+    def untrained(self) -> frozenset[int]:
+        """Return the numbers of the stemmers of languages that the model was not trained for."""
+        languages = trained_languages(self.scope.profile)
+        if languages is None:
+            return frozenset()
+        trained = set(map(stemmer_of, languages))
+        names = enumerate(self.layout.stemmers)
+        return frozenset(number for number, name in names if name not in trained)
 
     def with_phrases(self, store: Store) -> WordScores:
         """Keep the chunks that have every term of the query's phrases, in any order.

@@ -6,9 +6,10 @@
 
 Candidates are the best by words and the closest, in scope and at or above the floor. The floor
 applies to similarity: no chunk below it is returned, however well its words match. In the mode
-`keyword`, and where the query has phrases in quotes, words alone name the candidates.
+`keyword`, and where a query is little more than phrases in quotes, words alone name the candidates.
 
 Candidates are ranked before their text is read, and verified in that order until there are enough.
+In a world that `refines`, the best are read first and ranked again by their text (`refine`).
 One that cannot be verified is skipped; it changes neither the order nor the scale of the others.
 Chunks past the candidates follow by similarity, so that requesting more never reorders.
 
@@ -34,9 +35,11 @@ from msgspec.structs import replace
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import SelectionT
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.refine import REFINED, CandidateText, Gain, Refinement
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration
 from truespan.types.telemetry import Stage
+from truespan.types.trust import FusedScore
 from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
 
@@ -49,12 +52,26 @@ RELATED = 2.0
 that few unrelated texts have and the one at which an answer is certain."""
 EMPHASIS = 1.5
 """Exponent of word scores: a chunk with few of the words gains less than its share of them."""
+PHRASE_WEIGHT = 0.3
+"""Gain of a chunk with the phrases of a query that does not require them."""
+FOREIGN_WEIGHT = 0.7
+"""Minimum weight of words where the model was not trained for the language of a chunk."""
 NO_WORD = Notice(
     "no_word_matches", "No word of the query occurs in the passages that were searched."
 )
 NO_PHRASE = Notice(
     "no_phrase_matches",
     "No passage that was searched contains everything that the query has in quotes.",
+)
+
+PHRASES_RANKED = Notice(
+    "phrases_not_required",
+    "Passages that contain what the query has in quotes rank higher; the others follow.",
+)
+NO_PHRASE_RANKED = Notice(
+    "no_phrase_matches",
+    "No passage that was searched contains everything that the query has in quotes: the closest "
+    "follow.",
 )
 
 KeyT = TypeVar("KeyT")
@@ -124,6 +141,16 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     bm25: float
     blend: float | None = None
     """Blend of both scores; None past the candidates, where similarity ranks."""
+    trained: bool = True
+    """Whether the model was trained for the language of the chunk."""
+    gain: Gain | None = None
+    """Part of the blend that comes from the text; None if it was not refined."""
+
+    @property
+    def fused(self) -> FusedScore:
+        """Return the scores that a result shows."""
+        window = None if self.gain is None else self.gain.window
+        return FusedScore(round(self.bm25, SCORE_DECIMALS), self.blend, window)
 
     def order(self) -> tuple[float, int, int]:
         """Return the sort key of the ranking: ties are ordered by document and place."""
@@ -160,6 +187,10 @@ class Candidates(Protocol[KeyT, FoundT_co]):
         """Return the `count` closest of the other chunks in their order, and maybe more."""
         ...
 
+    def read_texts(self, candidates: Sequence[Candidate[KeyT]]) -> dict[KeyT, CandidateText]:
+        """Return the texts of the candidates that are verified and in scope."""
+        ...
+
     def verify(self, candidates: Sequence[Candidate[KeyT]]) -> Iterable[FoundT_co]:
         """Return the candidates whose text is verified and in scope, with their fused scores."""
         ...
@@ -186,6 +217,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
     calibration: Calibration | None
     """Calibration that similarities are measured against."""
     trace: RequestTrace
+    refinement: Refinement | None = None
+    """Ranks the best candidates again by their text; None if nothing does."""
 
     def find(
         self, k: int, select: Callable[[list[FoundT]], SelectionT], *, by_words: bool
@@ -193,28 +226,34 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         """Rank the candidates and verify them in this order until `select` has enough of them.
 
         Candidates are the best by words and the closest; others follow by similarity. With
-        `by_words`, only chunks with a word of the query are candidates.
+        `by_words`, only chunks with the phrases or, without phrases, a word of the query are.
         """
         candidates, found = self.candidates, list[FoundT]()
-        if candidates.query.phrases:
+        if by_words and candidates.query.phrases:
             return self._find_phrases(k, select)
         if by_words:
             return self._find_words(k, select)
-        named = candidates.best_by_words(POOL)
+        phrased = candidates.with_phrases()[:POOL] if candidates.query.phrases else []
+        named = list(dict.fromkeys([*candidates.best_by_words(POOL), *phrased]))
         scored = candidates.score_closest(named)
         bound = pool_bound(scored)
         close = [part for part in scored if round(part.score, SCORE_DECIMALS) >= bound]
         chosen = frozenset([*(part.key for part in close), *named])
         kept = [part for part in scored if part.key in chosen]
-        ranked = self._rank(kept, [part.score for part in close[:POOL]], candidates.words.best)
+        similarities = [part.score for part in close[:POOL]]
+        ranked = self._rank(kept, similarities, candidates.words.best, frozenset(phrased))
+        ranked = self._refine(ranked)
+        notice = None
+        if candidates.query.phrases:
+            notice = PHRASES_RANKED if phrased else NO_PHRASE_RANKED
         selected = self._verify_best(found, lambda _: ranked, k, select)
         if selected.missing <= 0 or bound == -inf:
-            return FusedFound(found, selected, chosen)
+            return FusedFound(found, selected, chosen, notice)
         size = max(k, len(found))
         selected = self._verify_best(
             found, lambda count: candidates.score_following(chosen, count), size, select
         )
-        return FusedFound(found, selected, chosen, past=True)
+        return FusedFound(found, selected, chosen, notice, past=True)
 
     def _find_words(
         self, k: int, select: Callable[[list[FoundT]], SelectionT]
@@ -242,15 +281,41 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         return FusedFound(found, selected, frozenset(keys), None if keys else NO_PHRASE)
 
     def _rank(
-        self, scored: Iterable[Candidate[KeyT]], closest: Sequence[float], best_words: float
+        self,
+        scored: Iterable[Candidate[KeyT]],
+        closest: Sequence[float],
+        best_words: float,
+        phrased: Set[KeyT] = frozenset(),
     ) -> list[Candidate[KeyT]]:
-        """Return candidates with their blend, best first."""
+        """Return candidates with their blend, best first; those with the phrases gain."""
         possible = self.candidates.words.possible
         scale = scale_of(closest, best_words, possible, self.calibration)
-        blended = (
-            replace(part, blend=scale.blend(self.weight, part.bm25, part.score)) for part in scored
-        )
+        blended = list[Candidate[KeyT]]()
+        for part in scored:
+            weight = self.weight if part.trained else max(self.weight, FOREIGN_WEIGHT)
+            blend = scale.blend(weight, part.bm25, part.score)
+            if part.key in phrased:
+                blend = round(blend + PHRASE_WEIGHT, SCORE_DECIMALS)
+            blended.append(replace(part, blend=blend))
         return sorted(blended, key=Candidate.order)
+
+    def _refine(self, ranked: list[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
+        """Return candidates with the best ones ranked again by their text.
+
+        Nothing overtakes the best from below: gains are never negative.
+        """
+        if self.refinement is None:
+            return ranked
+        best = _take(ranked, REFINED)
+        texts = self.candidates.read_texts(best)
+        gains = dict(zip(texts, self.refinement.gains([*texts.values()]), strict=True))
+        refined = [
+            replace(part, blend=round(part.blend + gain.total, SCORE_DECIMALS), gain=gain)
+            if (gain := gains.get(part.key)) and part.blend is not None
+            else part
+            for part in best
+        ]
+        return [*sorted(refined, key=Candidate.order), *ranked[len(best) :]]
 
     def _verify_best(
         self,

@@ -124,9 +124,14 @@ class Attempt(Struct):
         """Whether words alone name the candidates."""
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.KEYWORD
-        from truespan.words.query import find_phrases
+        from truespan.words.query import find_phrases, requires_phrases
 
-        return bool(find_phrases(self.query or ""))
+        query = self.query or ""
+        return (
+            requires_phrases(query)
+            if self.world.defaults.values.refines
+            else bool(find_phrases(query))
+        )
 
     def is_settled(self, latest: World) -> bool:
         """Return whether the last read of the store already showed the state of the world."""
@@ -381,9 +386,17 @@ class Pipeline(Struct, frozen=True):
             return selected
         from truespan.retrieval.candidates import fetch_fused
 
-        words = attempt.world, vector, query
         attempt.fetched, selected = fetch_fused(
-            self.deps, scope, *words, k=k, floor=floor, select=select, mode=mode
+            deps=self.deps,
+            scope=scope,
+            world=attempt.world,
+            vector=vector,
+            query=query,
+            k=k,
+            floor=floor,
+            select=select,
+            mode=mode,
+            by_words=attempt.by_words,
         )
         attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
         return selected

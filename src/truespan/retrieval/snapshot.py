@@ -23,7 +23,7 @@ from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
+from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, RankPart
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 from truespan.types.vectors import Vector
 
@@ -55,6 +55,8 @@ class RetrievalDeps(Struct, frozen=True):
     count_tokens: Callable[[str], int] = len
     """Counts the tokens of a part of a sentence, the only text that has no stored count."""
     fused_weight: float = FUSED_WEIGHT
+    without: frozenset[RankPart] = frozenset()
+    """Parts of the ranking that an evaluation leaves out."""
     max_tokens: int = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     trace: RequestTrace = NULL_OBSERVER

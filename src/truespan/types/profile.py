@@ -254,6 +254,13 @@ def trained_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
     return _LANGUAGES.get((profile.provider, profile.model))
 
 
+def is_trained_for(profile: EmbeddingProfile, language: str) -> bool:
+    """Return whether a model was trained for a language, as far as is known."""
+    languages = trained_languages(profile)
+    name = language.casefold().replace("_", "-").partition("-")[0]
+    return languages is None or name in languages
+
+
 def support_floor(profile: EmbeddingProfile) -> float | None:
     """Return the measured minimum similarity of equivalent sentences; None if not measured."""
     return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))

@@ -51,6 +51,15 @@ class Mode(StrEnum):
     """The words of the query alone."""
 
 
+class RankPart(StrEnum):
+    """Part of the ranking of a blended search, which an evaluation can leave out."""
+
+    WINDOW = "window"
+    """Words of the query that stand close together."""
+    LATE = "late"
+    """Comparison of the words of the query with those of a chunk, by their states."""
+
+
 MODES = ", ".join(Mode)
 _MODE_OF = {mode.value: mode for mode in Mode}
 
@@ -78,6 +87,10 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether tables are rendered as Markdown for models."""
     calibrated: bool
     """Whether answers use the thresholds that were measured for the model."""
+    refines: bool
+    """Whether a blended search ranks its best candidates again by their text, gives words more
+    weight in languages that the model was not trained for, and requires phrases in quotes only of
+    queries that are little more than phrases."""
     min_coverage: float | None
     """Minimum share of the words of a question in a source, with measured thresholds;
     docs/answers.md explains the choice."""
@@ -112,6 +125,7 @@ class Defaults(StrEnum):
             merges_copies=True,
             renders_tables=True,
             calibrated=True,
+            refines=True,
             min_coverage=0.4,
             divides_tables=True,
             recognises_novels=True,
@@ -132,6 +146,7 @@ class Defaults(StrEnum):
             merges_copies=False,
             renders_tables=False,
             calibrated=False,
+            refines=False,
             min_coverage=None,
             divides_tables=False,
             recognises_novels=False,

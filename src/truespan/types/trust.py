@@ -28,11 +28,16 @@ class Hit(Struct, frozen=True):
 class FusedScore(Struct, frozen=True):
     """Scores of a chunk in a blended search.
 
-    `blend` is None for chunks after the blended candidates, which are ranked by similarity.
+    `blend` is None for chunks after the blended candidates, which are ranked by similarity. It
+    contains the gains from the text, which only the best candidates have.
     """
 
     bm25: float
     blend: float | None
+    window: float | None = None
+    """Share of the query's words that stand close together, weighted by rarity."""
+    late: float | None = None
+    """Similarity of the chunk's words to those of the query, compared word by word."""
 
 
 class RerankScore(Struct, frozen=True):

@@ -10,6 +10,7 @@ chunks that take part and nothing else; a reader's are those that the reader may
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from msgspec import Struct
 
@@ -24,6 +25,13 @@ class WordRarity(Struct, frozen=True):
     """Rarity of the content words of a query, by their terms under each stemmer."""
 
     words: tuple[tuple[Forms, float], ...]
+    unseen: float = inf
+    """Rarity of a word that no chunk contains."""
+
+    @property
+    def occurring(self) -> list[tuple[Forms, float]]:
+        """Return the words that a chunk contains."""
+        return [(forms, rarity) for forms, rarity in self.words if rarity < self.unseen]
 
     def of_each(self, chunks: Iterable[Visible]) -> dict[ChunkId, float]:
         """Return the coverage of each chunk's visible text; empty if the query has no words."""
@@ -58,5 +66,6 @@ def measure_rarity(
     """
     counted = [word.content_forms for word in query.words if word.content_forms]
     return WordRarity(
-        tuple((forms, rarity_of(chunks, len(find(forms).places))) for forms in counted)
+        tuple((forms, rarity_of(chunks, len(find(forms).places))) for forms in counted),
+        unseen=rarity_of(chunks, 0),
     )

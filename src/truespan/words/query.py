@@ -6,7 +6,8 @@
   "find"), except in quotes.
 - A stop word of a language is left out for chunks in that language, unless it is quoted, or no
   other word of the query occurs in any chunk that takes part.
-- A phrase in quotes must occur in a chunk: its terms one after another.
+- A phrase in quotes occurs in a chunk if its terms follow one another there. If a query is little
+  more than phrases, chunks must contain them; otherwise such chunks rank higher.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -105,6 +107,26 @@ def find_phrases(query: str) -> tuple[str, ...]:
     """Return the texts in double quotes of any kind that contain a word, each once."""
     quoted = (next(filter(None, found.groups()), "") for found in _QUOTED.finditer(query))
     return tuple(dict.fromkeys(text.strip() for text in quoted if any(words(text))))
+
+
+def requires_phrases(query: str) -> bool:
+    """Return whether a text must contain the phrases of a query: there is hardly anything else.
+
+    At most one word that is no stop word may stand outside the quotes, beside two or more inside.
+    In any other query, texts with its phrases are only ranked higher.
+    """
+    phrases = find_phrases(query)
+    if not phrases:
+        return False
+    outside = [word for word in words(_QUOTED.sub(" ", query)) if word not in _all_stop_words()]
+    inside = sum(len(list(words(phrase))) for phrase in phrases)
+    return not outside or (len(outside) == 1 and inside > 1)
+
+
+# Shared by threads: a set that is only read.
+@cache
+def _all_stop_words() -> frozenset[str]:
+    return frozenset[str]().union(*STOP_WORDS.values())
 
 
 def match_words(query: WordQuery, find: Callable[[Forms], WordMatches]) -> list[WordMatches]:

@@ -14,10 +14,13 @@ WINDOW = 20
 """Number of consecutive words that count together."""
 
 
-def window_share(terms: Iterable[str], rarity: Mapping[str, float], size: int = WINDOW) -> float:
+def window_share(
+    terms: Iterable[str | None], rarity: Mapping[str, float], size: int = WINDOW
+) -> float:
     """Return the largest share of the rarity that terms within `size` consecutive words have.
 
-    `terms` are those of a text in order, `rarity` that of each term of the query.
+    `terms` are those of a text in order, with None for any other word; `rarity` has every term of
+    the query.
     """
     total = sum(rarity.values())
     if not total:
@@ -26,7 +29,7 @@ def window_share(terms: Iterable[str], rarity: Mapping[str, float], size: int = 
     inside: list[tuple[int, str]] = []
     first = 0
     for place, term in enumerate(terms):
-        if term not in rarity:
+        if term is None or term not in rarity:
             continue
         while first < len(inside) and inside[first][0] <= place - size:
             left = inside[first][1]

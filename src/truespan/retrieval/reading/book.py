@@ -49,7 +49,7 @@ from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.catalog import References
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
-from truespan.types.profile import reaches
+from truespan.types.profile import is_trained_for, reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
 from truespan.types.request import Mode, ReadingRequest, mode_in_force
 from truespan.types.scope import Scope, Verb, World
@@ -309,6 +309,7 @@ class ReaderRetrieval:
         with self.pipeline.deps.trace.stage(Stage.WORDS):
             words = score_read(store, scope, attempt.world, position, parts, query)
         weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
+        refines = attempt.world.defaults.values.refines
         return FusedBookSearch(
             pipeline=self.pipeline,
             scope=scope,
@@ -318,6 +319,8 @@ class ReaderRetrieval:
             words=words,
             weight=weight,
             wait_for_hits=wait_for_hits,
+            refines=refines,
+            trained=not refines or is_trained_for(scope.profile, words.language),
         )
 
 

@@ -29,7 +29,8 @@ from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.reading.words import ReadScores
-from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.retrieval.refine import CandidateText, Refinement
+from truespan.retrieval.stages import Verification, complete_until, reveal, verify
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import ChunkRecord, DocumentLabel
@@ -37,7 +38,7 @@ from truespan.types.ids import ChunkId
 from truespan.types.profile import reaches
 from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
-from truespan.types.trust import FailureKind, FusedScore, Hit, VerificationFailure, Visible
+from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
 from truespan.types.vectors import Vector, similarities_of
 
 ROUNDING = 2e-6
@@ -78,6 +79,10 @@ class FusedBookSearch(Struct, frozen=True):
     wait_for_hits: Callable[[], HitPager] | None
     """Waits for the closest hits of the index, which was queried already. Without it, only chunks
     with a word of the query are candidates."""
+    refines: bool = False
+    """Whether the best candidates are ranked again by their text."""
+    trained: bool = True
+    """Whether the model was trained for the language of the read part."""
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
@@ -89,12 +94,17 @@ class FusedBookSearch(Struct, frozen=True):
             tail=self.tail,
             words=self.words,
             wait_for_hits=self.wait_for_hits,
+            trained=self.trained,
         )
         deps = self.pipeline.deps
         # A calibration measured in the world would reveal unread text; the scope excludes it.
         calibration = model_calibration(deps.store, self.scope, None)
-        search = FusedSearch(candidates, self.weight, calibration, deps.trace)
-        outcome = search.find(k, select, by_words=self.wait_for_hits is None)
+        by_words = self.wait_for_hits is None
+        refinement = None
+        if self.refines and not by_words:
+            refinement = Refinement(self.words.rarity, deps.without)
+        search = FusedSearch(candidates, self.weight, calibration, deps.trace, refinement)
+        outcome = search.find(k, select, by_words=by_words)
         fetched = ReadFetched(
             failures=[*{**candidates.repairs, **candidates.failures}.values()],
             changes=candidates.changes,
@@ -123,11 +133,12 @@ class ReadCandidates:
         tail: list[Visible],
         words: ReadScores,
         wait_for_hits: Callable[[], HitPager] | None,
+        trained: bool = True,
     ) -> None:
         self._pipeline, self._scope, self._vector = pipeline, scope, vector
         self._floor, self._tail, self._read_words = floor, tail, words
         self.query, self.words = words.query, words.scores
-        self._wait_for_hits = wait_for_hits
+        self._wait_for_hits, self._trained = wait_for_hits, trained
         self._pager: HitPager | None = None
         self._scores: dict[int, float | None] = {}
         """Similarity at each place; None where the vector is missing or damaged."""
@@ -237,7 +248,12 @@ class ReadCandidates:
         self._compare(places)
         found = [
             Candidate(
-                place, 0, place if place < tail else self._tail[place - tail].index, score, bm25
+                key=place,
+                document=0,
+                index=place if place < tail else self._tail[place - tail].index,
+                score=score,
+                bm25=bm25,
+                trained=self._trained,
             )
             for place, bm25 in zip(places, self.words.of_each(places), strict=True)
             if (score := self._scores[place]) is not None
@@ -267,26 +283,50 @@ class ReadCandidates:
         known.update(zip(ranked, similarities, strict=True))
         known.update((tail + n, part.score) for n, part in enumerate(self._tail))
 
+    def read_texts(self, candidates: Sequence[Candidate[int]]) -> dict[int, CandidateText]:
+        # What cannot be verified is a failure only once a result needs it.
+        seen = self._reveal(candidates, self._check(candidates))
+        language = self._read_words.language
+        return {
+            key: CandidateText("\n".join(part.text for part in parts), language, parts[0].text_hash)
+            for key, parts in seen.items()
+            if parts
+        }
+
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
+        outcome = self._check(candidates)
+        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        seen = self._reveal(candidates, outcome)
+        for one in candidates:
+            yield from (replace(part, fused=one.fused) for part in seen[one.key])
+
+    def _check(self, candidates: Sequence[Candidate[int]]) -> Verification:
+        """Read the stored chunks that were not read yet, and verify them."""
         part, tail = self._read_words.part, self._read_words.tail
-        ids = {one.key: part.ids[one.key] for one in candidates if one.key < tail}
         hits = [
             # The hash is that of the text whose stored vector was compared.
             Hit(chunk, one.score, part.chunks[chunk].text_hash)
             for one in candidates
-            if (chunk := ids.get(one.key))
+            if one.key < tail and (chunk := part.ids[one.key])
         ]
-        self._read(list(ids.values()))
+        self._read([hit.chunk_id for hit in hits])
         with self._pipeline.deps.trace.stage(Stage.VERIFIED):
-            outcome = verify(hits, self._records)
-        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+            return verify(hits, self._records)
+
+    def _reveal(
+        self, candidates: Sequence[Candidate[int]], outcome: Verification
+    ) -> dict[int, list[Visible]]:
+        """Return what the reader may see of each candidate; nothing of one that failed."""
+        part, tail = self._read_words.part, self._read_words.tail
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
+        seen: dict[int, list[Visible]] = {}
         for one in candidates:
-            score = FusedScore(round(one.bm25, SCORE_DECIMALS), one.blend)
             if one.key >= tail:
-                yield replace(self._tail[one.key - tail], fused=score)
-            elif found := verified.get(ids[one.key]):
-                yield from (replace(seen, fused=score) for seen in reveal(found, self._scope))
+                seen[one.key] = [self._tail[one.key - tail]]
+            else:
+                found = verified.get(part.ids[one.key])
+                seen[one.key] = reveal(found, self._scope) if found else []
+        return seen
 
     def _read(self, ids: Sequence[ChunkId]) -> None:
         if unread := [chunk for chunk in ids if chunk not in self._records]:
