@@ -34,7 +34,7 @@ class CandidateText(Struct, frozen=True):
 
 
 class Gain(Struct, frozen=True):
-    """What the text of a chunk adds to its blend; a part that was not measured is None."""
+    """Gain of a chunk from its text, added to its blend; a part that was not measured is None."""
 
     window: float | None = None
 
@@ -45,7 +45,7 @@ class Gain(Struct, frozen=True):
 
 
 class Refinement(Struct, frozen=True):
-    """What the texts of candidates are compared with."""
+    """Evidence of one query that the texts of candidates are compared with."""
 
     rarity: WordRarity
     """Rarity of the content words of the query."""
