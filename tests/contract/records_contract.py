@@ -250,22 +250,26 @@ class RecordsContract:
 
     def test_cached_query_is_used_in_its_world_until_it_expires(self, lib: LibraryFixture) -> None:
         scope, other = built(lib), built(lib, "other")
-        lib.store.cache_queries(scope, [QueryEntry("key", vector_of("a"), 1000.0)], now=1000.0)
+        lib.store.cache_queries(
+            scope, [QueryEntry("key", vector_of("a"), b"rows", 1000.0)], now=1000.0
+        )
 
         def cached(scope: Scope, now: float) -> Any:
             return lib.store.cached_query(scope, "key", now=now, ttl=10.0)
 
-        assert cached(scope, 1009.9) == vector_of("a")
+        assert cached(scope, 1009.9) == ("key", vector_of("a"), b"rows", 1000.0)
         assert cached(scope, 1010.0) is None
         assert cached(scope, 999.9) is None
         assert cached(other, 1000.0) is None
-        lib.store.cache_queries(scope, [QueryEntry("key", vector_of("b"), 1001.0)], now=1001.0)
-        assert cached(scope, 1001.0) == vector_of("b")
+        lib.store.cache_queries(
+            scope, [QueryEntry("key", vector_of("b"), None, 1001.0)], now=1001.0
+        )
+        assert cached(scope, 1001.0) == ("key", vector_of("b"), None, 1001.0)
 
     def test_cached_query_is_not_written_while_others_write(
         self, lib: LibraryFixture, tmp_path: Path
     ) -> None:
-        scope, entry = built(lib), QueryEntry("key", vector_of("a"), 1000.0)
+        scope, entry = built(lib), QueryEntry("key", vector_of("a"), None, 1000.0)
         lib.store.cache_queries(scope, [entry], now=1000.0)
         second = make_library(tmp_path, store=self.kind)
         with second.store._db.write(scope) as session:
@@ -275,7 +279,7 @@ class RecordsContract:
                 lib.store.cache_queries(scope, [entry], now=1000.0)
 
         lib.store.cache_queries(scope, [entry], now=1000.0)
-        assert lib.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == vector_of("a")
+        assert lib.store.cached_query(scope, "key", now=1000.0, ttl=9.0) == entry
 
     def test_keys_that_wait_do_so_for_everybody(self, lib: LibraryFixture, tmp_path: Path) -> None:
         lib.store.cool_down("openai", "first", 12.5)
@@ -444,7 +448,7 @@ class RecordsContract:
         ref = shown(lib, scope, f"Text: {text}", text, **labels, **optional, origin=text)
         lib.store.set_position(scope, text, ref, 0, current=True)
         lib.store.cool_down(text, text, 1.0)
-        lib.store.cache_queries(scope, [QueryEntry(text, vector_of(text), 1.0)], now=1.0)
+        lib.store.cache_queries(scope, [QueryEntry(text, vector_of(text), None, 1.0)], now=1.0)
         lib.store.keep_probes(scope, {text: vector_of(text)})
         lib.store.move_alias(scope, text)
         job = lib.store.begin_job(scope, text, text, text)
@@ -472,7 +476,8 @@ class RecordsContract:
         assert lib.store.in_force(scope, text) is not None
         assert [one.reader for one in lib.store.positions(scope, text)] == [text]
         assert lib.store.cooling_until(text, text) == 1.0
-        assert lib.store.cached_query(scope, text, now=1.0, ttl=9.0) == vector_of(text)
+        cached = lib.store.cached_query(scope, text, now=1.0, ttl=9.0)
+        assert cached == (text, vector_of(text), None, 1.0)
         assert list(lib.store.probes(scope)) == [text]
         assert lib.store.job_documents(scope, job.id) == [failed]
         assert lib.store.find_token(text) == (token, bytes(32))

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.postgres import Database, fresh_database
+from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.errors import MigrationRefused
 from truespan.store import Store
@@ -68,7 +69,7 @@ def server(database: Database) -> Iterator[Store]:
 @pytest.fixture
 def lived(tmp_path: Path) -> Iterator[LibraryFixture]:
     """A library with rows in almost every table."""
-    made = make_library(tmp_path / "one", store="sqlite")
+    made = make_library(tmp_path / "one", store="sqlite", embedder=StateEmbedder())
     world = made.world("mysteries", ferry__md=BOOK, note__txt="A note on ferries. Keys float.")
     made.write("mysteries/ferry.md", BOOK + "\nIt lay in the river.\n")
     folder = str(made.folder / "files" / "mysteries")
@@ -246,11 +247,11 @@ class Forgetful(Dying):
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         kept = list(rows)
-        self._rows.write(table, world, kept[:-1] if table.name == "vectors" else kept)
+        self._rows.write(table, world, kept[:-1] if table.name == "word_states" else kept)
 
 
 def test_what_did_not_arrive_is_noticed_at_the_end(lived: LibraryFixture, server: Store) -> None:
-    with pytest.raises(MigrationRefused, match="table vectors"):
+    with pytest.raises(MigrationRefused, match="table word_states"):
         copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
 
 

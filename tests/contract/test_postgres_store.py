@@ -17,6 +17,7 @@ from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract, built, shown
+from tests.contract.word_states_contract import WordStatesContract
 from tests.promises import proves
 from tests.support.postgres import database_of, fresh_database
 from tests.support.worlds import LibraryFixture, make_library
@@ -55,6 +56,12 @@ class TestShares(SharesContract):
 
 class TestIntegrity(IntegrityContract):
     """Part 4 of the contract, on PostgreSQL."""
+
+    kind = "postgres"
+
+
+class TestWordStates(WordStatesContract):
+    """Part 5 of the contract, on PostgreSQL."""
 
     kind = "postgres"
 

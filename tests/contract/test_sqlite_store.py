@@ -15,6 +15,7 @@ from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
 from tests.contract.store_contract import StoreContract
+from tests.contract.word_states_contract import WordStatesContract
 from tests.promises import proves
 from tests.support.sample_texts import story
 from tests.support.worlds import ManualClock, make_library, sqlite_store
@@ -188,13 +189,13 @@ def test_expired_records_of_idle_worlds_are_removed(tmp_path: Path) -> None:
     usage = Usage(AnswerMode.RAG, 3, "m", None, {}, {})
     lib.store.record_usage(OWNER, idle.world, usage, days=1, max_records=9)
     lib.store.cache_queries(
-        idle, [QueryEntry("k", Vector(b"1234"), lib.clock.now())], now=lib.clock.now()
+        idle, [QueryEntry("k", Vector(b"1234"), None, lib.clock.now())], now=lib.clock.now()
     )
     lib.clock.time += 3 * 24 * 3600
 
     lib.store.record_usage(OWNER, used.world, usage, days=1, max_records=9)
     lib.store.cache_queries(
-        used, [QueryEntry("k", Vector(b"1234"), lib.clock.now())], now=lib.clock.now()
+        used, [QueryEntry("k", Vector(b"1234"), None, lib.clock.now())], now=lib.clock.now()
     )
 
     assert lib.store.usage(OWNER, idle.world, limit=9) == []
@@ -271,5 +272,11 @@ class TestShares(SharesContract):
 
 class TestIntegrity(IntegrityContract):
     """Part 4 of the contract, on SQLite."""
+
+    kind = "sqlite"
+
+
+class TestWordStates(WordStatesContract):
+    """Part 5 of the contract, on SQLite."""
 
     kind = "sqlite"

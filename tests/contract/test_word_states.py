@@ -233,6 +233,8 @@ def test_words_without_tokens_or_states_have_no_row() -> None:
     zero = TokenStates("tide moon", numpy.zeros((2, STATE_SIZE)), [(0, 4), (5, 9)])
     broken = TokenStates("tide moon", numpy.full((2, STATE_SIZE), numpy.nan), [(0, 4), (5, 9)])
 
-    assert query_states(unread, projection).words == ("moon",)
+    assert unpack_rows(query_states(unread, projection).rows).any(axis=1).tolist() == [False, True]
+    assert len(unpack_rows(document_states(unread, projection))) == 1
     assert document_states(zero, projection) == WordStates(b"")
-    assert query_states(broken, projection) == QueryStates()
+    assert document_states(broken, projection) == WordStates(b"")
+    assert not unpack_rows(query_states(broken, projection).rows).any()

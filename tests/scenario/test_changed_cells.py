@@ -26,7 +26,7 @@ from tests.promises import proves
 from tests.support.answer_worlds import Scripted, Study, study
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.postgres import database_of
-from tests.support.worlds import WordEmbedder
+from tests.support.state_embedder import StateEmbedder
 from truespan.errors import TruespanError
 from truespan.ingest.draft import Preparation
 from truespan.retrieval.passages import DAMAGED
@@ -96,6 +96,9 @@ UNSEEN = {
     ("vectors", "world_id"): "the vector is then in another world, where its checksum fails",
     ("vectors", "profile_id"): "a vector that is missed is made again",
     ("vectors", "text_hash"): "a vector that is missed is made again",
+    ("word_states", "world_id"): "the states are then in another world, where their checksum fails",
+    ("word_states", "profile_id"): "states that are missed are computed again by a repair",
+    ("word_states", "text_hash"): "states that are missed are computed again by a repair",
     ("conversations", "*"): "named when it is read; nothing of a document depends on it",
     ("turns", "*"): "named when it is read; nothing of a document depends on it",
     ("words", "*"): "the order of results alone depends on it; found once words are counted",
@@ -114,6 +117,7 @@ GONE = {
     ("revisions", "document"): "a document without a revision is not shown",
     ("chunks", "row"): "a row that no state leads to is never read",
     ("texts", "row"): "a row that no revision leads to is never read",
+    ("word_states", "row"): "a text without states is ranked without them",
     ("worlds", "*"): "a world whose row is wrong is another world, or is empty",
     ("revisions", "row"): "rows that refer to it are found by the check of references",
     ("conversations", "*"): "a conversation that is another's is not found",
@@ -155,7 +159,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
     made = study(
         folder,
         primary=Scripted("The keeper lit the lamp [1]."),
-        embedder=WordEmbedder(),
+        embedder=StateEmbedder(),
         store=store,
         preparation=Preparation(figures=figures, sanitizer=Sanitizer(Mode.SHADOW)),
     )

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.worlds import DirectParser, ManualClock, WordCounter, WordEmbedder, sqlite_store
+from tests.support.state_embedder import StateEmbedder
+from tests.support.worlds import DirectParser, ManualClock, WordCounter, sqlite_store
 from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
@@ -91,7 +92,7 @@ def library(folder: Path, step: int = 0) -> Library:
         Components(
             store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]
             index=Mortal(EdgeIndex(folder / "index", reserve=0), countdown),  # type: ignore[arg-type]
-            embedder=WordEmbedder(),
+            embedder=StateEmbedder(),
             counter=WordCounter(),
             sources=FileSources(supported),
             parser=DirectParser(),

@@ -8,7 +8,7 @@ import random
 import re
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from truespan.types.vectors import Vector
@@ -47,8 +47,10 @@ def _written_parts(path: Path) -> Iterator[bytes]:
             yield os.pread(file.fileno(), end - start, start)
 
 
-def traces(folder: Path, text: str, vectors: list[Vector]) -> list[str]:
-    """Return where anything of a text or of vectors is left, and what it is."""
+def traces(
+    folder: Path, text: str, vectors: list[Vector], states: Sequence[bytes] = ()
+) -> list[str]:
+    """Return where anything of a text, of vectors or of states of words is left."""
     files = contents(folder)
     words = {word.strip(".").encode() for word in text.split()}
     left = [
@@ -61,6 +63,12 @@ def traces(folder: Path, text: str, vectors: list[Vector]) -> list[str]:
         f"{path.relative_to(folder)}: vector"
         for path, content in files.items()
         if any(stretch in content for stretch in stretches)
+    ]
+    rows = {own[start : start + 32] for own in states for start in range(0, len(own), 32)}
+    left += [
+        f"{path.relative_to(folder)}: states"
+        for path, content in files.items()
+        if any(row in content for row in rows)
     ]
     return sorted(set(left))
 

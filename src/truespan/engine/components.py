@@ -142,6 +142,8 @@ class Components(Struct, frozen=True):
     """The defaults of a new world."""
     count_words: bool = True
     """Whether words are counted while ingesting; otherwise the first search by words does it."""
+    word_states: bool = True
+    """Whether states of words are stored in worlds whose defaults say so."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)
@@ -207,6 +209,7 @@ class Components(Struct, frozen=True):
             endpoints_of=self._endpoints_of,
             recent_queries=self.recent_queries,
             completeness=self.completeness,
+            word_states=self.word_states,
         )
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:
@@ -228,6 +231,13 @@ class Components(Struct, frozen=True):
         from truespan.ingest.chunking import split_text
 
         return split_text(text, self.counter, limit - INSTRUCTION_ROOM)
+
+    def wants_word_states(self, scope: Scope) -> bool:
+        """Return whether states of words are stored in the world of a scope."""
+        if not self.word_states:
+            return False
+        world = self.store.find_world(scope.authority, scope.world)
+        return world is not None and world.defaults.values.word_states
 
     def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
         """Return the vectors of texts with a scope's profile; long texts are split."""

@@ -36,6 +36,7 @@ from truespan.ingest.indexing import (
     prepare_index,
 )
 from truespan.ingest.report import Progress
+from truespan.ingest.word_states import fill_word_states
 from truespan.maintenance.doctor.apply import Applier
 from truespan.maintenance.doctor.examine import (
     A_FEW,
@@ -314,6 +315,7 @@ class Doctor(Struct, frozen=True):
                 if line not in result.failures:
                     result.failures.append(line)
         result.count(Action.EMBED_PENDING, indexer.counts.written)
+        fill_word_states(deps, scope)
 
     def _delete_leftovers(self, plan: Plan, result: RepairResult) -> None:
         """Delete what no world claims, if that is still so."""
@@ -394,6 +396,7 @@ def repair_world(
         try:
             embedded = embed_pending(deps, generation, on_progress)
             repaired.reembedded += embedded
+            repaired.word_states = fill_word_states(deps, generation)
             trace.count(CounterName.REPAIRS, embedded, RepairAction.REEMBEDDED)
         except ProfileMismatch:
             if access.record().generation == kept.generation:

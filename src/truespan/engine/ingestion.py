@@ -80,6 +80,7 @@ class IngestJobs:
             uploads=components.uploads,
             pages=components.pages,
             count_words=count_chunks if components.count_words else None,
+            word_states=components.wants_word_states(scope),
             other_generations=self._other_generations,
         )
 

@@ -26,10 +26,18 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.ingest.chunking import split_text
-from truespan.protocols import Clock, Embedder, EmbeddingLimits, TokenCounter
+from truespan.protocols import (
+    Clock,
+    Embedder,
+    EmbeddingLimits,
+    TokenCounter,
+    WordStateEmbedder,
+    find_state_embedder,
+)
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import Vector, are_sound, cosine, is_sound, weighted_mean
+from truespan.types.word_states import WordStates
 
 CHARACTERS_PER_TOKEN = 4
 """Estimate for filling batches; the chunker counts exactly."""
@@ -195,7 +203,7 @@ def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -
     return vectors
 
 
-def _check_count(vectors: Sequence[Vector], texts: Sequence[str]) -> None:
+def _check_count(vectors: Sequence[object], texts: Sequence[str]) -> None:
     if len(vectors) != len(texts):
         raise ProviderBadReply(
             f"The embedding provider returned {len(vectors)} vectors for {len(texts)} texts."
@@ -293,6 +301,8 @@ class EmbeddedBatch(Struct, frozen=True):
     vectors: dict[TextHash, Vector] = field(default_factory=dict)
     notes: dict[TextHash, Remark] = field(default_factory=dict)
     """Remarks about rejected texts, and about some accepted ones."""
+    states: dict[TextHash, WordStates] = field(default_factory=dict)
+    """States of words, if requested; empty for a text that was embedded in parts."""
 
     @property
     def rejected(self) -> tuple[TextHash, ...]:
@@ -300,7 +310,9 @@ class EmbeddedBatch(Struct, frozen=True):
         return tuple(text_hash for text_hash in self.notes if text_hash not in self.vectors)
 
     def __or__(self, other: EmbeddedBatch) -> EmbeddedBatch:
-        return EmbeddedBatch(self.vectors | other.vectors, self.notes | other.notes)
+        return EmbeddedBatch(
+            self.vectors | other.vectors, self.notes | other.notes, self.states | other.states
+        )
 
 
 def embed_texts(
@@ -312,11 +324,13 @@ def embed_texts(
     counter: TokenCounter,
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN,
     canary: Canary | None = None,
+    word_states: bool = False,
 ) -> Iterator[EmbeddedBatch]:
     """Embed each text once; yield every batch as soon as it is done, so that it can be stored.
 
     `limits` are the limits of the operator; lower limits of the provider take precedence. A
-    `canary` shared by several calls is embedded alone only once.
+    `canary` shared by several calls is embedded alone only once. With `word_states`, batches have
+    the states of words, unless the embedder gives none or its batches need a canary.
 
     Raises:
         ProviderUnavailable, ProviderRefused: after `ATTEMPTS` attempts, or at once.
@@ -329,6 +343,7 @@ def embed_texts(
     profile = learn_profile(embedder, clock)
     work = _BatchEmbedder(
         embedder=embedder,
+        with_states=find_state_embedder(embedder) if word_states and not limits.joint else None,
         profile=profile,
         limits=limits,
         clock=clock,
@@ -358,6 +373,8 @@ def embed_texts(
 
 class _BatchEmbedder(Struct, frozen=True):
     embedder: Embedder
+    with_states: WordStateEmbedder | None
+    """The same embedder, if states of words are requested."""
     profile: EmbeddingProfile
     limits: EmbeddingLimits
     clock: Clock
@@ -375,13 +392,8 @@ class _BatchEmbedder(Struct, frozen=True):
         if self.in_time and len(batch) > min(self.in_time):
             return self._halve(batch)
         texts, profile = [text for _, text in batch], self.profile
-        spread = int(batch[0][0][:4], 16)
-        send = partial(_send, self.embedder, clock=self.clock, spread=spread)
         try:
-            if self.canary is not None and len(batch) > 1:
-                vectors = self.canary.embed_in_order(texts, self.limits.items, send)
-            else:
-                vectors = send(texts)
+            vectors, states = self._embed(texts, spread=int(batch[0][0][:4], 16))
         except (BatchTooLarge, TextTooLong, TimedOut) as refusal:
             if len(batch) > 1:
                 if isinstance(refusal, TimedOut):
@@ -399,15 +411,35 @@ class _BatchEmbedder(Struct, frozen=True):
                 dimensions=profile.dimensions,
             )
             text_hash = batch[0][0]
-            return EmbeddedBatch({} if vector is None else {text_hash: vector}, {text_hash: remark})
-        found = EmbeddedBatch()
+            found = EmbeddedBatch(notes={text_hash: remark})
+            if vector is not None:
+                found.vectors[text_hash] = vector
+                if self.with_states is not None:
+                    found.states[text_hash] = WordStates(b"")
+            return found
+        hashes = [text_hash for text_hash, _ in batch]
+        found = EmbeddedBatch(states=dict(zip(hashes, states, strict=False)))
         sound = are_sound(vectors, profile.dimensions)
-        for (text_hash, _), vector, is_usable in zip(batch, vectors, sound, strict=True):
+        for text_hash, vector, is_usable in zip(hashes, vectors, sound, strict=True):
             if is_usable:
                 found.vectors[text_hash] = vector
             else:
                 found.notes[text_hash] = Remark.BAD_VECTOR
         return found
+
+    def _embed(
+        self, texts: list[str], *, spread: int
+    ) -> tuple[Sequence[Vector], Sequence[WordStates]]:
+        """Return the vectors of texts, and their states if requested, otherwise none."""
+        if self.with_states is not None:
+            embed = self.with_states.embed_documents_with_states
+            found = call_with_retries(lambda: embed(texts), self.clock, spread=spread)
+            _check_count(found, texts)
+            return [vector for vector, _ in found], [states for _, states in found]
+        send = partial(_send, self.embedder, clock=self.clock, spread=spread)
+        if self.canary is not None and len(texts) > 1:
+            return self.canary.embed_in_order(texts, self.limits.items, send), ()
+        return send(texts), ()
 
     def _halve(self, batch: list[Item]) -> EmbeddedBatch:
         middle = (len(batch) + 1) // 2

@@ -261,9 +261,10 @@ class Indexer:
             counter=deps.counter,
             on_token_limit=deps.preparation.on_token_limit,
             canary=self._check.canary,
+            word_states=deps.word_states,
         )
         for batch in batches:
-            deps.store.keep_vectors(self._scope, batch.vectors, revisions=refs)
+            deps.store.keep_vectors(self._scope, batch.vectors, batch.states, revisions=refs)
             known.update(batch.vectors)
             self.counts.embedded += len(batch.vectors)
             trace.count(CounterName.VECTORS, len(batch.vectors), VectorOrigin.EMBEDDED)

@@ -114,6 +114,8 @@ class IngestDeps(Struct, frozen=True):
     """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None
     """Counts the words of chunks in a language; None if ingestion does not count words."""
+    word_states: bool = False
+    """Whether to store the states of words, if the embedder gives them."""
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
     """Returns the other generations of the world that receive the documents too."""
     trace: RequestTrace = NULL_OBSERVER

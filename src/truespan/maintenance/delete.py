@@ -36,6 +36,7 @@ from truespan.types.maintenance import (
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
+from truespan.types.word_states import ROW_BYTES
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -300,7 +301,7 @@ class Remover(Struct, frozen=True):
         return FileTreatment.GONE
 
     def _find_traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return texts and vectors to search files for afterwards; none without a searcher."""
+        """Return texts, vectors and states to search files for; none without a searcher."""
         if self.find_leftovers is None:
             return []
         traces = self.store.traces(scope, document)
@@ -310,7 +311,10 @@ class Remover(Struct, frozen=True):
         with suppress(TruespanError):
             points = self.index.read(scope, ids) if ids else []
             traces += [Trace(True, point.vector) for point in points]
-        return traces
+        hashes = [chunk.text_hash for chunk in self.store.expected_among(scope, ids)]
+        states = self.store.read_word_states(scope, hashes).values()
+        # The state of a word depends on its context, so it is unique to the text.
+        return traces + [Trace(False, rows[:ROW_BYTES]) for rows in states if rows]
 
     def _remove_points(
         self, scope: Scope, refs: Sequence[RevisionRef]

@@ -25,6 +25,8 @@ class RepairReport(Struct):
     restored_texts: int = 0
     quarantined: list[ChunkId] = field(default_factory=list)
     reembedded: int = 0
+    word_states: int = 0
+    """Texts whose states of words were missing or damaged, and were computed."""
     erasures: int = 0
     """Erasures done: files rewritten, or points and images of a deleted world removed."""
     erasures_waiting: dict[str, str] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class RepairReport(Struct):
         self.restored_texts += other.restored_texts
         self.quarantined += other.quarantined
         self.reembedded += other.reembedded
+        self.word_states += other.word_states
 
 
 _BROKEN_TEXT = (FailureKind.MISSING, FailureKind.DAMAGED)

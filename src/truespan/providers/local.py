@@ -31,7 +31,7 @@ _BUNDLED_DIGESTS = {
     NETWORK_FILE: "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
     TOKENIZER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
-_PROJECTION_DIGEST = "5fdd31187023c367fb3728db9cdb27dc3add23d24758a0b94c13d6b67dad8772"
+_PROJECTION_DIGEST = "001f1d7573f3f6ce2dbe11ba97eabee9b0ace6b64bee6ad027e49f15c99ce134"
 """Another projection needs another `RECIPE` in `types.word_states`."""
 _REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
 

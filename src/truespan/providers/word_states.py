@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from truespan.types.word_states import MAX_WORDS, STATE_SIZE, QueryStates, WordStates, pack_rows
 from truespan.words.stop_words import STOP_WORDS, guess_stemmer
-from truespan.words.terms import WordSpan, stem_function, word_spans
+from truespan.words.terms import WordSpan, distinct_words, stem_function, word_spans
 
 if TYPE_CHECKING:
     import numpy
@@ -78,13 +78,21 @@ def document_states(tokens: TokenStates, projection: Projection) -> WordStates:
     stemmer = guess_stemmer({span.word for span in spans})
     unwanted = STOP_WORDS[stemmer]
     words = [span for span in spans if span.word not in unwanted and _is_content(span.word)]
-    return WordStates(_make_rows(tokens, words, projection, stem_function(stemmer))[1])
+    _, rows = _make_rows(tokens, words, projection, stem_function(stemmer))
+    return WordStates(pack_rows(rows))
 
 
 def query_states(tokens: TokenStates, projection: Projection) -> QueryStates:
     """Return the rows of the words of a query."""
-    words, rows = _make_rows(tokens, word_spans(tokens.text), projection, str)
-    return QueryStates(words, rows)
+    import numpy
+
+    words = distinct_words(tokens.text, MAX_WORDS)
+    known, found = _make_rows(tokens, word_spans(tokens.text), projection, str)
+    rows = numpy.zeros((len(words), STATE_SIZE), numpy.float32)
+    for word, row in zip(known, found, strict=True):
+        if word in words:
+            rows[words.index(word)] = row
+    return QueryStates(words, pack_rows(rows))
 
 
 def _is_content(word: str) -> bool:
@@ -97,13 +105,13 @@ def _make_rows(
     words: Sequence[WordSpan],
     projection: Projection,
     stem: Callable[[str], str],
-) -> tuple[tuple[str, ...], bytes]:
-    """Return the first distinct stems and their rows; a word without tokens has none."""
+) -> tuple[list[str], numpy.ndarray]:
+    """Return the first distinct stems and their unit rows; a word without tokens has none."""
     import numpy
 
     found = _group_tokens(tokens, words, stem)
     if not found:
-        return (), b""
+        return [], numpy.empty((0, STATE_SIZE), numpy.float32)
     places = [place for group in found.values() for place in group]
     weights = [weight for group in found.values() for weight in group.values()]
     starts = numpy.cumsum([0, *map(len, found.values())])[:-1]
@@ -112,8 +120,8 @@ def _make_rows(
     with numpy.errstate(all="ignore"):
         rows = _normalise(_multiply(_normalise(sums) - projection.mean, projection.matrix))
     usable = numpy.isfinite(rows.sum(axis=1))
-    known = tuple(word for word, is_usable in zip(found, usable, strict=True) if is_usable)
-    return known, pack_rows(rows[usable])
+    known = [word for word, is_usable in zip(found, usable, strict=True) if is_usable]
+    return known, rows[usable]
 
 
 def _multiply(rows: numpy.ndarray, matrix: numpy.ndarray) -> numpy.ndarray:

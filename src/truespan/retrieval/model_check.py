@@ -21,7 +21,6 @@ from truespan.protocols import Clock, Embedder
 from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
 from truespan.types.scope import Scope
-from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -108,12 +107,12 @@ class RecentQueries:
         self._lock = Lock()
         self._worlds: dict[tuple[WorldId, int], _Recent] = {}
 
-    def find(self, scope: Scope, key: str, *, now: float, ttl: float) -> Vector | None:
-        """Return a vector that is strictly younger than `ttl`, as the store does."""
+    def find(self, scope: Scope, key: str, *, now: float, ttl: float) -> QueryEntry | None:
+        """Return a query that is strictly younger than `ttl`, as the store does."""
         with self._lock:
             recent = self._worlds.get((scope.world, scope.generation.number))
             found = recent and (recent.waiting.get(key) or recent.confirmed.get(key))
-        return found.vector if found and 0 <= now - found.embedded_at < ttl else None
+        return found if found and 0 <= now - found.embedded_at < ttl else None
 
     def waiting(self, scope: Scope) -> list[QueryEntry]:
         """Return the vectors that the next confirmation of their model covers."""

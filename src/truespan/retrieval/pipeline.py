@@ -30,7 +30,7 @@ from truespan.errors import (
 )
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import Fetched, Select, SelectionT, fetch_by_similarity
-from truespan.retrieval.query_vector import query_vector
+from truespan.retrieval.query_vector import EmbeddedQuery, embed_query, query_vector
 from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
@@ -351,7 +351,16 @@ class Pipeline(Struct, frozen=True):
     def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
         """Return the vector of a query; of a long one, the mean of the vectors of its parts."""
         with self.deps.trace.stage(Stage.VECTOR):
-            return query_vector(self.deps, scope, query, split=world.defaults.values.splits_queries)
+            return self._embed(scope, world, query).vector
+
+    def _embed(self, scope: Scope, world: World, query: str) -> EmbeddedQuery:
+        return embed_query(
+            self.deps,
+            scope,
+            query,
+            split=world.defaults.values.splits_queries,
+            word_states=self.deps.uses_word_states(world),
+        )
 
     def vectors(
         self, scope: Scope, world: World, query: str | None, parts: Sequence[str]
@@ -360,12 +369,11 @@ class Pipeline(Struct, frozen=True):
 
         Without a query it is the mean of the parts.
         """
-        split = world.defaults.values.splits_queries
         with self.deps.trace.stage(Stage.VECTOR):
             selection = [query_vector(self.deps, scope, part) for part in parts]
             if query is None:
                 return mean_of(selection), selection
-            return query_vector(self.deps, scope, query, split=split), selection
+            return self._embed(scope, world, query).vector, selection
 
     def fetch(
         self,

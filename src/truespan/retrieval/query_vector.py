@@ -5,6 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from truespan.errors import (
     ModelDrifted,
     ProfileMismatch,
@@ -12,7 +14,7 @@ from truespan.errors import (
     ProviderUnavailable,
     QueryTooLong,
 )
-from truespan.protocols import Embedder
+from truespan.protocols import Embedder, find_state_embedder
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import QueryEntry
@@ -21,6 +23,8 @@ from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
 from truespan.types.vectors import Vector, is_sound, mean_of
+from truespan.types.word_states import MAX_WORDS, ROW_BYTES, QueryStates, join_states
+from truespan.words.terms import distinct_words
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -60,10 +64,29 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
     return sha256(b"".join([len(data).to_bytes(8, "big") + data for data in pieces])).hexdigest()
 
 
-def query_vector(deps: RetrievalDeps, scope: Scope, text: str, *, split: bool = False) -> Vector:
-    """Return the vector of a stripped query under the scope's locked profile.
+class EmbeddedQuery(Struct, frozen=True):
+    """The vector of a query, and the states of its words if requested and given by the model."""
 
-    A cached vector needs no provider: it was embedded by this profile's model, which was confirmed
+    vector: Vector
+    states: QueryStates | None = None
+
+
+def query_vector(deps: RetrievalDeps, scope: Scope, text: str, *, split: bool = False) -> Vector:
+    """Return the vector of a stripped query; see `embed_query`."""
+    return embed_query(deps, scope, text, split=split).vector
+
+
+def embed_query(
+    deps: RetrievalDeps,
+    scope: Scope,
+    text: str,
+    *,
+    split: bool = False,
+    word_states: bool = False,
+) -> EmbeddedQuery:
+    """Return a stripped query, embedded under the scope's locked profile.
+
+    A cached query needs no provider: it was embedded by this profile's model, which was confirmed
     afterwards, or shortly before by this process. With `split`, a query beyond the input limit of
     the model has the mean of the vectors of its parts.
 
@@ -79,20 +102,40 @@ def query_vector(deps: RetrievalDeps, scope: Scope, text: str, *, split: bool = 
         if cached is None and (cached := recent.find(scope, key, now=now, ttl=TTL_SECONDS)):
             # The store may have been busy before.
             recent.write(deps.store, scope, now)
-        if cached is not None and is_sound(cached, profile.dimensions):
-            deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
-            return cached
+        if cached is not None and is_sound(cached.vector, profile.dimensions):
+            query = _read_entry(cached, text) if word_states else EmbeddedQuery(cached.vector)
+            if query is not None:
+                deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
+                return query
     try:
-        return _embed_and_cache(deps, scope, text, now)
+        return _embed_and_cache(deps, scope, text, now, word_states=word_states)
     except QueryTooLong:
         parts = deps.split(text, profile.input_limit) if split else [text]
         if len(parts) == 1:
             raise
-    return mean_of([query_vector(deps, scope, part) for part in parts])
+    found = [embed_query(deps, scope, part, word_states=word_states) for part in parts]
+    states = [part.states for part in found if part.states is not None]
+    vector = mean_of([part.vector for part in found])
+    return EmbeddedQuery(vector, join_states(states) if states else None)
 
 
-def _embed_and_cache(deps: RetrievalDeps, scope: Scope, text: str, now: float) -> Vector:
-    """Return the vector of a query from the provider, whose model is confirmed."""
+def _read_entry(cached: QueryEntry, text: str) -> EmbeddedQuery | None:
+    """Return a cached query with its states; None if they were not requested then.
+
+    The words are those of the text: the cache has none, so that it does not reveal queries.
+    """
+    if cached.states is None:
+        return None
+    words = distinct_words(text, MAX_WORDS)
+    if len(cached.states) != len(words) * ROW_BYTES:
+        return None if cached.states else EmbeddedQuery(cached.vector)
+    return EmbeddedQuery(cached.vector, QueryStates(words, cached.states))
+
+
+def _embed_and_cache(
+    deps: RetrievalDeps, scope: Scope, text: str, now: float, *, word_states: bool
+) -> EmbeddedQuery:
+    """Return a query embedded by the provider, whose model is confirmed."""
     profile = scope.profile
     embedder = deps.embedder_for(profile)
     if embedder.profile.id != profile.id:
@@ -100,7 +143,7 @@ def _embed_and_cache(deps: RetrievalDeps, scope: Scope, text: str, now: float) -
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
     recent, waiting = deps.recent_queries, deps.recent_queries.waiting(scope)
     try:
-        vector = _embed(embedder, profile, text)
+        query = _embed(embedder, profile, text, word_states=word_states)
         confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder)
     except ProviderUnavailable:
         deps.model_check.forget(scope)
@@ -108,22 +151,30 @@ def _embed_and_cache(deps: RetrievalDeps, scope: Scope, text: str, now: float) -
     except ModelDrifted:
         recent.discard_waiting(scope)
         raise
-    entry = QueryEntry(cache_key(scope.world, embedder.endpoint, profile, text), vector, now)
+    rows = (query.states.rows if query.states else b"") if word_states else None
+    key = cache_key(scope.world, embedder.endpoint, profile, text)
+    entry = QueryEntry(key, query.vector, rows, now)
     recent.add(scope, [*waiting, entry] if confirmed else [entry], confirmed=confirmed)
     recent.write(deps.store, scope, now)
-    return vector
+    return query
 
 
-def _embed(embedder: Embedder, profile: EmbeddingProfile, text: str) -> Vector:
+def _embed(
+    embedder: Embedder, profile: EmbeddingProfile, text: str, *, word_states: bool
+) -> EmbeddedQuery:
     tokens = embedder.count_query(text)
     if tokens > profile.input_limit:
         raise QueryTooLong(tokens, profile.input_limit)
-    vector = embedder.embed_query(text)
-    if not is_sound(vector, profile.dimensions):
+    with_states = find_state_embedder(embedder) if word_states else None
+    if with_states is not None:
+        query = EmbeddedQuery(*with_states.embed_query_with_states(text))
+    else:
+        query = EmbeddedQuery(embedder.embed_query(text))
+    if not is_sound(query.vector, profile.dimensions):
         raise ProviderBadReply(
             f"The query vector is not one of {profile.dimensions} finite numbers."
         )
-    return vector
+    return query
 
 
 LOW_FLOOR = Notice(

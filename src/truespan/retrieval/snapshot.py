@@ -66,6 +66,12 @@ class RetrievalDeps(Struct, frozen=True):
     """The endpoints of the embedders that may have a profile, found without a request."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
+    word_states: bool = False
+    """Whether states of words are used in worlds whose defaults say so."""
+
+    def uses_word_states(self, world: World) -> bool:
+        """Return whether states of words are used in a world."""
+        return self.word_states and world.defaults.values.word_states
 
 
 class Restart(Exception):

@@ -25,6 +25,7 @@ from truespan.store.tables.readers import Readers
 from truespan.store.tables.records import Records
 from truespan.store.tables.revisions import Revisions
 from truespan.store.tables.shares import Shares
+from truespan.store.tables.word_states import WordStateRows
 from truespan.store.tables.worlds import Worlds
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Store(
     Revisions,
     Catalogs,
     Chunks,
+    WordStateRows,
     Readers,
     Conversations,
     Records,

@@ -14,10 +14,15 @@ from truespan.types.vectors import Vector
 
 
 class QueryEntry(NamedTuple):
-    """A cached query vector with its key and the time of embedding."""
+    """A cached query: its key, vector, states of words, and the time of embedding.
+
+    `states` are the rows of `QueryStates`; None if they were not requested, and empty if the model
+    gives none.
+    """
 
     key: str
     vector: Vector
+    states: bytes | None
     embedded_at: float
 
 

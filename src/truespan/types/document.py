@@ -328,6 +328,8 @@ class WorldStatus(Struct, frozen=True):
     quarantined: int
     repairs: int
     vectors: int
+    word_states: int = 0
+    """Number of texts with stored states of words."""
     missing: int | None = 0
     """Number of embedded chunks that the index lacks; None if it could not be counted."""
 

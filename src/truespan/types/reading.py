@@ -22,6 +22,7 @@ from truespan.types.profile import ChunkingProfile
 from truespan.types.request import check_whole
 from truespan.types.text import PageStart, Place, PlacedSentence
 from truespan.types.vectors import Vector
+from truespan.types.word_states import WordStates
 
 NOTHING_READ = -1
 
@@ -92,6 +93,8 @@ class TailChunk(Struct, frozen=True):
     page: int | None = None
     location: str | None = None
     vector: Vector | None = None
+    states: WordStates | None = None
+    """States of its words, if they are used."""
 
 
 class Anchor(Struct, frozen=True):

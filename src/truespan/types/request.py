@@ -98,6 +98,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether ingestion divides long tables into parts that repeat the header."""
     recognises_novels: bool
     """Whether a plain text that is a novel becomes a book."""
+    word_states: bool
+    """Whether states of words are stored and used."""
     contract_fields: bool
     """Whether results repeat fields under their names in the contract."""
 
@@ -129,6 +131,7 @@ class Defaults(StrEnum):
             min_coverage=0.4,
             divides_tables=True,
             recognises_novels=True,
+            word_states=True,
             contract_fields=False,
         ),
     )
@@ -150,6 +153,7 @@ class Defaults(StrEnum):
             min_coverage=None,
             divides_tables=False,
             recognises_novels=False,
+            word_states=False,
             contract_fields=True,
         ),
     )

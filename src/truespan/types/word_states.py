@@ -6,6 +6,7 @@ four bits each. numpy is imported on first use to keep start-up fast.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NewType
 
 from msgspec import Struct
@@ -30,14 +31,25 @@ WordStates = NewType("WordStates", bytes)
 
 
 class QueryStates(Struct, frozen=True):
-    """States of the distinct words of a query, stop words included.
+    """States of the first distinct words of a query, stop words included.
 
     Words are folded as in `words.terms`, and not stemmed.
     """
 
     words: tuple[str, ...] = ()
     rows: bytes = b""
-    """One packed row for each word."""
+    """One packed row for each word; zeros for a word that the model does not read."""
+
+
+def join_states(parts: Sequence[QueryStates]) -> QueryStates:
+    """Return the states of a query from those of its parts; a word has its first row."""
+    rows = {
+        word: part.rows[place * ROW_BYTES : (place + 1) * ROW_BYTES]
+        for part in reversed(parts)
+        for place, word in enumerate(part.words)
+    }
+    words = tuple(dict.fromkeys(word for part in parts for word in part.words))[:MAX_WORDS]
+    return QueryStates(words, b"".join(rows[word] for word in words))
 
 
 def pack_rows(rows: np.ndarray) -> bytes:

@@ -149,6 +149,7 @@ def open_library(
             fused_weight=settings.fused_weight,
             max_tokens=settings.retrieval_max_tokens,
             count_words=settings.count_words,
+            word_states=settings.word_states,
             others=_other_embedders(settings, make_embedder, others),
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,

@@ -124,6 +124,11 @@ def word_spans(text: str) -> list[WordSpan]:
     return spans
 
 
+def distinct_words(text: str, limit: int) -> tuple[str, ...]:
+    """Return the first distinct words of a text, in order."""
+    return tuple(dict.fromkeys(span.word for span in word_spans(text)))[:limit]
+
+
 class FoldedBytes(Struct, frozen=True):
     """A text as bytes, one for each character: its words case-folded, spaces everywhere else."""
 

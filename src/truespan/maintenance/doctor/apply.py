@@ -132,6 +132,10 @@ class Applier(Struct, frozen=True):
         if again:
             self.store.forget_vectors(scope, again)
             self.result.count(Action.EMBED, len(again))
+        states = [TextHash(item.subject) for item in by_action.get(Action.COMPUTE_STATES, ())]
+        if states:
+            self.store.forget_word_states(scope, states)
+            self.result.count(Action.COMPUTE_STATES, len(states))
         # The place of restored rows was unknown, so their points are written again too.
         if ids := {*(ChunkId(item.subject) for item in write), *restored}:
             self.store.mark_pending(scope, sorted(ids))
@@ -172,7 +176,7 @@ _OF_DOCUMENTS = (
     *(Finding.DAMAGED_DOCUMENT, Finding.LOST_DOCUMENT, Finding.WRONG_TALLY),
     *(Finding.LOST_CHUNKS, Finding.WRONG_WORDS),
 )
-_POINT_ACTIONS = CHUNK_ACTIONS | {Action.EMBED}
+_POINT_ACTIONS = CHUNK_ACTIONS | {Action.EMBED, Action.COMPUTE_STATES}
 
 
 Line = tuple[str, str]

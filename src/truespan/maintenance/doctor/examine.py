@@ -303,6 +303,8 @@ class Examiner(Struct, frozen=True):
             if chunk_id not in expected
         }
         yield from self._orphans(scope, strays)
+        hashes = [item.subject for item in items if item.action is Action.COMPUTE_STATES]
+        yield from states_items(self.store, scope, hashes)
         doubted = {item.subject: item for item in items if item.action is Action.EMBED}
         for page in self.store.kept_vectors(scope, [TextHash(text_hash) for text_hash in doubted]):
             for text_hash, vector, _ in page:
@@ -336,6 +338,7 @@ class Examiner(Struct, frozen=True):
                 flaw = flaw or (None if intact else Finding.CHANGED_VECTOR)
                 if flaw:
                     plan.items.append(Item(flaw, Action.EMBED, text_hash, digest(vector).hex()))
+        plan.items += states_items(self.store, scope)
         broken = [flaw for page in self.store.text_flaws(scope) for flaw in page]
         plan.items += map(text_item, broken)
         unplaced = frozenset(flaw.chunk_id for flaw in broken)
@@ -455,6 +458,13 @@ def words_items(store: Store, scope: Scope) -> Iterator[Item]:
         yield Item(Finding.WRONG_WORDS, Action.COUNT_WORDS, subject, seen)
 
 
+def states_items(store: Store, scope: Scope, hashes: Sequence[str] | None = None) -> Iterator[Item]:
+    """Yield the damaged states of words, among the texts with `hashes` if given."""
+    among = None if hashes is None else [TextHash(text_hash) for text_hash in hashes]
+    for text_hash, seen in store.word_state_flaws(scope, among):
+        yield Item(Finding.DAMAGED_STATES, Action.COMPUTE_STATES, text_hash, seen)
+
+
 def pages(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while page := list(islice(rest, size)):
@@ -481,4 +491,4 @@ _UUID_BYTES = 16
 _STATUS = frozenset({Finding.PENDING, Finding.QUARANTINED, Finding.QUEUED_REPAIR})
 _COUNTED = _STATUS | {Finding.DUPLICATE_POINT}
 """Findings without a state; applying their action twice does no harm."""
-_OF_STORE = _STATUS | {Finding.DAMAGED_TEXT, Finding.LOST_TEXT}
+_OF_STORE = _STATUS | {Finding.DAMAGED_TEXT, Finding.LOST_TEXT, Finding.DAMAGED_STATES}

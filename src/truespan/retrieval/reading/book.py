@@ -293,7 +293,13 @@ class ReaderRetrieval:
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
         store = deps.store
         with self.pipeline.deps.trace.stage(Stage.TAIL):
-            tail = self._tails.tail(scope, ref, position.sid, position.chunking)
+            tail = self._tails.tail(
+                scope,
+                ref,
+                position.sid,
+                position.chunking,
+                word_states=deps.uses_word_states(attempt.world),
+            )
         attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
         attempt.in_scope = attempt.stored + len(tail)
         vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}

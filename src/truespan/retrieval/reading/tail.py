@@ -8,6 +8,7 @@ unread, since what a chunker does from there depends on nothing before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -15,10 +16,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import StorageFull, StoreBusy, StoreDamaged
+from truespan.errors import StorageFull, StoreBusy, StoreDamaged, TruespanError
 from truespan.ingest.chunking import MeasuredText, chunk_spans
-from truespan.ingest.embed import OnTokenLimit, embed_texts
-from truespan.protocols import Clock, Embedders, EmbeddingLimits, TokenCounter
+from truespan.ingest.embed import EmbeddedBatch, OnTokenLimit, embed_texts
+from truespan.protocols import (
+    Clock,
+    Embedders,
+    EmbeddingLimits,
+    TokenCounter,
+    find_state_embedder,
+)
 from truespan.retrieval.snapshot import Restart
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
@@ -26,7 +33,6 @@ from truespan.types.profile import ChunkingProfile, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Sentence
-from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -43,11 +49,18 @@ class TailMaker(Struct, frozen=True):
     on_token_limit: OnTokenLimit = OnTokenLimit.MEAN
 
     def tail(
-        self, scope: Scope, revision: RevisionRef, position: int, chunking: ChunkingProfile
+        self,
+        scope: Scope,
+        revision: RevisionRef,
+        position: int,
+        chunking: ChunkingProfile,
+        *,
+        word_states: bool = False,
     ) -> list[TailChunk]:
         """Return the tail at a position, each chunk checked and with its vector.
 
-        A tail is stored, so that the next request from this position costs no embedding.
+        With `word_states`, it has the states of words as well, if the model gives them. A tail is
+        stored, so that the next request from this position costs no embedding.
         """
         tail = self.store.tail(scope, revision, position)
         if tail is None:
@@ -70,7 +83,7 @@ class TailMaker(Struct, frozen=True):
             if not read or hash_text(chunk.text) != chunk.text_hash or around.strip():
                 raise StoreDamaged("A stored part of the book does not match its sentences.")
             _check_sentences(chunk.text, chunk.start, stored)
-        return self._with_vectors(scope, tail)
+        return self._with_vectors(scope, tail, word_states=word_states)
 
     def _build(
         self, scope: Scope, revision: RevisionRef, position: int, profile: ChunkingProfile
@@ -142,27 +155,48 @@ class TailMaker(Struct, frozen=True):
             )
         return chunks
 
-    def _with_vectors(self, scope: Scope, tail: list[TailChunk]) -> list[TailChunk]:
-        missing = {chunk.text_hash: chunk.text for chunk in tail if chunk.vector is None}
-        if not missing:
-            return tail
-        vectors: dict[TextHash, Vector] = {}
-        batches = embed_texts(
-            self.embedders(scope.profile),
-            missing,
-            self.limits,
-            self.clock,
-            counter=self.counter,
-            on_token_limit=self.on_token_limit,
-        )
-        for batch in batches:
+    def _with_vectors(
+        self, scope: Scope, tail: list[TailChunk], *, word_states: bool
+    ) -> list[TailChunk]:
+        hashes = [chunk.text_hash for chunk in tail]
+        states = self.store.read_word_states(scope, hashes) if word_states and tail else {}
+        vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
+        missing = {chunk.text_hash: chunk.text for chunk in tail if chunk.text_hash not in vectors}
+        if word_states and len(states) < len(set(hashes)) and self._gives_states(scope):
+            missing |= {
+                chunk.text_hash: chunk.text for chunk in tail if chunk.text_hash not in states
+            }
+        for batch in self._embed(scope, missing, word_states=word_states):
             with suppress(StorageFull, StoreBusy):
-                self.store.keep_vectors(scope, batch.vectors, brief=True)
+                self.store.keep_vectors(scope, batch.vectors, batch.states, brief=True)
             vectors |= batch.vectors
+            states |= batch.states
         return [
-            chunk if chunk.vector else replace(chunk, vector=vectors.get(chunk.text_hash))
+            replace(chunk, vector=vectors.get(known), states=states.get(known))
             for chunk in tail
+            for known in [chunk.text_hash]
         ]
+
+    def _gives_states(self, scope: Scope) -> bool:
+        """Return whether the model gives states; a stored tail does not need its provider."""
+        try:
+            return find_state_embedder(self.embedders(scope.profile)) is not None
+        except TruespanError:
+            return False
+
+    def _embed(
+        self, scope: Scope, texts: Mapping[TextHash, str], *, word_states: bool
+    ) -> Iterator[EmbeddedBatch]:
+        if texts:
+            yield from embed_texts(
+                self.embedders(scope.profile),
+                texts,
+                self.limits,
+                self.clock,
+                counter=self.counter,
+                on_token_limit=self.on_token_limit,
+                word_states=word_states,
+            )
 
 
 def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:

@@ -69,7 +69,16 @@ SPELLINGS: Final = {
 WORLD_TABLES: Final = frozenset(
     {
         *("generations", "documents", "states", "vectors", "repairs", "query_cache", "readers"),
-        *("probes", "jobs", "aliases", "alias_moves", "usage", "words", "calibrations"),
+        *(
+            "word_states",
+            "probes",
+            "jobs",
+            "aliases",
+            "alias_moves",
+            "usage",
+            "words",
+            "calibrations",
+        ),
         *("conversations", "turns"),
     }
 )

@@ -20,6 +20,7 @@ from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.text import CanonicalText, PageStart, Place
+from truespan.types.word_states import RECIPE
 
 _SIZE: Final = 16
 _NO_PLACE: Final = bytes(_SIZE)
@@ -40,6 +41,10 @@ def plain(cell: object) -> object:
 
 def vector_checksum(world: WorldId, profile: str, text_hash: str, vector: bytes) -> bytes:
     return checksum("vectors", world, profile, text_hash, vector)
+
+
+def word_states_checksum(world: WorldId, profile: str, text_hash: str, states: bytes) -> bytes:
+    return checksum("word_states", RECIPE, world, profile, text_hash, states)
 
 
 def world_checksum(world: str, name: str, created_at: float, defaults: str) -> bytes:

@@ -42,12 +42,14 @@ from truespan.store.tables.rows import (
     tags_of,
     tally_each,
 )
+from truespan.store.tables.word_states import insert_word_states
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.source import DocumentKind
 from truespan.types.vectors import Vector
+from truespan.types.word_states import WordStates
 
 _LIST: Final = f"""
     SELECT a.number, s.number, coalesce(t.chunks, 0), coalesce(t.embedded, 0),
@@ -147,14 +149,15 @@ class Documents(Part):
         self,
         scope: Scope,
         vectors: Mapping[TextHash, Vector],
+        states: Mapping[TextHash, WordStates] | None = None,
         *,
         revisions: Collection[RevisionRef] = (),
         brief: bool = False,
     ) -> None:
-        """Commit vectors, so that a later failure does not waste them.
+        """Commit vectors and states of words, so that a later failure does not waste them.
 
-        Vectors of texts that no revision has are left out; `revisions` are those with the texts, if
-        known. With `brief`, `StoreBusy` is raised soon if other writers hold the lock.
+        Texts that no revision has are left out; `revisions` are those with the texts, if known.
+        With `brief`, `StoreBusy` is raised soon if other writers hold the lock.
         """
         world, profile = scope.world, scope.profile.id
         with self._db.write(scope, bulk=True, wait=BRIEF_WAIT if brief else None) as session:
@@ -179,6 +182,9 @@ class Documents(Part):
                 ],
                 key=("profile_id", "text_hash"),
             )
+            if states:
+                own = {text_hash: states[text_hash] for text_hash in known if text_hash in states}
+                insert_word_states(session, scope, own)
 
     @retry_on_conflict
     def mark_embedded(self, scope: Scope, chunks: Sequence[PendingChunk]) -> None:

@@ -56,8 +56,8 @@ _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
     *("tokens", "chapter", "section", "page", "location"),
 )
-"""Columns in the order of the fields of a `TailChunk`; its vector is in another table."""
-_TAIL_FIELDS: Final = TailChunk.__struct_fields__[:-1]
+"""Columns in the order of the fields of a `TailChunk`; vector and states are in other tables."""
+_TAIL_FIELDS: Final = TailChunk.__struct_fields__[: len(_TAIL_COLUMNS)]
 _TEXT: Final = 6
 
 

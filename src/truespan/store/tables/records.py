@@ -102,26 +102,26 @@ class Records(Part):
                 session.touch_world()
         return removed > 0
 
-    def cached_query(self, scope: Scope, key: str, *, now: float, ttl: float) -> Vector | None:
-        """Return the vector of a query if it is younger than `ttl`; None otherwise.
+    def cached_query(self, scope: Scope, key: str, *, now: float, ttl: float) -> QueryEntry | None:
+        """Return a cached query if it is younger than `ttl`; None otherwise.
 
         An entry dated in the future counts as expired: the clock was wrong then or is wrong now.
         """
         found = self._db.at(scope).one(
-            """SELECT vector, created_at, checksum FROM query_cache
+            """SELECT vector, states, created_at, checksum FROM query_cache
                WHERE world_id = :world AND key = :key""",
             key=key,
         )
-        if found is None or not 0 <= now - found[1] < ttl:
+        if found is None or not 0 <= now - found[2] < ttl:
             return None
         *cells, recorded = found
         # If it is damaged, the query is embedded again.
         intact = recorded == checksum("query_cache", scope.world, key, *cells)
-        return Vector(found[0]) if intact else None
+        return QueryEntry(key, *cells) if intact else None
 
     @retry_on_conflict
     def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
-        """Cache the vectors of queries, except from before an erasure, and remove old entries.
+        """Cache queries, except from before an erasure, and remove old entries.
 
         Raises:
             StoreBusy: another writer holds the lock; a cache is not worth waiting for.
@@ -133,7 +133,7 @@ class Records(Part):
             )
             session.insert_many(
                 "query_cache",
-                ("key", "vector", "created_at", "checksum"),
+                ("key", "vector", "states", "created_at", "checksum"),
                 [
                     (*entry, checksum("query_cache", scope.world, *entry))
                     for entry in entries

@@ -254,6 +254,7 @@ class Worlds(Part):
                 "SELECT count(*) FROM repairs WHERE world_id = :world AND generation = :generation"
             )
             vectors = session.value("SELECT count(*) FROM vectors WHERE world_id = :world")
+            states = session.value("SELECT count(*) FROM word_states WHERE world_id = :world")
         pending = chunks - embedded - quarantined
         return WorldStatus(
             documents=documents,
@@ -263,6 +264,7 @@ class Worlds(Part):
             quarantined=quarantined,
             repairs=repairs,
             vectors=vectors,
+            word_states=states,
         )
 
     def generations(self, scope: Scope) -> list[GenerationRecord]:

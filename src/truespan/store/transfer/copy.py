@@ -149,8 +149,9 @@ def load_tables() -> tuple[Table, ...]:
             own_key="" if name == "worlds" else own_key,
         )
     needs = {
-        name: [target for _, target in table.references] + ["worlds"] * (name != "worlds")
-        for name, table in tables.items()
+        name: [target for owner, _, target in keys if owner == name]
+        + ["worlds"] * (name != "worlds")
+        for name in tables
     }
     order = [tables[name] for name in TopologicalSorter(needs).static_order()]
     return tuple(sorted(order, key=lambda table: not table.in_world))

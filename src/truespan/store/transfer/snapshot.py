@@ -24,7 +24,7 @@ from truespan.store.transfer.copy import StoreRows, copy_rows
 from truespan.types.document import assets_token
 from truespan.types.ids import WorldId
 
-CACHES: Final = ("vectors", "query_cache", "tails", "tail_marks")
+CACHES: Final = ("word_states", "vectors", "query_cache", "tails", "tail_marks")
 """Tables that can be rebuilt by embedding texts; backups without vectors lack them."""
 NOT_RESTORED: Final = ("tokens", "token_worlds", "replays")
 """Tables that are not restored: a token revoked since the backup would be valid again, and a token

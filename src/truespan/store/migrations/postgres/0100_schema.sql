@@ -353,6 +353,17 @@ CREATE TABLE vectors (
   PRIMARY KEY (world_id, profile_id, text_hash)
 );
 
+-- States of the words of a text that has a vector, from the same model.
+CREATE TABLE word_states (
+  world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid,
+  profile_id text COLLATE "C" NOT NULL,
+  text_hash text COLLATE "C" NOT NULL,
+  states bytea NOT NULL,
+  checksum bytea NOT NULL,
+  PRIMARY KEY (world_id, profile_id, text_hash),
+  FOREIGN KEY (world_id, profile_id, text_hash) REFERENCES vectors ON DELETE CASCADE
+);
+
 CREATE TABLE repairs (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid
     REFERENCES worlds ON DELETE CASCADE,
@@ -515,12 +526,15 @@ CREATE TABLE probes (
   PRIMARY KEY (world_id, generation, probe)
 );
 
--- Vectors of recent queries. The row that records the last erasure has no checksum.
+-- Vectors of recent queries, and the states of their words: NULL if they were not requested, empty if
+-- the model gives none. The words are not stored. The row that records the last erasure has no
+-- checksum.
 CREATE TABLE query_cache (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid
     REFERENCES worlds ON DELETE CASCADE,
   key text COLLATE "C" NOT NULL,
   vector bytea NOT NULL,
+  states bytea,
   created_at double precision NOT NULL,
   checksum bytea,
   PRIMARY KEY (world_id, key)

@@ -244,6 +244,18 @@ CREATE TABLE vectors (
   PRIMARY KEY (world_id, profile_id, text_hash)
 ) STRICT;
 
+-- States of the words of a text that has a vector, from the same model.
+CREATE TABLE word_states (
+  world_id INTEGER NOT NULL,
+  profile_id TEXT NOT NULL,
+  text_hash TEXT NOT NULL,
+  states BLOB NOT NULL,
+  checksum BLOB NOT NULL,
+  PRIMARY KEY (world_id, profile_id, text_hash),
+  FOREIGN KEY (world_id, profile_id, text_hash)
+    REFERENCES vectors (world_id, profile_id, text_hash) ON DELETE CASCADE
+) STRICT;
+
 CREATE TABLE repairs (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
@@ -385,11 +397,14 @@ CREATE TABLE probes (
   PRIMARY KEY (world_id, generation, probe)
 ) STRICT, WITHOUT ROWID;
 
--- Vectors of recent queries. The row that records the last erasure has no checksum.
+-- Vectors of recent queries, and the states of their words: NULL if they were not requested, empty if
+-- the model gives none. The words are not stored. The row that records the last erasure has no
+-- checksum.
 CREATE TABLE query_cache (
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
   key TEXT NOT NULL,
   vector BLOB NOT NULL,
+  states BLOB,
   created_at REAL NOT NULL,
   checksum BLOB,
   PRIMARY KEY (world_id, key)

@@ -1,0 +1,147 @@
+"""The contract of every store, part 5: states of words, removed with the vector of their text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.drafts import draft
+from tests.contract.store_contract import built, shown
+from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
+from truespan.types.document import RevisionRef
+from truespan.types.ids import TextHash, hash_text
+from truespan.types.reading import TailChunk
+from truespan.types.scope import OWNER, Scope
+from truespan.types.word_states import ROW_BYTES, WordStates
+
+FIRST, SECOND = "The first text.", "The second text."
+HASHES = [hash_text(FIRST), hash_text(SECOND)]
+
+
+def states_of(text: str) -> WordStates:
+    return WordStates(hash_text(text).encode() * (ROW_BYTES // 32))
+
+
+def show_with_states(
+    lib: LibraryFixture, scope: Scope, text: str, doc_id: str = "doc-1"
+) -> RevisionRef:
+    ref = shown(lib, scope, text, doc_id)
+    known = hash_text(text)
+    lib.store.keep_vectors(scope, {known: vector_of(text)}, {known: states_of(text)})
+    return ref
+
+
+def count_rows(lib: LibraryFixture) -> int:
+    return lib.sql("SELECT count(*) FROM word_states")[0][0]
+
+
+class WordStatesContract:
+    """States of words."""
+
+    kind = "sqlite"
+
+    @pytest.fixture
+    def lib(self, tmp_path: Path) -> LibraryFixture:
+        return make_library(tmp_path, store=self.kind)
+
+    def test_states_are_read_in_their_world_and_profile(self, lib: LibraryFixture) -> None:
+        scope, other = built(lib), built(lib, "other")
+        show_with_states(lib, scope, FIRST)
+        newer = Scope(
+            OWNER, scope.world, lib.store.add_generation(scope, other_profile(model="x"), None)
+        )
+
+        assert lib.store.read_word_states(scope, HASHES) == {HASHES[0]: states_of(FIRST)}
+        assert lib.store.read_word_states(other, HASHES) == {}
+        assert lib.store.read_word_states(newer, HASHES) == {}
+        assert (lib.store.status(scope).word_states, lib.store.status(other).word_states) == (1, 0)
+
+    def test_states_of_texts_without_a_vector_are_not_stored(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        lib.store.stage(scope, [draft(FIRST)])
+        absent = TextHash(hash_text("Nowhere."))
+
+        lib.store.keep_word_states(scope, {HASHES[0]: states_of(FIRST)})
+        lib.store.keep_vectors(scope, {absent: vector_of("x")}, {absent: states_of("x")})
+
+        assert count_rows(lib) == 0
+
+    def test_damaged_states_are_left_out_and_found(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        show_with_states(lib, scope, FIRST)
+        show_with_states(lib, scope, SECOND, "doc-2")
+        assert [*lib.store.word_state_flaws(scope)] == []
+
+        lib.sql(f"UPDATE word_states SET states = x'00' WHERE text_hash = '{HASHES[0]}'")
+        assert [*lib.store.read_word_states(scope, HASHES)] == [HASHES[1]]
+        [(found, seen)] = lib.store.word_state_flaws(scope)
+        assert found == HASHES[0]
+        assert [*lib.store.word_state_flaws(scope, HASHES[:1])] == [(found, seen)]
+        assert [*lib.store.word_state_flaws(scope, HASHES[1:])] == []
+
+        lib.store.forget_word_states(scope, [found])
+        [(lacking, chunk_id)] = lib.store.lacking_word_states(scope, after=TextHash(""), limit=9)
+        assert lacking == found
+        assert lib.store.read_chunks(scope, [chunk_id])[chunk_id].recorded_hash == found
+        assert lib.store.lacking_word_states(scope, after=found, limit=9) == []
+        lib.store.keep_word_states(scope, {found: states_of(FIRST)})
+        assert len(lib.store.read_word_states(scope, HASHES)) == 2
+
+    def test_swapped_states_are_not_trusted(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        show_with_states(lib, scope, FIRST)
+        show_with_states(lib, scope, SECOND, "doc-2")
+        rows = dict(lib.sql("SELECT text_hash, checksum FROM word_states"))
+        first = bytes(rows[HASHES[0]]).hex()
+        literal = f"x'{first}'" if self.kind == "sqlite" else f"decode('{first}', 'hex')"
+        lib.sql(f"UPDATE word_states SET checksum = {literal} WHERE text_hash = '{HASHES[1]}'")
+
+        assert [*lib.store.read_word_states(scope, HASHES)] == [HASHES[0]]
+
+    def test_states_go_with_the_last_revision_that_has_the_text(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        first = show_with_states(lib, scope, FIRST)
+        again = show_with_states(lib, scope, FIRST, "doc-2")
+        for ref in (first, again):
+            assert count_rows(lib) == 1
+            lib.store.tombstone(scope, ref.document)
+            lib.store.purge(scope, ref)
+        assert count_rows(lib) == 0
+
+    def test_states_of_a_tail_go_with_its_revision(self, lib: LibraryFixture) -> None:
+        scope = built(lib)
+        ref = shown(lib, scope, FIRST)
+        known = TextHash(hash_text("The first"))
+        lib.store.keep_tail(
+            scope, ref, 0, [TailChunk(0, 0, 0, 9, 0, 0, "The first", known, 2, "One", None)]
+        )
+        lib.store.keep_vectors(scope, {known: vector_of("The first")}, {known: states_of("x")})
+        assert [*lib.store.read_word_states(scope, [known])] == [known]
+        # Texts of tails are computed again by the reader, not by a repair.
+        assert known not in dict(lib.store.lacking_word_states(scope, after=TextHash(""), limit=9))
+
+        lib.store.tombstone(scope, ref.document)
+        lib.store.purge(scope, ref)
+        assert count_rows(lib) == 0
+
+    def test_states_go_with_vectors_generations_and_worlds(self, lib: LibraryFixture) -> None:
+        scope, other = built(lib), built(lib, "other")
+        ref = show_with_states(lib, scope, FIRST)
+        show_with_states(lib, other, FIRST)
+        lib.store.forget_vectors(scope, HASHES[:1])
+        assert count_rows(lib) == 1
+
+        newer = Scope(
+            OWNER, scope.world, lib.store.add_generation(scope, other_profile(model="x"), None)
+        )
+        lib.store.write_chunks(newer, ref, draft(FIRST).chunks)
+        lib.store.keep_vectors(newer, {HASHES[0]: vector_of(FIRST)}, {HASHES[0]: states_of(FIRST)})
+        assert count_rows(lib) == 2
+        lib.store.retire_generation(newer)
+        lib.store.remove_generation(newer)
+        assert count_rows(lib) == 1
+
+        removed = lib.store.delete_world(OWNER, other.world, erase=False)
+        assert removed["word_states"] == removed["vectors"] == 1
+        assert count_rows(lib) == 0
