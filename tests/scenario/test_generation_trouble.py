@@ -59,7 +59,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixtu
     embedder.before = lambda: lib.store.retire_generation(world.generations._scope_of(2))
 
     with pytest.raises(GenerationNotFound):
-        world.generations.reindex(embedding="wide")
+        world.generations.reindex(model="wide")
     assert not any(points for (_, tenant), points in lib.index.points.items() if tenant[-1] == "2")
     lib.store.add_generation(lib.scope(world), embedder.profile, None)
     embedder.before = None
@@ -74,7 +74,7 @@ def test_a_build_ends_when_its_generation_is_removed_meanwhile(lib: LibraryFixtu
 @proves("generation.alias-moves-on-request")
 def test_moving_an_alias_keeps_the_model_and_chunking_of_what_it_named(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide", chunking="sentences")
+    world.generations.reindex(model="wide", chunking="sentences")
     world.generations.promote(2)
 
     world.ingest(lib.write("world/more.md", FERRY + "More."), update_alias=True)
@@ -91,13 +91,13 @@ def test_a_build_that_was_stopped_is_gone_on_with_by_the_same_call(lib: LibraryF
     assert isinstance(embedder, WordEmbedder)
     embedder.before = _stop
     with pytest.raises(Interrupted):
-        world.generations.reindex(embedding="wide")
+        world.generations.reindex(model="wide")
     embedder.before = None
 
-    assert world.generations.reindex(embedding="wide", chunking="sentences").generation == 3
-    assert world.generations.reindex(embedding="wide").generation == 2
+    assert world.generations.reindex(model="wide", chunking="sentences").generation == 3
+    assert world.generations.reindex(model="wide").generation == 2
     assert all(one.complete for one in world.generations.list())
-    assert world.generations.reindex(embedding="wide").generation == 4
+    assert world.generations.reindex(model="wide").generation == 4
 
 
 def _stop() -> None:
@@ -109,7 +109,7 @@ def test_readers_are_not_sent_to_a_generation_whose_model_is_not_there(
     lib: LibraryFixture, tmp_path: Path
 ) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     alone = make_library(tmp_path, index=lib.index).library.world("world")
 
     with pytest.raises(ProfileMismatch):
@@ -135,7 +135,7 @@ def test_a_change_that_a_domain_s_model_cannot_take_is_seen_nowhere(tmp_path: Pa
     picky = Picky(profile=other_profile(model="picky", dimensions=96))
     lib = make_library(tmp_path, others={"picky": picky})
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="picky")
+    world.generations.reindex(model="picky")
     world.generations.promote(2, domain="harbour")
 
     report = world.ingest(lib.write("world/ferry.md", FERRY + "poison."))
@@ -199,7 +199,7 @@ def test_a_domain_has_a_key_that_can_be_printed_in_one_line(lib: LibraryFixture,
 @proves("generation.target-index")
 def test_texts_that_another_model_embeds_are_counted_and_foretold(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     source = lib.write("world/b.md", "A tower. It burned.")
 
     assert ["wide" in model for model in world.plan_ingest(source).other_models] == [True]

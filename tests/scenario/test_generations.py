@@ -49,7 +49,7 @@ def test_generation_of_another_model_is_seen_after_promotion(
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
 
-    report = world.generations.reindex(embedding="wide")
+    report = world.generations.reindex(model="wide")
 
     assert report.generation == 2
     assert world.search("the ferry") == before
@@ -65,7 +65,7 @@ def test_generation_of_another_model_is_seen_after_promotion(
 def test_rolling_back_gives_the_earlier_results_again(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
     before = world.search("the ferry")
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     world.generations.promote(2)
 
     back = world.generations.rollback()
@@ -102,7 +102,7 @@ def test_another_chunking_cuts_every_document_anew_from_what_is_kept(
 @proves("generation.never-half-filled")
 def test_a_document_that_comes_in_or_changes_meanwhile_is_in_both(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
 
     world.ingest([lib.write("world/tower.md", TOWER), lib.write("world/ferry.md", FERRY + "Z.")])
 
@@ -133,7 +133,7 @@ def test_an_incomplete_generation_is_not_promoted(lib: LibraryFixture) -> None:
 @proves("generation.never-half-filled")
 def test_generation_with_wrong_points_is_not_promoted(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     built = lib.library._components.store.kept_generations(lib.scope(world))[1].generation
     lost = lib.index.points[(built.profile.id, f"{world.id}.2")]
     lost.pop(next(iter(lost)))
@@ -159,7 +159,7 @@ def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Pat
     lib = make_library(tmp_path, others={"blind": blind})
     files = {f"filler{number}__md": f"Filler {number} of no use. " for number in range(20)}
     world = lib.world(**files, ferry__md="The ferry and the river met.")
-    world.generations.reindex(embedding="blind")
+    world.generations.reindex(model="blind")
 
     with pytest.raises(PromotionRefused):
         world.generations.promote(2, golden=golden(tmp_path, "ferry and the river met"))
@@ -170,7 +170,7 @@ def test_golden_queries_that_find_less_leave_the_alias_where_it_is(tmp_path: Pat
 @proves("generation.golden-queries-first")
 def test_golden_queries_are_asked_of_both_before_the_alias_moves(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY, tower__md=TOWER)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
 
     done = world.generations.promote(2, golden=golden(lib.folder, "The pilot sang"))
 
@@ -185,7 +185,7 @@ def test_golden_queries_are_asked_of_both_before_the_alias_moves(lib: LibraryFix
 @proves("generation.target-index")
 def test_what_is_ingested_under_a_domain_lands_in_its_generation(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     world.generations.promote(2, domain="harbour")
 
     lib.library.domain("harbour").ingest(lib.write("world/tower.md", TOWER))
@@ -293,7 +293,7 @@ def test_unknown_and_foreign_domains_are_refused_alike(lib: LibraryFixture) -> N
 @proves("generation.alias-moves-on-request")
 def test_only_a_generation_that_nothing_names_can_be_removed(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     world.generations.promote(2, domain="harbour")
 
     for named in (1, 2):
@@ -337,7 +337,7 @@ def test_a_reader_keeps_the_position_in_another_generation(lib: LibraryFixture) 
 @proves("generation.alias-moves-on-request")
 def test_promoting_what_is_named_already_is_no_move(lib: LibraryFixture) -> None:
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     world.generations.promote(2)
     world.generations.promote(2)
 
@@ -353,7 +353,7 @@ def test_a_build_is_gone_on_with_by_its_job_and_not_by_that_of_an_ingest(
     assert isinstance(wide, WordEmbedder)
     wide.before = _broken
     with pytest.raises(ProviderUnavailable):
-        world.generations.reindex(embedding="wide")
+        world.generations.reindex(model="wide")
     wide.before = None
     job = next(one for one in world.jobs.list() if one.kind == "reindex")
 
@@ -373,7 +373,7 @@ def _broken() -> None:
 def test_no_other_model_stands_in_for_that_of_a_generation(tmp_path: Path) -> None:
     lib = two_models(tmp_path)
     world = lib.world(ferry__md=FERRY)
-    world.generations.reindex(embedding="wide")
+    world.generations.reindex(model="wide")
     lib.sql("UPDATE states SET state = 'pending' WHERE generation = 2")
     lib.sql("DELETE FROM vectors WHERE profile_id <> ?", lib.scope(world).profile.id)
     alone = make_library(tmp_path, index=lib.index)

@@ -156,7 +156,7 @@ def test_what_is_wrong_is_told_at_once_and_makes_no_job(lib: LibraryFixture) -> 
             lambda: world.ingest_uploads([Upload("a", b"x")], chunking="none", background=True),
         ),
         (InvalidArgument, lambda: world.ingest_uploads([], background=True)),
-        (InvalidArgument, lambda: world.generations.reindex(embedding="none", background=True)),
+        (InvalidArgument, lambda: world.generations.reindex(model="none", background=True)),
         (InvalidArgument, lambda: world.generations.reindex(chunking="none", background=True)),
         (JobNotFound, lambda: world.jobs.resume("none", background=True)),
         (JobNotResumable, lambda: world.jobs.resume(before[0].id, background=True)),

@@ -21,7 +21,7 @@ def lib(tmp_path: Path) -> LibraryFixture:
         tmp_path, others={"second": WordEmbedder(profile=other_profile(revision="2"))}
     )
     world = made.world(a__txt=story(60), b__txt=story(30, "garden"))
-    world.generations.reindex(embedding="second")
+    world.generations.reindex(model="second")
     return made
 
 

@@ -31,8 +31,9 @@ def generations(world: WorldName = None, library: Folder = None, as_json: Json =
 def reindex(
     world: WorldName = None,
     library: Folder = None,
-    embedding: Annotated[
-        str | None, Option(help="An embedding profile of truespan.toml; the default if left out.")
+    model: Annotated[
+        str | None,
+        Option(help="'local', 'multilingual' or a model of truespan.toml; default: the library's."),
     ] = None,
     chunking: Annotated[
         str | None,
@@ -48,7 +49,7 @@ def reindex(
 
     with open_world(library, world) as chosen, progress_bar(hidden=as_json) as on_progress:
         report = chosen.generations.reindex(
-            embedding=embedding, chunking=chunking, generation=generation, on_progress=on_progress
+            model=model, chunking=chunking, generation=generation, on_progress=on_progress
         )
     return print_reindex(report, as_json)
 

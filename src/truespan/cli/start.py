@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -28,7 +27,6 @@ from truespan.errors import (
     LibraryNotFound,
     PromotionRefused,
     SourceMissing,
-    WorldExists,
 )
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
@@ -45,14 +43,20 @@ def init(
     defaults: Annotated[
         str | None, Option(help="The defaults of the new world: 'recommended' or 'contract'.")
     ] = None,
+    model: Annotated[
+        str | None,
+        Option(
+            help="Embedding model of the new world, by default called 'main': 'local', "
+            "'multilingual' or a model of truespan.toml."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create a library, and a world in it. Existing ones are left unchanged."""
     with open_library(library, create=True) as opened:
-        # A set-up script may run twice.
-        with suppress(WorldExists):
-            if world is not None:
-                opened.create_world(world, defaults=defaults)
+        if world is not None or model is not None:
+            # A set-up script may run twice.
+            opened.world(world, create=True, defaults=defaults, model=model)
         names = [entry.name for entry in opened.worlds()]
     folder = str(folder_of(library).absolute())
     if as_json:

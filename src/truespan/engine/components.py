@@ -120,6 +120,8 @@ class Components(Struct, frozen=True):
     preparation: Preparation = field(default_factory=_standard_preparation)
     others: Mapping[str, OtherEmbedder] = field(default_factory=dict)
     """Further configured embedders, by name."""
+    default_model: str = ""
+    """Name of the default embedder."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
     rerank: RerankOptions | None = None
@@ -285,6 +287,10 @@ class Components(Struct, frozen=True):
 
         return learn_profile(embedder or self.embedder, self.clock)
 
+    def profile_named(self, name: str | None) -> EmbeddingProfile:
+        """Return the profile of the model of this name, of the default one for None."""
+        return self.learn_profile(self.embedder_named(name))
+
     def require_model(self, profile: EmbeddingProfile) -> None:
         """Raise ProfileMismatch if no configured embedder has this profile."""
         _, configured = self.learn(profile)
@@ -293,11 +299,12 @@ class Components(Struct, frozen=True):
 
     def embedder_named(self, name: str | None) -> Embedder:
         """Return the embedder of this name, the default one for None; raises InvalidArgument."""
-        if name is None:
+        if name is not None and name in self.others:
+            return self.others[name].embedder()
+        if name in (None, self.default_model):
             return self.embedder
-        if name not in self.others:
-            known = ", ".join(self.others) or "none; add one as [embedding.NAME] to truespan.toml"
-            raise InvalidArgument(
-                f"There is no embedding profile {name!r}.", advice=f"Known profiles: {known}."
-            )
-        return self.others[name].embedder()
+        known = ", ".join(filter(None, (self.default_model, *self.others))) or "none"
+        raise InvalidArgument(
+            f"There is no model {name!r}.",
+            advice=f"Known models: {known}. A table [embedding.NAME] of truespan.toml adds one.",
+        )

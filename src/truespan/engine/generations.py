@@ -81,7 +81,7 @@ class Generations(Struct, frozen=True):
         self,
         *,
         background: Literal[True],
-        embedding: str | None = None,
+        model: str | None = None,
         chunking: str | None = None,
     ) -> Job: ...
 
@@ -89,7 +89,7 @@ class Generations(Struct, frozen=True):
     def reindex(
         self,
         *,
-        embedding: str | None = None,
+        model: str | None = None,
         chunking: str | None = None,
         generation: int | None = None,
         background: Literal[False] = False,
@@ -99,7 +99,7 @@ class Generations(Struct, frozen=True):
     def reindex(
         self,
         *,
-        embedding: str | None = None,
+        model: str | None = None,
         chunking: str | None = None,
         generation: int | None = None,
         background: bool = False,
@@ -108,7 +108,7 @@ class Generations(Struct, frozen=True):
         """Build a generation next to the others; no request uses it until it is promoted.
 
         Args:
-            embedding: Name of a configured embedding profile; None for the default.
+            model: 'local', 'multilingual' or the name of a configured model; None for the default.
             chunking: Name of a chunking profile for all documents.
             generation: Number of a generation to complete instead of building a new one.
             background: Whether to queue the work and return its job at once.
@@ -123,21 +123,21 @@ class Generations(Struct, frozen=True):
             Overloaded: Too many jobs are queued.
             Interrupted: Stopped; the same call continues.
         """
-        if generation is not None and (embedding is not None or chunking is not None):
+        if generation is not None and (model is not None or chunking is not None):
             raise InvalidArgument("An existing generation keeps its model and its chunking.")
         if background:
             if generation is not None:
                 raise InvalidArgument("A generation is completed without background=True.")
-            return self._queue_reindex(embedding, chunking)
+            return self._queue_reindex(model, chunking)
         self._delete_retired()
         if generation is not None:
             return self._start(self._scope_of(generation), on_progress)
-        return self._start(self._scope_for(embedding, chunking), on_progress)
+        return self._start(self._scope_for(model, chunking), on_progress)
 
-    def _queue_reindex(self, embedding: str | None, chunking: str | None) -> Job:
+    def _queue_reindex(self, model: str | None, chunking: str | None) -> Job:
         components = self._access.components
         components.queue.require_room()
-        scope = self._scope_for(embedding, chunking)
+        scope = self._scope_for(model, chunking)
         request = json.dumps({"generation": scope.generation.number})
         job = components.store.queue_job(scope, REINDEX, request, components.job_owner)
         components.queue.submit(JobOrder(scope.world, job.id, Urgency.REINDEX))
@@ -362,10 +362,10 @@ class Generations(Struct, frozen=True):
             index.flush(scope)
             store.remove_generation(scope)
 
-    def _scope_for(self, embedding: str | None, chunking: str | None) -> Scope:
+    def _scope_for(self, model: str | None, chunking: str | None) -> Scope:
         """Return the scope of a generation with a model and a chunking by their names."""
         components = self._access.components
-        profile = components.learn_profile(components.embedder_named(embedding))
+        profile = components.profile_named(model)
         preparation = components.preparation.for_world(self._access.record().defaults)
         named = None if chunking is None else preparation.chunking_named(chunking)
         return self._unfinished_or_new(profile, named)

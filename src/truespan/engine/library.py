@@ -97,19 +97,24 @@ class Library:
         view._authority = self._authority.within(authority)
         return view
 
-    def create_world(self, name: str, *, defaults: Defaults | str | None = None) -> World:
+    def create_world(
+        self, name: str, *, defaults: Defaults | str | None = None, model: str | None = None
+    ) -> World:
         """Create an empty world.
 
         Args:
             name: Name of the world, 1 to 200 printable characters.
             defaults: 'recommended' or 'contract'; None for the setting `world_defaults`.
+            model: Embedding model: 'local', 'multilingual' or the name of a configured one; None
+                for the library's default when the first document is ingested.
 
         Returns:
             The new world.
 
         Raises:
             WorldExists: The name is taken.
-            InvalidArgument: The name is blank or too long, or there are no such defaults.
+            InvalidArgument: The name is blank or too long, or there are no such defaults or model.
+            ModelUnavailable: The model is not installed.
         """
         chosen = self._components.world_defaults if defaults is None else check_defaults(defaults)
         # One form of accented letters, so that equal names are one name on every system.
@@ -121,7 +126,11 @@ class Library:
             raise InvalidArgument(
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
-        return self._open(self._components.store.create_world(self._authority, plain, chosen).id)
+        profile = None if model is None else self._components.profile_named(model)
+        made = self._components.store.create_world(self._authority, plain, chosen)
+        if profile is not None:
+            self._components.store.begin_generation(self._authority, made.id, profile)
+        return self._open(made.id)
 
     def world(
         self,
@@ -130,6 +139,7 @@ class Library:
         generation: int | None = None,
         create: bool | None = None,
         defaults: Defaults | str | None = None,
+        model: str | None = None,
     ) -> World:
         """Return a world.
 
@@ -139,11 +149,13 @@ class Library:
             generation: Number of the generation that requests use; None for the default.
             create: Whether to create the world if it is absent; None for the world "main" only.
             defaults: Defaults of a world that is created: 'recommended' or 'contract'.
+            model: Embedding model of a world that is created or has no document yet.
 
         Returns:
             The world.
 
         Raises:
+            InvalidArgument: There is no such model, or the world has another one.
             WorldNotFound: The world is absent, or this authority may not see it.
             WorldNotNamed: No reference is given, and there are several worlds, or none and the
                 caller may not create one.
@@ -153,15 +165,29 @@ class Library:
         if reference is None:
             worlds = self.worlds()
             if not worlds and create is not False and self._authority == OWNER:
-                return self.create_world(DEFAULT_WORLD, defaults=defaults)
+                return self.create_world(DEFAULT_WORLD, defaults=defaults, model=model)
             if len(worlds) != 1:
                 raise WorldNotNamed([world.name for world in worlds])
             reference = worlds[0].id
         if generation is not None:
             return self._open_generation(reference, generation)
         if create and self._components.store.find_world(self._authority, reference) is None:
-            return self.create_world(reference, defaults=defaults)
-        return self._open(self._record(reference).id)
+            return self.create_world(reference, defaults=defaults, model=model)
+        record = self._record(reference)
+        if model is not None:
+            self._require_model(record, model)
+        return self._open(record.id)
+
+    def _require_model(self, record: WorldRecord, model: str) -> None:
+        """Give a world its first generation with a model; it must have no other already."""
+        components, profile = self._components, self._components.profile_named(model)
+        if record.generation is None:
+            record = components.store.begin_generation(self._authority, record.id, profile)
+        if record.generation is not None and record.generation.profile.id != profile.id:
+            raise InvalidArgument(
+                f"The world {record.name!r} has the model {record.generation.profile.model}.",
+                advice=f"Build a generation with the other: 'truespan reindex --model {model}'.",
+            )
 
     def domain(self, key: str, *, world: str | None = None) -> World:
         """Return the world of a domain; its requests use the domain's generation.

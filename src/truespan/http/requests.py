@@ -46,6 +46,15 @@ WorldDefaults = Annotated[
     Literal["recommended", "contract"], Meta(description="The defaults of requests to the world.")
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+ModelName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=1000,
+        description="An embedding model: `local`, `multilingual`, or one of the settings. By "
+        "default that of the library.",
+    ),
+]
 GenerationNumber = Annotated[
     int, Meta(ge=0, le=MAX_GENERATION, description="The number of a generation.")
 ]
@@ -64,6 +73,7 @@ class NewWorld(Arguments, frozen=True, kw_only=True):
 
     name: WorldName
     defaults: WorldDefaults | None = None
+    model: ModelName | None = None
 
 
 class ChosenDefaults(Arguments, frozen=True, kw_only=True):
@@ -75,7 +85,7 @@ class ChosenDefaults(Arguments, frozen=True, kw_only=True):
 class NewGeneration(Arguments, frozen=True, kw_only=True):
     """Profiles of a new generation. By default, those of the library's settings."""
 
-    embedding: Label | None = None
+    model: ModelName | None = None
     chunking: Label | None = None
 
 

@@ -257,7 +257,9 @@ class MultilingualEmbedder(OnnxEmbedder):
         super().__init__(self._multilingual, threads=threads)
 
     def _describe(self) -> OnnxModel:
-        # Reads no file: libraries are opened more often than texts are embedded.
+        # Reads no file: libraries are opened more often than texts are embedded. But a world with
+        # a model that is not installed is not created.
+        _ = self._multilingual.location
         prefixes = ModelPrefixes()
         return OnnxModel(
             EmbeddingProfile(

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
+BUILT_IN_MODELS = ("local", "multilingual")
+"""Embedding models that every library has by name, because they need no settings."""
 
 
 def open_library(
@@ -151,6 +153,7 @@ def open_library(
             count_words=settings.count_words,
             word_states=settings.word_states,
             others=_other_embedders(settings, make_embedder, others),
+            default_model="" if embedder else settings.embedding.provider,
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,
             answers=rules,
@@ -215,7 +218,14 @@ def _other_embedders(
 
     if given is not None:
         return {name: ready(embedder) for name, embedder in given.items()}
-    return {name: deferred(chosen) for name, chosen in settings.embeddings.items()}
+    built_in = {
+        name: settings.with_values({"embedding_provider": name})
+        for name in BUILT_IN_MODELS
+        if name != settings.embedding.provider
+    }
+    # A table of the same name replaces a built-in model.
+    models = {**built_in, **settings.embeddings}
+    return {name: deferred(chosen) for name, chosen in models.items()}
 
 
 def _check_ocr(settings: Settings) -> None:

@@ -70,7 +70,7 @@ def list_worlds(context: CallContext) -> schemas.WorldList:
     "/v1/worlds",
     status=201,
     writes=True,
-    errors=(errors.WorldExists, errors.WorldNotFound),
+    errors=(errors.WorldExists, errors.WorldNotFound, errors.ModelUnavailable),
     example={"name": "mysteries"},
     links={"showWorld": _CREATED, "listDocuments": _CREATED, "deleteWorld": _CREATED},
 )
@@ -79,7 +79,7 @@ def create_world(context: CallContext, body: requests.NewWorld) -> Reply[schemas
 
     The name must not be in use. A caller who may not create worlds gets `world_not_found`.
     """
-    world = context.library.create_world(body.name, defaults=body.defaults)
+    world = context.library.create_world(body.name, defaults=body.defaults, model=body.model)
     entry = schemas.WorldEntry(**schemas.world_data(world.access.record()))
     return Reply(entry, 201, (("location", f"/v1/worlds/{world.id}"),))
 

@@ -136,7 +136,7 @@ async function makeWorld(event) {
   event.preventDefault();
   const name = byId("world-name").value.trim();
   try {
-    const made = await write("POST", "/v1/worlds", { name });
+    const made = await write("POST", "/v1/worlds", { name, model: byId("world-model").value || null });
     byId("world-name").value = "";
     byId("world-dialog").close();
     await loadWorlds(made.id);

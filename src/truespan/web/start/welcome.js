@@ -14,7 +14,7 @@ const reload = (world) => emit("worlds", world.id);
 async function createWorld(event) {
   event.preventDefault();
   try {
-    const made = await write("POST", "/v1/worlds", { name: byId("start-world-name").value.trim() });
+    const made = await write("POST", "/v1/worlds", { name: byId("start-world-name").value.trim(), model: byId("start-world-model").value || null });
     say(t.worldCreated(made.name));
     reload(made);
   } catch (problem) {
@@ -33,6 +33,7 @@ function emptyLibrary() {
         make("h3", {}, t.ownTitle),
         make("p", {}, t.ownText),
         make("div", { class: "field" }, make("label", { for: "start-world-name" }, t.ownName), make("input", { id: "start-world-name", maxlength: 200, autocomplete: "off", required: true })),
+        make("div", { class: "field" }, make("label", { for: "start-world-model" }, t.model), make("select", { id: "start-world-model" }, make("option", { value: "" }, t.modelDefault), make("option", { value: "multilingual" }, t.modelMultilingual))),
         make("button", { id: "start-create", class: "second" }, t.ownCreate))),
   ];
 }
