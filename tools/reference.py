@@ -145,9 +145,12 @@ def render_commands() -> Iterator[str]:
     known = dict(commands_of(root))
     users = {full: {*map(option_key, options_of(command))} for full, command in known.items()}
     shared, query = split_shared(users, 4)
+    most = {key for key in shared if 2 * sum(key in keys for keys in users.values()) > len(users)}
     seen = {option_key(each): each for command in known.values() for each in options_of(command)}
-    yield "## Options of several commands\n"
-    yield from (option_entry(seen[key]) for key in seen if key in shared - query)
+    yield "## Options of most commands\n"
+    yield from (option_entry(seen[key]) for key in seen if key in most)
+    yield "\n### Options of several commands\n"
+    yield from (option_entry(seen[key]) for key in seen if key in shared - query - most)
     yield "\n### Query options\n"
     yield from (option_entry(seen[key]) for key in seen if key in query)
     yield ""
@@ -155,7 +158,7 @@ def render_commands() -> Iterator[str]:
         yield f"## {panel}\n"
         for full, command in known.items():
             if full.split()[0] in names:
-                yield from render_command(full, command, shared, query)
+                yield from render_command(full, command, shared, most, query)
 
 
 def options_of(command: Any) -> list[Any]:
@@ -163,7 +166,11 @@ def options_of(command: Any) -> list[Any]:
 
 
 def render_command(
-    full: str, command: Any, shared: set[tuple[str, ...]], query: set[tuple[str, ...]]
+    full: str,
+    command: Any,
+    shared: set[tuple[str, ...]],
+    most: set[tuple[str, ...]],
+    query: set[tuple[str, ...]],
 ) -> Iterator[str]:
     arguments = [each for each in command.params if not each.opts[0].startswith("-")]
     yield f"### {full}\n"
@@ -174,7 +181,7 @@ def render_command(
     entries = [bullet(code(argument_name(each)), "", each.help) for each in arguments if each.help]
     entries += map(option_entry, own)
     common = {option_key(each): code(each.opts[0]) for each in options_of(command)}
-    others = [name for key, name in common.items() if key in shared - query]
+    others = [name for key, name in common.items() if key in shared - query - most]
     if query <= {*common}:
         others.append("[query options](#query-options)")
     if others:
@@ -223,29 +230,29 @@ def exit_code_of(kind: type[errors.TruespanError]) -> int:
     return status_of(kind.__new__(kind)).exit_code
 
 
-def error_rows(kinds: Iterable[type[errors.TruespanError]], usual: int) -> Iterator[list[str]]:
+def list_errors(kinds: Iterable[type[errors.TruespanError]], usual: int) -> Iterator[str]:
     for kind in kinds:
         expected = "".join(word.capitalize() for word in kind.code.split("_"))
         name = code(kind.code) + ("" if kind.__name__ == expected else f", `{kind.__name__}`")
         exit_code = exit_code_of(kind)
         about = first_paragraph(kind.__doc__) + (" Retryable." if kind.retryable else "")
         about += "" if exit_code == usual else f" Exit code {exit_code}."
-        yield [name, about, str(status_of(kind.__new__(kind)).http)]
+        yield bullet(name, str(status_of(kind.__new__(kind)).http), about)
+    yield ""
 
 
 def render_errors() -> Iterator[str]:
-    header = ("code", "meaning", "HTTP status")
     every = list(errors.error_types())[1:]
     heads = [kind for kind in every if kind in FAMILIES.values()]
     rest = [kind for kind in every if not issubclass(kind, tuple(FAMILIES.values()))]
     yield "## Families\n"
-    yield from table(header, error_rows([*heads, *rest], usual=0))
+    yield from list_errors([*heads, *rest], usual=0)
     for title, family in FAMILIES.items():
         usual = exit_code_of(family)
         yield f"## {title}\n"
         yield f"The exit code is {usual} unless stated otherwise.\n"
         members = [kind for kind in every if issubclass(kind, family) and kind is not family]
-        yield from table(header, error_rows(members, usual))
+        yield from list_errors(members, usual)
 
 
 # HTTP
@@ -300,36 +307,28 @@ def render_bodies(document: Mapping[str, Any], described: Mapping[str, Any]) -> 
             name = body_name(entry)
             bodies[name] = schemas.get(name, content["schema"])
     users = {name: {*map(member_key, members(body))} for name, body in bodies.items()}
-    shared, query = split_shared(users, 3)
+    _, query = split_shared(users, 3)
     yield "## Bodies\n"
-    yield "In brackets: the type, and the default or whether the member is optional.\n"
-    yield "### Members of several bodies\n"
-    yield from (member_entry(*key, optional=True) for key in sorted(shared - query))
-    yield "\n### Query members\n"
-    yield from (member_entry(*key, optional=True) for key in sorted(query))
-    yield ""
+    yield "Members have the meaning of the arguments of the same name in Python.\n"
+    yield "### Query members\n"
+    yield ", ".join(code(name) for name, _ in sorted(query)) + "\n"
     for name, body in sorted(bodies.items()):
-        yield from render_body(name, body, shared, query)
+        yield from render_body(name, body, query)
 
 
-def render_body(
-    name: str, body: Mapping[str, Any], shared: set[tuple[str, str]], query: set[tuple[str, str]]
-) -> Iterator[str]:
+def render_body(name: str, body: Mapping[str, Any], query: set[tuple[str, str]]) -> Iterator[str]:
     yield f"### {name}\n"
     if "description" in body:
         yield f"{body['description']}\n"
-    required = body.get("required", ())
     keys = [member_key(pair) for pair in members(body)]
-    entries = [
-        member_entry(*key, optional=key[0] not in required) for key in keys if key not in shared
+    has_query = query <= {*keys}
+    required = body.get("required", ())
+    named = [
+        code(key[0]) + (" (required)" if key[0] in required else "")
+        for key in keys
+        if not has_query or key not in query
     ]
-    others = [code(key[0]) for key in keys if key in shared - query]
-    if query <= {*keys}:
-        others.append("[query members](#query-members)")
-    if others:
-        entries.append(f"- also {', '.join(others)}")
-    yield "\n".join(entries)
-    yield ""
+    yield ", ".join([*named, *(["[query members](#query-members)"] if has_query else [])]) + "\n"
 
 
 def member_key(pair: tuple[str, Any]) -> tuple[str, str]:
@@ -338,31 +337,6 @@ def member_key(pair: tuple[str, Any]) -> tuple[str, str]:
 
 def members(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return list(body.get("properties", {}).items())
-
-
-def member_entry(name: str, described: str, *, optional: bool) -> str:
-    member = json.loads(described)
-    about = member.get("description") or next(
-        (each["description"] for each in member.get("anyOf", ()) if "description" in each), ""
-    )
-    value = member.get("default")
-    default = "optional" if value is None and optional else ""
-    if value is not None:
-        default = f"default {code(json.dumps(value))}"
-    return bullet(code(name), ", ".join(filter(None, [type_name(member), default])), about)
-
-
-def type_name(member: Mapping[str, Any]) -> str:
-    if "anyOf" in member:
-        known = (type_name(each) for each in member["anyOf"])
-        return " or ".join(dict.fromkeys(name for name in known if name != "null"))
-    if "enum" in member:
-        return ", ".join(code(each) for each in member["enum"])
-    if member.get("type") == "array":
-        return f"list of {type_name(member['items'])}"
-    if "$ref" in member:
-        return member["$ref"].rpartition("/")[2]
-    return str(member.get("type", "any"))
 
 
 # The Python library

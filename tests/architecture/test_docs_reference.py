@@ -29,7 +29,7 @@ def test_generated_parts_list_known_names() -> None:
             "- `disk_reserve_mib` (default `256`; from 0): ",
             "- `log_format` (default `text`; `text`, `json`): ",
         ],
-        "errors": ["| `world_busy` | ", " | 409 |", "| `damage`, `DamageError` |"],
+        "errors": ["- `world_busy` (409): A world", "- `damage`, `DamageError` (500): "],
         "calls": ["/search` | [SearchArguments](#searcharguments), ", "### SearchArguments"],
         "library": ["### World\n", "- `why_not(chunk_id, query, "],
     }.items():
