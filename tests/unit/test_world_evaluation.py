@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
@@ -25,6 +26,7 @@ from truespan.errors import (
 )
 from truespan.evaluation.evaluate import State
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
+from truespan.evaluation.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import search_documents
@@ -371,6 +373,31 @@ def test_from_too_little_nothing_is_proposed_and_nothing_kept(lib: LibraryFixtur
 
     assert (report.proposed, report.kept, world.evaluation.calibration()) == (None, False, None)
     assert "too_few_hits" in [note.code for note in report.notes]
+
+
+def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> None:
+    files, asked = {}, []
+    for n in range(24):
+        files[f"short{n}__txt"] = f"the ferry{n}."
+        files[f"middle{n}__txt"] = f"the ferry{n} and a goblet{n} by night."
+        asked.append(GoldenQuery(f"q{n}", f"the ferry{n} goblet{n}", (Expected(f"middle{n}.txt"),)))
+    world = lib.world(**files)
+    components = replace(lib.library._components, fused_weight=0.2)
+    similar = Library(components, OWNER).world(world.id)
+
+    weight = world.evaluation.calibrate(asked, keep=True).weight
+    report = similar.evaluation.calibrate(asked, keep=True)
+    too_low = report.weight
+
+    assert (weight.in_force, weight.proposed, weight.queries) == (0.5, None, 24)
+    assert (too_low.in_force, too_low.proposed, too_low.metric) == (0.2, 0.4, "nDCG@10")
+    assert "write 'fused_weight = 0.4' at the top of truespan.toml" in calibration_table(report)
+    assert too_low.means == weight.means
+    assert [point.weight for point in weight.means] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    measured = similar.evaluate(asked, mode="hybrid").totals.metrics.ndcg
+    assert measured == too_low.means[0].mean < 1.0
+    odd = Library(replace(components, fused_weight=0.25), OWNER).world(world.id)
+    assert odd.evaluation.calibrate(asked).weight.means[1].weight == 0.25
 
 
 def test_stored_calibration_needs_full_read_and_is_per_world(

@@ -252,10 +252,10 @@ def calibrate(
     world: WorldName = None,
     library: Folder = None,
     generation: GenerationNumber = None,
-    keep: Annotated[bool, Option("--keep", help="Use the proposal in this world.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Use the thresholds in this world.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Propose a floor and thresholds for a world's embedding model from golden queries."""
+    """Propose thresholds of a world's model, and the weight of words, from golden queries."""
     from truespan.evaluation.tables import calibration_table
 
     with open_world(library, world) as chosen:

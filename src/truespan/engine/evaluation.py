@@ -54,6 +54,7 @@ from truespan.evaluation.golden import (
     parse_golden,
 )
 from truespan.evaluation.golden import MAX_TOP_K as MAX_GOLDEN_TOP_K
+from truespan.evaluation.weights import WEIGHTS, WeightReport, propose_weight
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents
@@ -303,6 +304,9 @@ class WorldEvaluation(Struct, frozen=True):
     ) -> CalibrationReport:
         """Propose a floor and thresholds for the embedding profile of a generation.
 
+        The report also proposes the setting `fused_weight`, the weight of words in hybrid search,
+        if another weight is clearly better. It changes only in the settings.
+
         Args:
             golden: Path of a file, its bytes, or the queries.
             generation: Number of the generation to ask; None for the default.
@@ -343,6 +347,7 @@ class WorldEvaluation(Struct, frozen=True):
             unrelated=distribution,
             proposed=proposed,
             in_force=in_force,
+            weight=target._propose_weight(queries),
             notes=(*notes, *evaluation.warnings),
             kept=keep and proposed is not None,
         )
@@ -481,6 +486,19 @@ class WorldEvaluation(Struct, frozen=True):
     ) -> Evaluation:
         run = self._prepare(self.queries(golden), name, mode=mode, rerank=rerank, reader=reader)
         return run.finish(run.steps)
+
+    def _propose_weight(self, queries: Sequence[GoldenQuery]) -> WeightReport:
+        """Ask the queries with each weight of words, without a reranker, which has its own order.
+
+        Vectors of queries come from the cache after the first time.
+        """
+        components = self._access.components
+        in_force, evaluations = components.fused_weight, dict[float, Evaluation]()
+        for weight in sorted({*WEIGHTS, in_force}):
+            weighted = replace(components, fused_weight=weight)
+            target = WorldEvaluation(replace(self._access, components=weighted))
+            evaluations[weight] = target._evaluate(queries, mode=Mode.HYBRID, rerank=False)
+        return propose_weight(evaluations, in_force)
 
     def _prepare(
         self,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument
 from truespan.evaluation.evaluate import Evaluation, ScoredHit, scored_hits
+from truespan.evaluation.weights import WeightReport
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration, CalibrationOrigin, Distance, normalised
 
@@ -210,6 +211,8 @@ class CalibrationReport(Struct, frozen=True):
     proposed: Calibration | None
     in_force: Calibration | None
     """Calibration in use: stored in the world, or shipped with the profile."""
+    weight: WeightReport
+    """Weight of words in hybrid search."""
     notes: tuple[Notice, ...] = ()
     kept: bool = False
 

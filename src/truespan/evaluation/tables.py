@@ -148,7 +148,7 @@ def query_rows(
 
 
 def calibration_table(report: CalibrationReport) -> str:
-    """Return how well scores separate hits, and the proposed calibration beside the current one."""
+    """Return how well scores separate hits, the thresholds beside the current ones, the weight."""
     lines = [report.profile, ""]
     for title, curve in (("By passages", report.passages), ("By queries", report.queries)):
         lines += [f"{title}: {' '.join(calibration_lines(curve))}", ""]
@@ -161,14 +161,18 @@ def calibration_table(report: CalibrationReport) -> str:
                 for calibration in (report.proposed, report.in_force)
             )
             lines.append(f"  {label:<27} {proposed:>9} {in_force:>9}")
+    lines += ["", f"Weight of words in hybrid search: {report.weight.message}"]
+    if report.weight.proposed is not None:
+        setting = f"fused_weight = {report.weight.proposed:g}"
+        lines.append(f"To use it, write '{setting}' at the top of truespan.toml.")
     if report.proposed is None:
-        ending = "Nothing is proposed, and nothing was changed."
+        ending = "No thresholds are proposed, and nothing was changed."
     elif report.kept:
         ending = (
             "Saved: it applies to callers who may read the whole world. Readers keep the default."
         )
     else:
-        ending = "Nothing was changed; --keep saves the proposal."
+        ending = "Nothing was changed; --keep saves the thresholds."
     return "\n".join([*lines, "", ending]) + "\n"
 
 
