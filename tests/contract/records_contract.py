@@ -361,6 +361,11 @@ class RecordsContract:
             bytes([0, 0, 0, 0, 1, 0]),
         )
         assert lib.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
+        for key in (None, entry.key):
+            found = lib.store.vocabulary(scope, world, key)
+            assert set(found.terms) == {"harbour", "x" * 300}
+            assert lib.store.vocabulary(scope, world, key) is found
+        assert lib.store.vocabulary(scope, world, entry.key + 1).terms == ()
         held = lib.store.revision_words(scope, world, ref)
         assert (held.key, held.recipe, held.fresh) == (entry.key, "recipe", True)
         [chunk] = held.chunks.values()

@@ -24,7 +24,7 @@ from truespan.retrieval import fused
 from truespan.types.scope import Scope
 from truespan.wire.serialize import to_json
 
-QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the")
+QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the", "harbuor lmap")
 
 
 def without_time(answer: object) -> str:

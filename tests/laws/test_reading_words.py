@@ -42,6 +42,7 @@ from truespan.types.vectors import Vector, similarities_of, similarity_of
 from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
+MISSPELT = "harbuor clokc"
 FUSED = (Mode.HYBRID, Mode.KEYWORD)
 
 
@@ -54,7 +55,7 @@ def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 def answers(reader: Reader) -> list[str]:
     return [
         frozen(reader.retrieve(query, top_k=top_k, mode=mode))
-        for query in QUERIES
+        for query in (*QUERIES, MISSPELT)
         for mode in FUSED
         for top_k in (2, 20)
     ]
@@ -296,8 +297,10 @@ ENDS = (
     plain_book(60, 9),
     "港の灯は夜通し燃えていた。" * 60,
     "X.",
+    f"The {MISSPELT} and the harbuors, harbuorn, clokcn. " * 20,
 )
-"""Rare words made common, others made rare, chunks longer and shorter, in other languages."""
+"""Rare words made common, others made rare, chunks longer and shorter, in other languages, and what
+a misspelt word resembles more than anything before."""
 
 
 @proves("reading.fused", "reading.non-interference")
@@ -315,6 +318,7 @@ def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking
         lib.library.close()
 
     assert any('"blend"' in answer for answer in first[39])
+    assert any('"similar_words"' in answer for answer in first[39])
 
 
 def few_dimensions() -> WordEmbedder:

@@ -76,7 +76,7 @@ def test_a_recommended_world_asks_whether_the_words_are_covered(tmp_path: Path) 
 @pytest.mark.usefixtures("calibrated")
 def test_the_coverage_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
-    built.world.answer(QUESTION)
+    built.world.answer("Who has the spare key to the hut?")
 
     [record] = built.world.usage()
     assert replay_record(record).same

@@ -1,11 +1,17 @@
-"""Other forms of the words of a query: irregular ones."""
+"""Other forms of the words of a query: irregular ones, and terms spelt like misspelt ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.promises import proves
-from tests.support.worlds import make_library
+from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.reader import Reader
+from truespan.retrieval.candidates import word_rarity, word_scores
+from truespan.types.bundle import Notice
 
 TALES = {
     "a__txt": "She found the key under the stone.",
@@ -57,3 +63,150 @@ def test_reader_finds_irregular_forms_of_the_read_part_alone(tmp_path: Path) -> 
 
     assert ["found" in chunk.content for chunk in bundle.retrieved_chunks] == [True]
     assert "Bo finds" not in str(bundle)
+
+
+SHIPS = {
+    "a__txt": "The passengers waited for the ferry.",
+    "b__txt": "A lantern hung over the quay.",
+    "c__txt": "Nobody had seen the otter since the spring.",
+}
+
+
+def similar(notices: Sequence[Notice]) -> list[str]:
+    return [notice.message for notice in notices if notice.code == "similar_words"]
+
+
+@proves("search.similar-words")
+@pytest.mark.parametrize("mode", ["auto", "hybrid", "keyword"])
+def test_misspelt_word_finds_what_is_spelt_like_it(tmp_path: Path, mode: str) -> None:
+    world = make_library(tmp_path).world(**SHIPS)
+
+    found = world.search("lantren", mode=mode, floor=0.0)
+
+    best = found.passages[0]
+    assert best.source == "b.txt"
+    assert best.fused is not None
+    assert best.fused.bm25 > 0
+    assert similar(found.warnings) == [
+        "No passage that was searched contains 'lantren'. Also searched for 'lantern'."
+    ]
+    assert similar(world.search("lantern", mode=mode, floor=0.0).warnings) == []
+    assert similar(world.search('"lantren"', mode=mode, floor=0.0).warnings) == []
+
+
+@proves("search.similar-words")
+def test_every_kind_of_result_says_what_else_was_searched_for(tmp_path: Path) -> None:
+    world = make_library(tmp_path).world(**SHIPS)
+
+    bundle = world.retrieve("where is the lantren", mode="hybrid")
+    answer = world.answer("where is the lantren")
+
+    assert len(similar(bundle.metadata.warnings)) == len(similar(answer.warnings)) == 1
+
+
+@proves("search.similar-words")
+def test_vector_search_has_no_similar_words(tmp_path: Path) -> None:
+    world = make_library(tmp_path).world(**SHIPS)
+    assert similar(world.search("lantren", mode="vector", floor=0.0).warnings) == []
+
+
+@pytest.mark.contract
+@proves("search.similar-words")
+def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
+    world = make_library(tmp_path).world(**SHIPS)
+
+    found = world.search("lantren", mode="keyword", floor=0.0)
+
+    assert found.passages == ()
+    assert [notice.code for notice in found.warnings] == ["no_word_matches"]
+
+
+@proves("search.similar-words", "decision.coverage")
+def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
+    scope, record = lib.scope(world), world.access.record()
+
+    scored = word_scores(lib.store, scope, record, "insulin")
+    rarity = word_rarity(lib.store, scope, record, "insulin")
+
+    assert scored.scores.best > 0
+    assert rarity.coverage("The insular harbour slept.") == 0.0
+    assert rarity.words[0][1] == rarity.unseen
+
+
+@proves("search.similar-words")
+def test_terms_outside_the_scope_are_never_searched_for(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(**SHIPS)
+
+    def found() -> tuple[list[str], list[float]]:
+        result = world.search("lanterms", mode="keyword", floor=0.0, documents=["b.txt"])
+        scores = [part.fused.bm25 for part in result.passages if part.fused]
+        return similar(result.warnings), scores
+
+    before = found()
+    assert before[0]
+    world.ingest([lib.write(f"{n}.txt", "Lanterm lanterms lantermed.") for n in range(3)])
+
+    assert found() == before
+    inside = world.search("lantermz", mode="keyword", floor=0.0)
+    assert "lanterm" in similar(inside.warnings)[0]
+
+
+@proves("search.similar-words")
+def test_removed_document_leaves_no_similar_word(tmp_path: Path) -> None:
+    world = make_library(tmp_path).world(**SHIPS)
+    assert similar(world.search("lantren", mode="keyword", floor=0.0).warnings)
+
+    world.documents.delete("b.txt")
+
+    assert similar(world.search("lantren", mode="keyword", floor=0.0).warnings) == []
+
+
+BOOK = [f"Sentence {number} is about the otter." for number in range(60)]
+BOOK[3], BOOK[50] = "Ada lit the lantern.", "Bo hid the lantrem."
+
+
+def reader_at(folder: Path, sentence: int) -> tuple[LibraryFixture, Reader]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("book.txt", "\n\n".join(BOOK)), kind="book", language="en")
+    reader = world.reader("ada")
+    reader.set_position("1", sentence=sentence)
+    return lib, reader
+
+
+@proves("search.similar-words", "reading.fused")
+def test_reader_is_offered_words_of_the_read_part_alone(tmp_path: Path) -> None:
+    _, reader = reader_at(tmp_path, 2)
+    assert similar(reader.retrieve("lantren", mode="keyword").metadata.warnings) == []
+
+    for sentence in (3, 20, 49):
+        reader.set_position("1", sentence=sentence)
+        bundle = reader.retrieve("lantren", mode="keyword")
+        assert "lantern" in similar(bundle.metadata.warnings)[0]
+        assert "lantrem" not in str(bundle)
+    reader.set_position("1", sentence=55)
+    assert "lantrem" in similar(reader.retrieve("lantren").metadata.warnings)[0]
+    assert similar(reader.answer("who lit the lantren?").warnings)
+
+
+@proves("search.similar-words", "store.words-counted")
+def test_damaged_similar_words_are_counted_again(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(**SHIPS)
+    before = world.search("lantren", mode="keyword", floor=0.0)
+    lib.store._clear_words()
+    lib.sql("UPDATE words SET postings = x'00' WHERE term = 'lantern'")
+
+    assert world.search("lantren", mode="keyword", floor=0.0).passages == before.passages
+
+
+@proves("search.similar-words", "store.words-counted")
+def test_damaged_similar_words_of_a_book_are_counted_again(tmp_path: Path) -> None:
+    lib, reader = reader_at(tmp_path, 20)
+    before = similar(reader.retrieve("lantren", mode="keyword").metadata.warnings)
+    lib.sql("UPDATE words SET postings = x'00' WHERE term IN ('lantern', 'lantrem')")
+
+    assert similar(reader.retrieve("lantren", mode="keyword").metadata.warnings) == before != []

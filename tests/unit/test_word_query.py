@@ -85,7 +85,7 @@ def matches_of(query: str, chunks: list[list[str]]) -> list[WordMatches]:
         counts = np.array([sum(map(chunk.count, forms["english"])) for chunk in chunks], np.int64)
         return WordMatches(counts.nonzero()[0], counts[counts > 0])
 
-    return match_words(parse_query(query, EN), find)
+    return match_words(parse_query(query, EN), find)[1]
 
 
 @proves("search.words")

@@ -40,7 +40,8 @@ from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import Vector
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import Forms, WordQuery, match_words, parse_query
+from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
+from truespan.words.spelling import index_vocabulary, name_similar, suggest_terms
 from truespan.words.terms import stemmer_of
 
 if TYPE_CHECKING:
@@ -148,12 +149,13 @@ class WorldCandidates(Struct):
             self._pager is not None and self._pager.exhausted and outcome.selected.missing > 0
         )
         returned = {hit.chunk_id for hit in hits} | self._named.keys()
+        similar = name_similar(self.query, (found.text for found in outcome.found))
         failed = self.failures if self._failed_early is None else self._failed_early
         return FusedFetched(
             verified=outcome.found,
             failures=list(self.failures.values()),
             changes=self.changes,
-            mismatch=outcome.mismatch,
+            notices=tuple(filter(None, (outcome.mismatch, similar))),
             seen=len(hits) if is_short else None,
             unreturned=len(self._requested - returned),
             candidates=outcome.candidates.union(failed),
@@ -321,7 +323,7 @@ class WordScores(Struct, frozen=True):
         return [self.layout.chunk_id(self.scope, place) for place in places]
 
     def rarity(self, store: Store) -> WordRarity:
-        """Return the rarity of the words of the query among the chunks in scope."""
+        """Return the rarity of the words among the chunks in scope, misspelt ones corrected."""
         find = partial(_find_word, store, self.scope, self.layout, self.extent)
         return measure_rarity(self.query, find, self.extent.chunks)
 
@@ -352,12 +354,23 @@ class WordScores(Struct, frozen=True):
 
 
 def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
-    """Score the chunks in scope by the words of a query; counts them first where necessary."""
+    """Score the chunks in scope by the words of a query; counts them first where necessary.
+
+    The scores, not `word_rarity`, count terms that are spelt like a word that occurs nowhere.
+    """
     layout = layout_of(count_words(store, scope, world))
     extent = layout.extent(store, scope)
-    parsed = parse_query(query, extent.stemmers)
+    find = partial(_find_word, store, scope, layout, extent)
 
-    matches = match_words(parsed, partial(_find_word, store, scope, layout, extent))
+    def suggest(word: QueryWord) -> Forms:
+        index = index_vocabulary(store.vocabulary(scope, world))
+        return suggest_terms(word, index.similar_terms, lambda forms: len(find(forms).places))
+
+    parsed, matches = match_words(
+        parse_query(query, extent.stemmers),
+        find,
+        suggest if world.defaults.values.corrects_words else None,
+    )
     if not matches and (lost := store.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.
         store.forget_words(scope, lost)
@@ -367,7 +380,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
 
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
-    """Return the rarity of the words of a query among the chunks in scope."""
+    """Return the rarity of the words of a query, as they are written, among the chunks in scope."""
     layout = layout_of(count_words(store, scope, world))
     extent = layout.extent(store, scope)
 

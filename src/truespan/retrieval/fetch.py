@@ -46,8 +46,8 @@ class Fetched(Struct, frozen=True):
     failures: list[VerificationFailure] = field(default_factory=list)
     changes: int | None = None
     """Change count of the world, if it came with the last read of the store."""
-    mismatch: Notice | None = None
-    """Set if words alone name the candidates, and no chunk has them."""
+    notices: tuple[Notice, ...] = ()
+    """Notices about the words of the query: none occur, or similar ones were searched for."""
     seen: int | None = None
     """Number of points in the index at or above the floor, if fewer than wanted."""
     unreturned: int = 0

@@ -406,7 +406,7 @@ class Pipeline(Struct, frozen=True):
             mode=mode,
             by_words=attempt.by_words,
         )
-        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
+        attempt.warnings += attempt.fetched.notices
         return selected
 
 

@@ -358,6 +358,15 @@ class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
     entries: tuple[WordEntry, ...]
 
 
+class Vocabulary(Struct, frozen=True, eq=False, weakref=True):
+    """Terms with counted words, of a generation or of the segment of a revision, each once.
+
+    Some may occur in inactive revisions alone, or in other documents. Compared by identity.
+    """
+
+    terms: tuple[str, ...]
+
+
 class RevisionChunk(Struct, frozen=True):
     """A chunk of a revision, from its row.
 

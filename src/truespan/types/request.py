@@ -83,6 +83,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether licences, lists of chapters and page numbers rank after all other text."""
     merges_copies: bool
     """Whether passages with equal text are one result with several places."""
+    corrects_words: bool
+    """Whether a query word that occurs nowhere is joined by terms that are spelt like it."""
     renders_tables: bool
     """Whether tables are rendered as Markdown for models."""
     calibrated: bool
@@ -125,6 +127,7 @@ class Defaults(StrEnum):
             reranks=True,
             boilerplate_last=True,
             merges_copies=True,
+            corrects_words=True,
             renders_tables=True,
             calibrated=True,
             refines=True,
@@ -147,6 +150,7 @@ class Defaults(StrEnum):
             reranks=False,
             boilerplate_last=False,
             merges_copies=False,
+            corrects_words=False,
             renders_tables=False,
             calibrated=False,
             refines=False,

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
@@ -46,9 +45,15 @@ class QueryWord(Struct, frozen=True):
     `count` is how often the query has it. Under the stemmers of `stops` it is a stop word.
     """
 
+    text: str
+    """The word, case-folded; of several with the same terms, the first."""
     forms: Forms
     count: int
     stops: frozenset[str]
+    exact: bool = False
+    """Whether the word is in quotes, and stands for itself alone."""
+    misspelt: bool = False
+    """Whether the word occurs nowhere, and `forms` are terms that are spelt like it."""
 
     @property
     def content_forms(self) -> Forms:
@@ -75,26 +80,25 @@ def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
 
     Words with the same terms under every stemmer are one word.
     """
-    names = list(stemmers)
-    counts = Counter[tuple[tuple[str, ...], ...]]()
-    stops: dict[tuple[tuple[str, ...], ...], frozenset[str]] = {}
-    phrases = find_phrases(query)
+    names, phrases = list(stemmers), find_phrases(query)
     quoted = {word for phrase in phrases for word in words(phrase)}
-    for word in words(query):
-        forms = tuple(_terms_of(word, name, exact=word in quoted) for name in names)
-        counts[forms] += 1
-        stop = frozenset(
-            name for name in names if word not in quoted and word in STOP_WORDS.get(name, ())
-        )
-        # A term that two words share is left out only if both are stop words.
-        stops[forms] = stops.get(forms, stop) & stop
-    return WordQuery(
-        tuple(
-            QueryWord(dict(zip(names, forms, strict=True)), count, stops[forms])
-            for forms, count in counts.items()
-        ),
-        phrases,
-    )
+    found: dict[tuple[tuple[str, ...], ...], QueryWord] = {}
+    for text in words(query):
+        exact = text in quoted
+        forms = tuple(_terms_of(text, name, exact=exact) for name in names)
+        stops = frozenset(name for name in names if not exact and text in STOP_WORDS.get(name, ()))
+        if known := found.get(forms):
+            # A term that two words share is left out only if both are stop words.
+            found[forms] = replace(
+                known,
+                count=known.count + 1,
+                stops=known.stops & stops,
+                exact=known.exact or exact,
+            )
+        else:
+            by_name = dict(zip(names, forms, strict=True))
+            found[forms] = QueryWord(text, by_name, 1, stops, exact)
+    return WordQuery(tuple(found.values()), phrases)
 
 
 def _terms_of(word: str, stemmer: str, *, exact: bool) -> tuple[str, ...]:
@@ -129,23 +133,30 @@ def _all_stop_words() -> frozenset[str]:
     return frozenset[str]().union(*STOP_WORDS.values())
 
 
-def match_words(query: WordQuery, find: Callable[[Forms], WordMatches]) -> list[WordMatches]:
+def match_words(
+    query: WordQuery,
+    find: Callable[[Forms], WordMatches],
+    suggest: Callable[[QueryWord], Forms] | None = None,
+) -> tuple[WordQuery, list[WordMatches]]:
     """Return the places of the words of a query, with the weight of each.
 
     `find` returns where a word occurs among the chunks that take part, given its terms under each
-    stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere is left out,
-    so that it changes nothing, not even whether stop words count.
+    stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere has the terms
+    that `suggest` returns, and the query is returned with them. Without any it is left out, so that
+    it changes nothing, not even whether stop words count.
     """
-    for forms_of in (lambda word: word.content_forms), (lambda word: word.forms):
-        found: list[WordMatches] = []
-        for word in query.words:
-            if forms := forms_of(word):
-                matches = find(forms)
-                if len(matches.places):
-                    found.append(replace(matches, weight=word.count))
-        if found:
-            return found
-    return []
+    known, matches = list[QueryWord](), list[WordMatches]()
+    for word in query.words:
+        found = find(word.content_forms) if word.content_forms else None
+        if found and suggest and not len(found.places) and (forms := suggest(word)):
+            word, found = replace(word, forms=forms, misspelt=True), find(forms)
+        known.append(word)
+        if found and len(found.places):
+            matches.append(replace(found, weight=word.count))
+    if not matches:
+        every = ((word, find(word.forms)) for word in query.words if word.forms)
+        matches = [replace(found, weight=word.count) for word, found in every if len(found.places)]
+    return replace(query, words=tuple(known)), matches
 
 
 def _contains(text: Sequence[str], phrase: Sequence[str]) -> bool:

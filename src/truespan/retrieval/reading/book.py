@@ -171,7 +171,7 @@ class ReaderRetrieval:
             lambda visible: require_candidates(packer.pack(visible), visible, candidates),
         )
         attempt.fetched = found.fetched
-        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
+        attempt.warnings += attempt.fetched.notices
         attempt.steps += ["searched", "filtered", "ranked"]
         trace = self.pipeline.deps.trace
         attempt.packed = pack_reranked(attempt, self._stage, found.visible, packer, trace)
@@ -205,7 +205,7 @@ class ReaderRetrieval:
 
         found = search.find(min(ANSWER_TOP_K, attempt.in_scope), select)
         attempt.fetched = found.fetched
-        attempt.warnings += [attempt.fetched.mismatch] if attempt.fetched.mismatch else []
+        attempt.warnings += attempt.fetched.notices
         chosen = select(found.visible).chunks
         attempt.chunks = tuple(attempt.reorder(self._stage, chosen)) if self._stage else chosen
         if not attempt.chunks:

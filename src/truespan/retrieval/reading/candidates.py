@@ -40,6 +40,7 @@ from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
 from truespan.types.vectors import Vector, similarities_of
+from truespan.words.spelling import name_similar
 
 ROUNDING = 2e-6
 """Maximum difference between a score of an index in single precision and the exact one."""
@@ -102,13 +103,14 @@ class FusedBookSearch(Struct, frozen=True):
         by_words = self.wait_for_hits is None
         refinement = None
         if self.refines and not by_words:
-            refinement = Refinement(self.words.rarity, deps.without)
+            refinement = Refinement(self.words.ranking_rarity, deps.without)
         search = FusedSearch(candidates, self.weight, calibration, deps.trace, refinement)
         outcome = search.find(k, select, by_words=by_words)
+        similar = name_similar(self.words.query, (found.text for found in outcome.found))
         fetched = ReadFetched(
             failures=[*{**candidates.repairs, **candidates.failures}.values()],
             changes=candidates.changes,
-            mismatch=outcome.mismatch,
+            notices=tuple(filter(None, (outcome.mismatch, similar))),
             seen=candidates.seen,
             repairs=frozenset(candidates.repairs.keys() - candidates.failures.keys()),
         )

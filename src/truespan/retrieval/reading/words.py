@@ -8,19 +8,25 @@ depend on its own text alone, and unread chunks are left out before anything is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from truespan.errors import StorageFull, StoreBusy
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import Restart
-from truespan.retrieval.word_counts import count_revision
+from truespan.retrieval.word_counts import POSTING, count_revision
 from truespan.text.language import SAMPLE, detect_language
-from truespan.types.document import RevisionChunk, RevisionWords
+from truespan.types.document import (
+    CountedWords,
+    RevisionChunk,
+    RevisionRef,
+    RevisionWords,
+)
 from truespan.types.ids import ChunkId
 from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
@@ -28,7 +34,8 @@ from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import Forms, WordQuery, match_words, parse_query
+from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
+from truespan.words.spelling import index_terms, index_vocabulary, suggest_terms
 from truespan.words.terms import recipe_of, stemmer_of, terms
 
 if TYPE_CHECKING:
@@ -40,9 +47,6 @@ if TYPE_CHECKING:
 
 NOT_COUNTED = -1
 """Length of a chunk that is no text, was not read, or has no counted words."""
-
-Matches: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
-"""Places of chunks, and the count of a term in each."""
 
 
 class ReadPart(Struct, frozen=True):
@@ -99,6 +103,9 @@ class ReadScores(Struct, frozen=True):
     language: str
     scores: ChunkScores
     rarity: WordRarity
+    """Rarity of the words as they are written: what a passage must contain to cover the query."""
+    ranking_rarity: WordRarity
+    """Rarity of the words with the terms that joined misspelt ones."""
     places: Mapping[str, NDArray[np.int64]]
     """Places of each term of the query."""
 
@@ -127,36 +134,33 @@ def score_read(
     query: str,
 ) -> ReadScores:
     """Score the stored chunks up to a position, and the tail."""
-    import numpy as np
-
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
-    parsed = parse_query(query, [stemmer_of(language)])
-    wanted = sorted({term for word in parsed.words for own in word.forms.values() for term in own})
-    known = store.revision_words(scope, world, position.ref)
-    part = read_part(known, position.sid)
-    lengths, stored = _read_counts(store, scope, position, language, known, part, wanted)
-    counted = [Counter(terms(part.text, language)) for part in tail]
-    lengths = np.append(lengths, np.array([found.total() for found in counted], np.int64))
-    matches: dict[str, WordMatches] = {}
-    for term in wanted:
-        having = [(part.end + n, found[term]) for n, found in enumerate(counted) if found[term]]
-        more = np.array(having, np.int64).reshape(-1, 2)
-        places, counts = stored[term]
-        matches[term] = WordMatches(np.append(places, more[:, 0]), np.append(counts, more[:, 1]))
+    query_words = parse_query(query, [stemmer_of(language)])
+    wanted = {term for word in query_words.words for own in word.forms.values() for term in own}
+    counts = _read_counts(store, scope, world, position, language, tail, sorted(wanted))
 
     def find(forms: Forms) -> WordMatches:
-        return merge_matches([matches[term] for own in forms.values() for term in own])
+        return merge_matches([counts.matches[term] for own in forms.values() for term in own])
 
+    def suggest(word: QueryWord) -> Forms:
+        return suggest_terms(word, counts.similar_terms, lambda forms: len(find(forms).places))
+
+    corrects = world.defaults.values.corrects_words
+    corrected, matches = match_words(query_words, find, suggest if corrects else None)
+    lengths = counts.lengths
     takes_part = lengths != NOT_COUNTED
     chunks, total = int(takes_part.sum()), int(lengths[takes_part].sum())
+    rarity = measure_rarity(query_words, find, chunks)
+    misspelt = any(word.misspelt for word in corrected.words)
     return ReadScores(
-        part=part,
-        query=parsed,
+        part=counts.part,
+        query=corrected,
         language=language,
-        scores=score_chunks(match_words(parsed, find), lengths, chunks=chunks, total=total),
-        rarity=measure_rarity(parsed, find, chunks),
-        places={term: found.places for term, found in matches.items()},
+        scores=score_chunks(matches, lengths, chunks=chunks, total=total),
+        rarity=rarity,
+        ranking_rarity=rarity if not misspelt else measure_rarity(corrected, find, chunks),
+        places={term: found.places for term, found in counts.matches.items()},
     )
 
 
@@ -177,29 +181,96 @@ def language_read(store: Store, scope: Scope, position: Position) -> str:
     return detect_language(read) or DEFAULT_LANGUAGE
 
 
+class _ReadCounts(Struct, frozen=True):
+    """Word counts of the read part: of the stored chunks up to the position, and of the tail."""
+
+    store: Store
+    scope: Scope
+    world: World
+    ref: RevisionRef
+    part: ReadPart
+    lengths: NDArray[np.int64]
+    """Number of words at each place; those of the tail follow."""
+    tail: list[Counter[str]]
+    key: int | None
+    """Key of the revision; None if the store has no counts that can be used."""
+    counted: CountedWords | None
+    """Counts that were made for this request."""
+    matches: dict[str, WordMatches]
+    """Places of each term that was loaded."""
+
+    def add(self, terms: Iterable[str], held: Mapping[str, bytes]) -> None:
+        """Find the places of terms, given their stored postings.
+
+        Nothing of a chunk that was not read goes any further.
+        """
+        import numpy as np
+
+        for term in terms:
+            pairs = np.frombuffer(held.get(term, b""), POSTING)
+            more = self.counted.places(term) if self.counted is not None else {}
+            places = np.append(pairs["index"].astype(np.int64), np.array([*more], np.int64))
+            counts = np.append(
+                pairs["count"].astype(np.int64), np.array([*more.values()], np.int64)
+            )
+            kept = places < self.part.end
+            kept[kept] = self.lengths[places[kept]] != NOT_COUNTED
+            having = [
+                (self.part.end + number, found[term])
+                for number, found in enumerate(self.tail)
+                if found[term]
+            ]
+            after = np.array(having, np.int64).reshape(-1, 2)
+            self.matches[term] = WordMatches(
+                np.append(places[kept], after[:, 0]), np.append(counts[kept], after[:, 1])
+            )
+
+    def similar_terms(self, term: str) -> dict[str, float]:
+        """Return terms that are spelt like a term, and find their places.
+
+        Terms that only unread chunks have are among them, without a place.
+        """
+        made = self.counted.terms if self.counted is not None else ()
+        found = index_terms(tuple({*made, *chain(*self.tail)})).similar_terms(term)
+        held: dict[str, bytes] | None = {}
+        if self.key is not None:
+            stored = self.store.vocabulary(self.scope, self.world, self.key)
+            found |= index_vocabulary(stored).similar_terms(term)
+            held = self.store.revision_postings(self.scope, self.ref, self.key, sorted(found))
+        if held is None:
+            # These rows are damaged. They are counted again.
+            self.store.forget_words(self.scope, [self.ref])
+            raise Restart
+        self.add(found, held)
+        return found
+
+
 def _read_counts(
     store: Store,
     scope: Scope,
+    world: World,
     position: Position,
     language: str,
-    known: RevisionWords,
-    part: ReadPart,
+    tail: Sequence[Visible],
     wanted: Sequence[str],
-) -> tuple[NDArray[np.int64], dict[str, Matches]]:
-    """Return the number of words at each place of the read part, and the places of the terms.
+) -> _ReadCounts:
+    """Return the word counts of the read part, with the places of the wanted terms.
 
     Counts that are missing, damaged or of another recipe are made again, for this revision alone.
     """
     import numpy as np
 
+    known, ref = store.revision_words(scope, world, position.ref), position.ref
+    part = read_part(known, position.sid)
     lengths, held, counted = part.lengths, None, None
     if known.fresh and known.recipe == recipe_of(language):
-        held = store.revision_postings(scope, position.ref, known.key, wanted)
+        held = store.revision_postings(scope, ref, known.key, wanted)
+    is_stored = held is not None
     if held is None:
         own = language == position.language
         # In another language than the book's, the counts serve this request alone.
         only = None if own else part.texts
-        counted = count_revision(store, scope, position.ref, language, only=only)
+        counted = count_revision(store, scope, ref, language, only=only)
         if own:
             # Without room to keep them, the counts still serve this request.
             with suppress(StorageFull, StoreBusy):
@@ -207,20 +278,24 @@ def _read_counts(
         lengths, held = np.full(part.end, NOT_COUNTED, np.int64), {}
     elif part.uncounted:
         # These chunks were damaged or quarantined when the others were counted.
-        counted = count_revision(store, scope, position.ref, language, only=part.uncounted)
+        counted = count_revision(store, scope, ref, language, only=part.uncounted)
     if counted is not None:
         lengths = lengths.copy()
         for place, length in counted.words.lengths.items():
             if place in part.texts:
                 lengths[place] = length
-    found: dict[str, Matches] = {}
-    for term in wanted:
-        pairs = np.frombuffer(held.get(term, b""), [("index", "<u4"), ("count", "<u2")])
-        more = counted.words.places(term) if counted is not None else {}
-        places = np.append(pairs["index"].astype(np.int64), np.array([*more], np.int64))
-        counts = np.append(pairs["count"].astype(np.int64), np.array([*more.values()], np.int64))
-        # Nothing of a chunk that was not read goes any further.
-        kept = places < part.end
-        kept[kept] = lengths[places[kept]] != NOT_COUNTED
-        found[term] = places[kept], counts[kept]
-    return lengths, found
+    after = [Counter(terms(part.text, language)) for part in tail]
+    counts = _ReadCounts(
+        store=store,
+        scope=scope,
+        world=world,
+        ref=ref,
+        part=part,
+        lengths=np.append(lengths, np.array([found.total() for found in after], np.int64)),
+        tail=after,
+        key=known.key if is_stored else None,
+        counted=counted.words if counted is not None else None,
+        matches={},
+    )
+    counts.add(wanted, held)
+    return counts

@@ -45,6 +45,7 @@ from truespan.types.document import (
     RevisionChunk,
     RevisionRef,
     RevisionWords,
+    Vocabulary,
     WordCatalog,
     WordEntry,
 )
@@ -109,6 +110,7 @@ class Catalogs(Part):
         self._document_catalogs = StateCache[DocumentCatalog](64)
         self._word_catalogs = StateCache[WordCatalog](8)
         self._revision_words = StateCache[RevisionWords](64)
+        self._vocabularies = StateCache[Vocabulary](8)
         self._placed_counts = StateCache[Counter[int]](64)
         self._whole_counts = StateCache[int](1024)
 
@@ -241,6 +243,26 @@ class Catalogs(Part):
 
         return self._revision_words.get(scope, world, read, revision)
 
+    def vocabulary(self, scope: Scope, world: World, key: int | None = None) -> Vocabulary:
+        """Return the terms of the scope's generation, or of a revision; cached like the catalog.
+
+        `key` is that of the revision. The revisions of its segment share the terms.
+        """
+
+        def read(scope: Scope) -> Vocabulary:
+            # Rows are verified when their occurrences are read.
+            of_segment: LiteralString = """
+                AND revision = (SELECT segment FROM word_counts
+                  WHERE revision = :key AND generation = :generation)"""
+            rows = self._db.at(scope, key=key).all(
+                f"""SELECT DISTINCT term FROM words
+                    WHERE world_id = :world AND generation = :generation
+                    {"" if key is None else of_segment}"""
+            )
+            return Vocabulary(tuple(term for (term,) in rows))
+
+        return self._vocabularies.get(scope, world, read, key)
+
     def counts_words(self, scope: Scope) -> bool:
         """Return whether the scope's generation has counted words."""
         return bool(
@@ -345,6 +367,7 @@ class Catalogs(Part):
     def _clear_words(self) -> None:
         self._word_catalogs.clear()
         self._revision_words.clear()
+        self._vocabularies.clear()
 
     @retry_on_conflict
     def forget_words(self, scope: Scope, revisions: Sequence[int | RevisionRef]) -> None:

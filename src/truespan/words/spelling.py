@@ -1,0 +1,163 @@
+"""Terms that are spelt like a word that occurs nowhere, by the trigrams of letters they share.
+
+    lantren: ··l ·la lan ant ntr tre ren en· n··     lantern: ··l ·la lan ant nte ter ern rn· n··
+
+The similarity is the share of common trigrams (Dice's coefficient). A vocabulary is compared whole,
+and may have terms that the caller must not use: `suggest_terms` keeps those that `count` finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from truespan.types.bundle import Notice
+from truespan.types.document import Vocabulary
+from truespan.words.query import Forms, QueryWord, WordQuery
+from truespan.words.terms import stem_function, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIN_LETTERS = 4
+"""Minimum length of a word that is compared. Shorter words are similar to too many terms."""
+MIN_SIMILARITY = 0.5
+"""Minimum share of common trigrams."""
+MAX_TERMS = 2
+"""Maximum number of terms that join a word."""
+_PADDING = "  "
+"""Two spaces at both ends: the first and the last letter count more than others."""
+
+
+class TrigramIndex(Struct, frozen=True):
+    """The terms of a vocabulary by their trigrams.
+
+    `owners` has the numbers of the terms with each of the sorted `trigrams`; those of the trigram
+    number n are from `starts[n]` up to `starts[n + 1]`. `sizes` is the number of distinct trigrams
+    of each term.
+    """
+
+    terms: tuple[str, ...]
+    sizes: NDArray[np.int64]
+    trigrams: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    owners: NDArray[np.int32]
+
+    def similar_terms(self, word: str) -> dict[str, float]:
+        """Return the terms that are similar enough to a word, with their similarity."""
+        import numpy as np
+
+        if not self.terms:
+            return {}
+        wanted = np.unique(_read_trigrams((word,))[0])
+        rows = self.trigrams.searchsorted(wanted)
+        rows = rows[self.trigrams.take(rows, mode="clip") == wanted]
+        spans = [self.owners[self.starts[row] : self.starts[row + 1]] for row in rows.tolist()]
+        common = np.bincount(np.concatenate([self.owners[:0], *spans]), minlength=len(self.terms))
+        similarity = 2 * common / (self.sizes + len(wanted))
+        found = np.flatnonzero(similarity >= MIN_SIMILARITY).tolist()
+        return {self.terms[number]: float(similarity[number]) for number in found}
+
+
+# Shared by threads: a cache of frozen indexes, whose arrays are only read.
+@lru_cache(maxsize=8)
+def index_vocabulary(vocabulary: Vocabulary) -> TrigramIndex:
+    """Return the trigrams of a vocabulary; the same object is indexed once."""
+    return index_terms(vocabulary.terms)
+
+
+def index_terms(terms: tuple[str, ...]) -> TrigramIndex:
+    """Return the trigrams of distinct terms."""
+    import numpy as np
+
+    found, owners = _read_trigrams(terms)
+    trigrams, numbers = np.unique(found, return_inverse=True)
+    # By trigram and then by term, each pair once. Sorting is ten times as fast as `np.unique`.
+    count = max(len(terms), 1)
+    pairs = np.sort(numbers * count + owners)
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    owners = pairs % count
+    return TrigramIndex(
+        terms=terms,
+        sizes=np.bincount(owners, minlength=len(terms)),
+        trigrams=trigrams,
+        starts=pairs.searchsorted(np.arange(len(trigrams) + 1) * count),
+        owners=owners.astype(np.int32),
+    )
+
+
+def _read_trigrams(terms: tuple[str, ...]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the trigrams of all terms as numbers, and the number of the term of each."""
+    import numpy as np
+
+    padded = "".join(f"{_PADDING}{term}{_PADDING}" for term in terms)
+    codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint64)
+    owners = np.repeat(np.arange(len(terms)), [len(term) + 2 * len(_PADDING) for term in terms])
+    # A character has 21 bits.
+    trigrams = codes[:-2] << np.uint64(42) | codes[1:-1] << np.uint64(21) | codes[2:]
+    within = owners[:-2] == owners[2:]
+    return trigrams[within], owners[:-2][within]
+
+
+def suggest_terms(
+    word: QueryWord,
+    find_similar: Callable[[str], Mapping[str, float]],
+    count: Callable[[Forms], int],
+) -> Forms:
+    """Return the terms that join a word that occurs nowhere, most similar first; empty if none.
+
+    `find_similar` returns terms that are spelt like a term, with their similarity. `count` returns
+    the number of chunks with given terms among those that take part; of equally similar terms the
+    most frequent come first. Words in quotes, stop words of any language, short words and words
+    with digits are not joined by others.
+    """
+    text = word.text
+    if word.exact or word.stops or len(text) < MIN_LETTERS or any(map(str.isdigit, text)):
+        return {}
+    stemmers: dict[str, list[str]] = {}
+    for name, terms in word.forms.items():
+        for term in terms:
+            stemmers.setdefault(term, []).append(name)
+    similar = sorted(
+        (-similarity, term, names)
+        for own, names in stemmers.items()
+        for term, similarity in find_similar(own).items()
+    )
+    chosen: dict[str, tuple[str, ...]] = {}
+    missing = MAX_TERMS
+    for _, equal in groupby(similar, key=lambda entry: entry[0]):
+        counted = [(-count(dict.fromkeys(names, (term,))), term, names) for _, term, names in equal]
+        for _, term, names in sorted(entry for entry in counted if entry[0])[:missing]:
+            chosen |= {name: (*chosen.get(name, ()), term) for name in names}
+            missing -= 1
+        if not missing:
+            break
+    return chosen
+
+
+def name_similar(query: WordQuery, texts: Iterable[str]) -> Notice | None:
+    """Return a notice about the terms that joined misspelt words of a query; None without any.
+
+    Terms are stems. A term is shown as the first word of the found texts that has it, if any.
+    """
+    misspelt = [word for word in query.words if word.misspelt]
+    if not misspelt:
+        return None
+    found = list(dict.fromkeys(word for text in texts for word in words(text)))
+    sentences: list[str] = []
+    for word in misspelt:
+        shown: dict[str, None] = {}
+        for name, terms in word.forms.items():
+            stem = stem_function(name)
+            for term in terms:
+                shown[next((text for text in found if stem(text) == term), term)] = None
+        sentences.append(
+            f"No passage that was searched contains {word.text!r}. "
+            f"Also searched for {' and '.join(map(repr, shown))}."
+        )
+    return Notice("similar_words", " ".join(sentences))

@@ -1,0 +1,118 @@
+"""Terms that are spelt like a misspelt word: similarity, choice and notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+from tests.promises import proves
+from truespan.types.document import Vocabulary
+from truespan.words.query import Forms, QueryWord, parse_query
+from truespan.words.spelling import (
+    MIN_SIMILARITY,
+    index_terms,
+    index_vocabulary,
+    name_similar,
+    suggest_terms,
+)
+
+ENGLISH, GERMAN = "english", "german"
+
+
+def trigrams(term: str) -> set[str]:
+    padded = f"  {term}  "
+    return {padded[start : start + 3] for start in range(len(padded) - 2)}
+
+
+def dice(one: str, other: str) -> float:
+    common = len(trigrams(one) & trigrams(other))
+    return 2 * common / (len(trigrams(one)) + len(trigrams(other)))
+
+
+def test_similar_terms_are_those_with_half_of_the_trigrams() -> None:
+    rng = Random(3)
+    for letters in ("ab", "abcdef", "aäжа̄港𝄞"):
+        terms = tuple({"".join(rng.choices(letters, k=rng.randint(1, 8))) for _ in range(300)})
+        index = index_terms(terms)
+        for word in [*terms[:20], "zzzz", "a", "abab", "ab" * 30]:
+            expected = {term: dice(word, term) for term in terms}
+            expected = {t: found for t, found in expected.items() if found >= MIN_SIMILARITY}
+            assert index.similar_terms(word) == pytest.approx(expected)
+
+
+def test_empty_vocabulary_has_no_similar_terms() -> None:
+    assert index_terms(()).similar_terms("lamp") == {}
+
+
+def test_same_vocabulary_is_indexed_once() -> None:
+    vocabulary = Vocabulary(("lamp",))
+    assert index_vocabulary(vocabulary) is index_vocabulary(vocabulary)
+    assert index_vocabulary(Vocabulary(("lamp",))) is not index_vocabulary(vocabulary)
+
+
+def suggest(
+    query: str,
+    similar: Mapping[str, float],
+    counts: Mapping[str, int],
+    stemmers: tuple[str, ...] = (ENGLISH,),
+) -> list[Forms]:
+    def count(forms: Forms) -> int:
+        return max(counts.get(term, 0) for terms in forms.values() for term in terms)
+
+    words = parse_query(query, stemmers).words
+    return [suggest_terms(word, lambda _: similar, count) for word in words]
+
+
+SIMILAR = {"latern": 0.9, "lantern": 0.8, "lattern": 0.8, "lanter": 0.8, "lent": 0.6}
+
+
+@proves("search.similar-words")
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (dict.fromkeys(SIMILAR, 1), ("latern", "lanter")),
+        ({"lattern": 2, "lantern": 1, "lanter": 1}, ("lattern", "lanter")),
+        ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
+        ({"lent": 7}, ("lent",)),
+        ({}, None),
+    ],
+)
+def test_two_most_similar_terms_that_occur_are_suggested(
+    counts: dict[str, int], expected: tuple[str, ...] | None
+) -> None:
+    assert suggest("lantren", SIMILAR, counts) == [{ENGLISH: expected} if expected else {}]
+
+
+@proves("search.similar-words")
+@pytest.mark.parametrize("query", ["lam", "lantern7", '"lantren"', "them", "２０２４"])
+def test_nothing_is_suggested_for_words_that_are_not_misspelt(query: str) -> None:
+    assert suggest(query, SIMILAR, dict.fromkeys(SIMILAR, 1)) == [{}]
+
+
+def test_terms_are_suggested_under_the_stemmer_of_their_texts() -> None:
+    [word] = parse_query("schiffen", (ENGLISH, GERMAN)).words
+    assert word.forms == {ENGLISH: ("schiffen",), GERMAN: ("schiff",)}
+    similar = {"schiffen": {"stiffen": 0.6}, "schiff": {"schilf": 0.7}}
+
+    found = suggest_terms(word, similar.__getitem__, len)
+
+    assert found == {ENGLISH: ("stiffen",), GERMAN: ("schilf",)}
+
+
+def test_notice_shows_words_of_the_found_texts() -> None:
+    query = parse_query("pasengers lantren", (ENGLISH,))
+    misspelt: list[QueryWord] = [
+        QueryWord("pasengers", {ENGLISH: ("passeng", "passag")}, 1, frozenset(), misspelt=True),
+        query.words[1],
+    ]
+    notice = name_similar(type(query)(tuple(misspelt), ()), ["Two PASSENGERS, one passenger."])
+
+    assert notice is not None
+    assert notice.code == "similar_words"
+    assert notice.message == (
+        "No passage that was searched contains 'pasengers'. "
+        "Also searched for 'passengers' and 'passag'."
+    )
+    assert name_similar(query, ["Two passengers."]) is None
