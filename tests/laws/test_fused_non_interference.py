@@ -12,10 +12,10 @@ import pytest
 from tests.promises import proves
 from tests.support.reading_worlds import Stopped, frozen, stopped_at
 from tests.support.sample_books import book
+from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import (
     LibraryFixture,
     MemoryIndex,
-    WordEmbedder,
     make_library,
     other_profile,
 )
@@ -75,7 +75,7 @@ def filled(lib: LibraryFixture) -> World:
 @pytest.mark.parametrize("dimensions", [3, 64])
 def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimensions: int) -> None:
     lib = make_library(
-        tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions))
+        tmp_path, embedder=StateEmbedder(profile=other_profile(dimensions=dimensions))
     )
     world = filled(lib)
     before = [*searches(world), *retrievals(world)]
@@ -99,7 +99,7 @@ def test_documents_outside_the_scope_change_no_byte_of_a_fused_answer(
     tmp_path: Path, dimensions: int
 ) -> None:
     lib = make_library(
-        tmp_path, embedder=WordEmbedder(profile=other_profile(dimensions=dimensions))
+        tmp_path, embedder=StateEmbedder(profile=other_profile(dimensions=dimensions))
     )
     world = filled(lib)
     before = retrievals(world)
@@ -145,7 +145,7 @@ def test_an_index_that_ignores_the_scope_changes_no_byte_of_a_fused_answer(tmp_p
 @proves("search.non-interference")
 @pytest.mark.parametrize("step", range(1, 10))
 def test_stopped_replacement_changes_no_byte_of_a_fused_answer(tmp_path: Path, step: int) -> None:
-    embedder = WordEmbedder(profile=other_profile(dimensions=3))
+    embedder = StateEmbedder(profile=other_profile(dimensions=3))
     lib = make_library(tmp_path, embedder=embedder)
     world = filled(lib)
     before = [*searches(world), *retrievals(world)]

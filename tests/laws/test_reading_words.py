@@ -18,6 +18,7 @@ from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, cut_from_scratch, frozen, stored
 from tests.support.sample_books import plain_book
+from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import (
     LibraryFixture,
     MemoryIndex,
@@ -323,7 +324,7 @@ def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking
 
 def few_dimensions() -> WordEmbedder:
     """Return an embedder with which much is equally close, and places at the end are contested."""
-    return WordEmbedder(profile=other_profile(dimensions=3))
+    return StateEmbedder(profile=other_profile(dimensions=3))
 
 
 @proves("reading.fused", "reading.non-interference")

@@ -251,6 +251,8 @@ def _run_kind(
             f"{report.deleted_points} points deleted, {report.restored_texts} texts restored, "
             f"{len(report.quarantined)} quarantined, {report.reembedded} points written.",
         )
+        if report.word_states:
+            log.line("info", f"states of words computed for {report.word_states} texts.")
         for where, code in report.erasures_waiting.items():
             log.line("warning", f"not erased yet: {where} ({code})")
     elif job.kind == DOCTOR:

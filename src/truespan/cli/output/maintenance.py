@@ -147,6 +147,7 @@ def show_repairs(reports: Mapping[str, RepairReport]) -> str:
     return "\n".join(
         f"{name}: {report.deleted_points} stale points deleted, {report.restored_texts} texts "
         f"restored, {len(report.quarantined)} quarantined, {report.reembedded} points written"
+        + (f", {report.word_states} texts got states of words" if report.word_states else "")
         for name, report in reports.items()
     )
 
