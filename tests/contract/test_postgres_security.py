@@ -23,6 +23,7 @@ from tests.support.postgres import (
     server,
 )
 from tests.support.sample_texts import story
+from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.errors import (
@@ -63,7 +64,7 @@ def database() -> Database:
 @pytest.fixture
 def filled(tmp_path: Path) -> LibraryFixture:
     """Two worlds with rows in almost every table."""
-    lib = make_library(tmp_path, store="postgres")
+    lib = make_library(tmp_path, store="postgres", embedder=StateEmbedder())
     for name in ("one", "two"):
         world = lib.world(name, a__txt=story(40), b__md=f"# Garden\n\n{story(20, 'garden')}")
         world.reader("ann").set_position("a.txt", sentence=7)
