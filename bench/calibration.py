@@ -1,15 +1,17 @@
-"""Measure the calibration of the local model; `truespan/types/profile.py` contains the result.
+"""Measure the calibration of a model; `truespan/types/profile.py` contains the result.
 
 There are two unrelated libraries: SciFact (abstracts, and claims about them) and the novella of the
 examples, with its golden questions. Each is asked its own questions, and those of the other, which
 it cannot answer. Of the numbers that follow from each library the lower one is used, so that it
 suits text of either kind. The high threshold is at least the median score of right results, and
 above the best score of every question that a library cannot answer. Golden queries of a world give
-better numbers: `truespan calibrate`. Run it with `python -m bench.calibration --full`.
+better numbers: `truespan calibrate`. Run it with `python -m bench.calibration --full`. The variable
+TRUESPAN_EMBEDDING_PROVIDER chooses the model: `local` or `multilingual`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +64,11 @@ def measure(options: Options) -> list[Figure]:
         say("skipped: there is no shared/data/scifact beside the project")
         return []
     folder = RESULTS / ("scifact-full" if options.full else "scifact-quick")
+    model = os.environ.get("TRUESPAN_EMBEDDING_PROVIDER", "local")
+    suffix = "" if model == "local" else f"-{model}"
     with (
-        truespan.open(folder / "library", create=True) as first,
-        truespan.open(RESULTS / "calibration", create=True) as second,
+        truespan.open(folder / f"library{suffix}", create=True) as first,
+        truespan.open(RESULTS / f"calibration{suffix}", create=True) as second,
     ):
         claims = scifact(first.world("scifact", create=True), data, folder, options)
         questions = novella(second.world("novella", create=True))

@@ -18,6 +18,7 @@ from truespan.errors import AssetsTaken, SourceCopied, SourceRefused, TruespanEr
 from truespan.ingest.draft import DEFAULT_VERSION
 from truespan.ingest.embed import Remark
 from truespan.ingest.indexing import Indexer, clear_retired, publish_images
+from truespan.ingest.languages import foreign_text_notice
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.report import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
 from truespan.ingest.source_drafts import DraftMaker
@@ -95,6 +96,8 @@ class _Run:
         self._documents = self._chunks = 0
         self._size_done = self._group_done = 0.0
         self._hidden: Counter[str] = Counter()
+        self._languages: Counter[str] = Counter()
+        """Number of new chunks in each language."""
         self._copies: list[str] = []
         self._remarks: list[str] = []
         self.report = IngestReport()
@@ -119,6 +122,8 @@ class _Run:
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
         self._report_hidden()
+        if notice := foreign_text_notice(self._deps.store, self._scope, self._languages):
+            self._warn(notice, "foreign_text")
         self._report_remarks()
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
@@ -152,6 +157,7 @@ class _Run:
         group.chunks += len(draft.chunks)
         group.size += source.size
         self.report.chunks += len(draft.chunks)
+        self._languages[draft.language] += len(draft.chunks)
         self._count_labels(draft.language, draft.version)
         self._deps.trace.count(CounterName.CHUNKS, len(draft.chunks))
         for note in draft.notes:

@@ -267,6 +267,8 @@ def support_floor(profile: EmbeddingProfile) -> float | None:
 
 
 _BGE_SMALL_INT8 = "sha256:1636a292bfa16e0c45768cc00a1d010e27acec4116f11954aea516236f226a6b"
+_USE_MULTILINGUAL = "google/universal-sentence-encoder-multilingual-v3"
+_USE_MULTILINGUAL_FILES = "sha256:a8dc1b25be69a442640a31aa4fabc5fefb78252e82d291f0bcd13549b7e58605"
 _SHIPPED: dict[tuple[str, str, str], Calibration] = {
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): Calibration(
         calibrated_floor=0.4922,
@@ -279,6 +281,13 @@ _SHIPPED: dict[tuple[str, str, str], Calibration] = {
         measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
     ),
 }
-_LANGUAGES = {("local", "BAAI/bge-small-en-v1.5"): frozenset({"en"})}
+MULTILINGUAL_LANGUAGES = frozenset(
+    ["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"]
+)
+"""Codes of the languages of the multilingual model, which knows both scripts of Chinese."""
+_LANGUAGES = {
+    ("local", "BAAI/bge-small-en-v1.5"): frozenset({"en"}),
+    ("multilingual", _USE_MULTILINGUAL): MULTILINGUAL_LANGUAGES,
+}
 _SUPPORT_FLOORS = {("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): 0.73}
 """Measured by `python -m bench.support_check`; see docs/answers.md."""
