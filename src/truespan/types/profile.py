@@ -269,6 +269,7 @@ def support_floor(profile: EmbeddingProfile) -> float | None:
 _BGE_SMALL_INT8 = "sha256:1636a292bfa16e0c45768cc00a1d010e27acec4116f11954aea516236f226a6b"
 _USE_MULTILINGUAL = "google/universal-sentence-encoder-multilingual-v3"
 _USE_MULTILINGUAL_FILES = "sha256:a8dc1b25be69a442640a31aa4fabc5fefb78252e82d291f0bcd13549b7e58605"
+_MEASURED_ON = "SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)"
 _SHIPPED: dict[tuple[str, str, str], Calibration] = {
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): Calibration(
         calibrated_floor=0.4922,
@@ -278,7 +279,17 @@ _SHIPPED: dict[tuple[str, str, str], Calibration] = {
         short_query_threshold_high=0.6309,
         min_similarity_for_hybrid=0.6058,
         unrelated_high=0.4606,
-        measured_on="SciFact (5,183 abstracts, 300 claims) and the example novella (37 questions)",
+        measured_on=_MEASURED_ON,
+    ),
+    ("multilingual", _USE_MULTILINGUAL, _USE_MULTILINGUAL_FILES): Calibration(
+        calibrated_floor=0.129,
+        threshold_low=0.1721,
+        threshold_high=0.3018,
+        short_query_threshold_low=0.1851,
+        short_query_threshold_high=0.3148,
+        min_similarity_for_hybrid=0.2801,
+        unrelated_high=0.0892,
+        measured_on=_MEASURED_ON,
     ),
 }
 MULTILINGUAL_LANGUAGES = frozenset(
