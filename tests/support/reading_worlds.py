@@ -33,7 +33,7 @@ from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import make_chunks
-from truespan.protocols import TokenCounter
+from truespan.protocols import Embedder, TokenCounter
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
@@ -198,7 +198,13 @@ class Trial:
     """One book under one seed; `run` gives what was counted and found."""
 
     def __init__(
-        self, folder: Path, seed: int, *, form: str | None = None, chunking: str | None = None
+        self,
+        folder: Path,
+        seed: int,
+        *,
+        form: str | None = None,
+        chunking: str | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self.seed = seed
         self.rng = Random(seed)
@@ -208,7 +214,10 @@ class Trial:
         # In few dimensions many chunks are equally close, and ties show what is not settled.
         dimensions = self.rng.choice([3, 16, 64])
         profile = other_profile(dimensions=dimensions, input_limit=self.limit)
-        self.lib = make_library(folder, embedder=WordEmbedder(profile=profile))
+        if embedder is not None:
+            self.limit = embedder.profile.input_limit
+        own: Any = embedder or WordEmbedder(profile=profile)
+        self.lib = make_library(folder, embedder=own)
         self.defaults = self.rng.choice(list(Defaults))
         self.world = self.lib.library.create_world("world", defaults=self.defaults)
         self.writer = Writer(self.rng, self.form, longest=2500)
