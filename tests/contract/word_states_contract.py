@@ -9,6 +9,7 @@ import pytest
 from tests.contract.drafts import draft
 from tests.contract.store_contract import built, shown
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
+from truespan.store.integrity import checksums
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.reading import TailChunk
@@ -87,6 +88,16 @@ class WordStatesContract:
         assert lib.store.lacking_word_states(scope, after=found, limit=9) == []
         lib.store.keep_word_states(scope, {found: states_of(FIRST)})
         assert len(lib.store.read_word_states(scope, HASHES)) == 2
+
+    def test_states_of_another_recipe_are_computed_again(
+        self, lib: LibraryFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scope = built(lib)
+        show_with_states(lib, scope, FIRST)
+        monkeypatch.setattr(checksums, "RECIPE", "other")
+
+        assert lib.store.read_word_states(scope, HASHES) == {}
+        assert [found for found, _ in lib.store.word_state_flaws(scope)] == HASHES[:1]
 
     def test_swapped_states_are_not_trusted(self, lib: LibraryFixture) -> None:
         scope = built(lib)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import truespan
 from tests.support.state_embedder import StateEmbedder, states_of
-from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
+from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder, make_library
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.library import Library
 from truespan.engine.world import World
@@ -131,6 +132,27 @@ def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> Non
     assert lib.embedder.documents == [TIDE]
     known = hash_text(TIDE)
     assert lib.store.read_word_states(newer, [known]) == {known: states_of(TIDE)}
+
+
+def test_backup_has_the_states_unless_it_has_no_vectors(tmp_path: Path) -> None:
+    def opened(folder: Path) -> Library:
+        return truespan.open(folder, create=True, embedder=StateEmbedder(), counter=WordCounter())
+
+    (tmp_path / "tide.txt").write_text(TIDE)
+    with opened(tmp_path / "library") as library:
+        library.create_world("w", defaults="recommended").ingest(tmp_path / "tide.txt")
+        expected = read_states(library.world("w"))
+        library.backup(tmp_path / "whole")
+        library.backup(tmp_path / "bare", vectors=False)
+    assert [*expected.values()] == [states_of(TIDE)]
+
+    for name in ("whole", "bare"):
+        truespan.restore(tmp_path / name, tmp_path / f"from-{name}")
+        with opened(tmp_path / f"from-{name}") as library:
+            world = library.world("w")
+            assert world.status().word_states == (1 if name == "whole" else 0)
+            world.repair()
+            assert read_states(world) == expected
 
 
 def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:

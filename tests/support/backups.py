@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from tests.scenario.test_figures import REPORT
 from tests.support.reading_worlds import frozen
-from tests.support.worlds import STORES, WordCounter, WordEmbedder
+from tests.support.state_embedder import StateEmbedder
+from tests.support.worlds import STORES, WordCounter
 from truespan.engine.library import Library
 from truespan.types.source import DocumentArguments
 from truespan.wire.serialize import to_json
@@ -20,7 +21,7 @@ READERS = (0, 7, 30)
 
 
 def opened(folder: Path, *, create: bool = False) -> Library:
-    return open_library(folder, create=create, embedder=WordEmbedder(), counter=WordCounter())
+    return open_library(folder, create=create, embedder=StateEmbedder(), counter=WordCounter())
 
 
 def on_server() -> bool:
@@ -83,7 +84,7 @@ def told(library: Library) -> list[str]:
         answers += [to_json(found.passages), found.context]
         answers += [frozen(world.retrieve("lamp", language=None))]
         answers += [to_json(world.facets())]
-        answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0))]
+        answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0, word_states=0))]
         answers += [world.documents.text(document.doc_id) for document in world.documents.list()]
     world = library.world("world")
     for sid in READERS:
