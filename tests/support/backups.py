@@ -84,7 +84,10 @@ def told(library: Library) -> list[str]:
         answers += [to_json(found.passages), found.context]
         answers += [frozen(world.retrieve("lamp", language=None))]
         answers += [to_json(world.facets())]
-        answers += [to_json(world.documents.list()), to_json(replace(world.status(), vectors=0, word_states=0))]
+        answers += [
+            to_json(world.documents.list()),
+            to_json(replace(world.status(), vectors=0, word_states=0)),
+        ]
         answers += [world.documents.text(document.doc_id) for document in world.documents.list()]
     world = library.world("world")
     for sid in READERS:
