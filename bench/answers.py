@@ -1,65 +1,108 @@
-"""Which questions are answered: those that a book can answer, and those that it cannot.
+"""Shares of questions that are answered: those that a library can answer, and those that it cannot.
 
 Every question about a book is asked of its own book, and of each other one, which does not hold the
-answer. Without a chat model an answer consists of passages, so the decision alone is measured:
-under the thresholds of the contract, and as a recommended world decides. The library of
-`bench.quality` is used. Run it with `python -m bench.answers`.
+answer. With SciFact, its claims are asked of its abstracts and of the books, and the questions
+about books of the abstracts. Without a chat model an answer consists of passages, so the decision
+alone is measured: under the thresholds of the contract, and as a recommended world decides. Without
+`--full`, SciFact is cut to 1,000 abstracts. Run it with `python -m bench.answers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 import truespan
 from bench.free import end_index_process
+from bench.material import shared_data
 from bench.question_set import Book, read_books
 from bench.report import RESULTS, Figure, Options, run, say
+from bench.scifact import (
+    FULL_MINUTES,
+    QUICK_MINUTES,
+    ingest,
+    read_corpus,
+    read_judgements,
+    read_queries,
+    write_files,
+)
+from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.types.decision import AnswerMode
 from truespan.types.request import Defaults
 
+FOLDER = RESULTS / "answers"
+
 
 def measure(options: Options) -> list[Figure]:
     """Return the shares of good questions refused and of absent ones answered, in per cent."""
-    del options
-    books = read_books()
-    with truespan.open(RESULTS / "quality" / "library", create=True) as library:
-        world = library.world("books", create=True)
-        world.ingest([book.path for book in books])
-        figures: list[Figure] = []
+    books, figures = read_books(), list[Figure]()
+    asked = [question.golden.query for book in books for question in book.questions]
+    with truespan.open(FOLDER / "library", create=True) as library:
+        novels = library.world("books", create=True)
+        novels.ingest([book.path for book in books])
+        claims, abstracts = open_scifact(library, full=options.full)
         for defaults in (Defaults.CONTRACT, Defaults.RECOMMENDED):
-            world.set_defaults(defaults)
-            figures += figures_of(world, books, defaults.value)
+            novels.set_defaults(defaults)
+            figures += ask_books(novels, books, defaults)
+            if abstracts is not None:
+                abstracts.set_defaults(defaults)
+                refused = 100 - share(answered(abstracts, claims))
+                figures += [
+                    report(defaults, "SciFact: good claims refused", refused),
+                    report(
+                        defaults,
+                        "SciFact: questions about books answered",
+                        share(answered(abstracts, asked)),
+                    ),
+                    report(defaults, "books: claims answered", share(answered(novels, claims))),
+                ]
         end_index_process(library)
     return figures
 
 
-def figures_of(world: World, books: list[Book], name: str) -> list[Figure]:
-    """Return the two shares under one kind of defaults."""
-    pairs = list(product(books, books))
-    good = [answers(world, own, other) for own, other in pairs if own is other]
-    absent = [answers(world, own, other) for own, other in pairs if own is not other]
-    refused, answered = 100 - share(good), share(absent)
-    say(f"{name}: {refused:.1f} % of good questions refused, {answered:.1f} % of absent answered")
+def open_scifact(library: Library, *, full: bool) -> tuple[list[str], World | None]:
+    """Return the judged claims and the world of the abstracts; None where the data is absent."""
+    data = shared_data("scifact")
+    if data is None:
+        say("without SciFact: there is no shared/data/scifact beside the project")
+        return [], None
+    judgements = read_judgements(data)
+    corpus = read_corpus(data, None if full else judgements)
+    world = library.world("scifact-full" if full else "scifact", create=True)
+    files = write_files(FOLDER / "files", corpus)
+    if not ingest(world, files, FULL_MINUTES if full else QUICK_MINUTES):
+        return [], None
+    return [text for id, text in read_queries(data).items() if id in judgements], world
+
+
+def ask_books(world: World, books: list[Book], defaults: Defaults) -> list[Figure]:
+    """Return the shares of the questions about books, asked of one book each."""
+    good, absent = list[bool](), list[bool]()
+    for own, other in product(books, books):
+        found = answered(world, [question.golden.query for question in own.questions], other)
+        (good if own is other else absent).extend(found)
     return [
-        Figure(f"{name}: good questions refused", refused, "%"),
-        Figure(f"{name}: absent questions answered", answered, "%"),
+        report(defaults, "books: good questions refused", 100 - share(good)),
+        report(defaults, "books: questions about another book answered", share(absent)),
     ]
 
 
-def answers(world: World, own: Book, other: Book) -> list[bool]:
-    """Return, for each question about a book, whether it is answered from another."""
-    return [
-        world.answer(question.golden.query, documents=[other.path.name]).mode
-        is not AnswerMode.FALLBACK
-        for question in own.questions
-    ]
+def answered(world: World, questions: Iterable[str], book: Book | None = None) -> Iterator[bool]:
+    """Yield whether each question is answered, from one book or from the whole world."""
+    documents = None if book is None else [book.path.name]
+    for question in questions:
+        yield world.answer(question, documents=documents).mode is not AnswerMode.FALLBACK
 
 
-def share(found: Iterable[list[bool]]) -> float:
-    """Return how many of all questions were answered, in per cent."""
-    listed = [entry for part in found for entry in part]
+def report(defaults: Defaults, name: str, value: float) -> Figure:
+    say(f"{defaults.value}: {name}: {value:.1f} %")
+    return Figure(f"{defaults.value}: {name}", value, "%")
+
+
+def share(found: Iterable[bool]) -> float:
+    """Return how many questions were answered, in per cent."""
+    listed = list(found)
     return 100 * sum(listed) / max(len(listed), 1)
 
 

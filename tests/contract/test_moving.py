@@ -39,6 +39,7 @@ RARE = (
     f"INSERT INTO figures VALUES ({ONE}, 1, 'f-1', 0, NULL, 'A map of the river', 'm', x'01')",
     f"INSERT INTO audits VALUES ({ONE}, 'email', 'r', 2, 1)",
     "INSERT INTO calibrations VALUES (1, 'p', '{}', 1.0, x'01')",
+    "INSERT INTO cohorts VALUES (1, 'p', 'd', x'00000000', x'01')",
     "INSERT INTO repairs VALUES (9, 1, 1, 'c', 'stale', 'h', NULL, 1.0)",
     "INSERT INTO usage VALUES (4, 'u', 1, 1.0, 2, 'm', NULL, NULL, '[]', '{}')",
     "INSERT INTO probes VALUES (1, 1, 'known', x'00000000', x'01')",

@@ -130,8 +130,8 @@ def test_without_a_world_not_one_row_is_seen(filled: LibraryFixture) -> None:
     assert set(unset.values()) == set(blank.values()) == {0}
     empty = {name for name, count in held.items() if not count}
     assert empty <= {
-        "alias_moves", "audits", "calibrations", "figures", "job_lines", "pages", "probes",
-        "repairs", "usage",
+        "alias_moves", "audits", "calibrations", "cohorts", "figures", "job_lines", "pages",
+        "probes", "repairs", "usage",
     }  # fmt: skip
 
 

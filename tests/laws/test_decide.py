@@ -17,9 +17,11 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
     AnswerMode,
     Candidate,
+    Coverage,
     Decision,
     DecisionSettings,
     Evidence,
+    EvidenceRules,
     ModelOutcome,
     ScoreMode,
 )
@@ -63,7 +65,6 @@ def any_settings(draw: st.DrawFn) -> DecisionSettings:
         "exclude_chunk_types_from_llm": draw(st.sampled_from([(), ("figure",), ("text",)])),
         "score_mode": draw(st.sampled_from(ScoreMode)),
         "distance": distance,
-        "min_coverage": draw(st.one_of(st.none(), shares)),
         f"raw_{distance}_low": raw_score(usual[0], distance),
         f"raw_{distance}_high": raw_score(usual[1], distance),
     }
@@ -84,7 +85,7 @@ def any_candidates(draw: st.DrawFn) -> tuple[Candidate, ...]:
         st.integers(0, 4),
         st.one_of(st.none(), st.integers(0, 400)),
         st.none(),
-        st.one_of(st.none(), shares),
+        st.one_of(st.none(), st.builds(Coverage, shares, shares)),
     )
     drawn = draw(st.lists(shapes, max_size=12))
     return tuple(Candidate(ChunkId(f"chunk-{place}"), *shape) for place, shape in enumerate(drawn))
@@ -305,3 +306,79 @@ def test_a_raw_score_that_became_a_similarity_is_found_again(
 def test_numbers_are_shown_in_the_order_in_which_they_compare(one: float, other: float) -> None:
     assert (shortest(one) < shortest(other)) == (one < other)
     assert float32(shortest(one)) == one
+
+
+# Evidence
+
+
+def with_rules(case: Evidence, *rules: float) -> Evidence:
+    settings = replace(
+        case.settings, score_mode=ScoreMode.NORMALIZED, evidence=EvidenceRules(*rules)
+    )
+    return replace(case, settings=settings)
+
+
+weighed = st.builds(
+    lambda case, rules, background: replace(with_rules(case, *rules), background=background),
+    cases,
+    st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.3, 0.5]), st.floats(0, 1)),
+    st.one_of(st.none(), st.floats(-0.2, 1)),
+)
+
+
+@proves("decision.evidence")
+@often
+@given(weighed)
+def test_evidence_decides_between_rag_and_fallback(case: Evidence) -> None:
+    decision = decide(case)
+    explained, silent = decision.to_json(), case.primary not in USABLE
+    best, needed = explained["max_score"], explained["thresholds"]["high"]
+
+    assert (decision.mode == "rag") == (best is not None and best >= needed and not silent)
+    assert decision.mode != "hybrid"
+    assert bool(decision.used_chunks) == (decision.mode == "rag")
+    again = replay(json.loads(json.dumps(evidence_to_json(case))))
+    assert json.dumps(again.to_json()) == json.dumps(explained)
+
+
+@proves("decision.evidence")
+@often
+@given(weighed, st.data())
+def test_more_evidence_never_turns_an_answer_into_a_refusal(
+    case: Evidence, draw: st.DataObject
+) -> None:
+    if not case.candidates:
+        return
+    # The order of the search stays: a passage is among the ten best before and after.
+    placed = tuple(replace(one, place=n) for n, one in enumerate(case.candidates))
+    found = draw.draw(st.sampled_from(placed))
+    words = found.coverage or Coverage()
+    raised = replace(
+        found,
+        similarity=found.similarity + draw.draw(st.floats(0, 0.2)),
+        coverage=Coverage(max(words.share, draw.draw(shares)), max(words.window, 0.5)),
+    )
+    changed = tuple(raised if one is found else one for one in placed)
+    lower = (case.background or 0.0) - draw.draw(st.floats(0, 0.1))
+
+    before = decide(replace(case, candidates=placed))
+    after = decide(replace(case, candidates=changed, background=lower))
+    assert standing(after) >= standing(before)
+
+
+@often
+@given(weighed, st.randoms(use_true_random=False))
+def test_evidence_depends_on_neither_order_nor_excluded_kinds(case: Evidence, chance: Any) -> None:
+    shuffled = list(case.candidates)
+    chance.shuffle(shuffled)
+    excluded = case.settings.exclude_chunk_types_from_llm
+    others = tuple(one for one in case.candidates if one.kind not in excluded)
+
+    decision = decide(case)
+    assert replace(decide(replace(case, candidates=tuple(shuffled))), evidence=case) == decision
+    alone = decide(replace(case, candidates=others))
+    assert (alone.mode, alone.found, alone.chosen) == (
+        decision.mode,
+        decision.found,
+        decision.chosen,
+    )

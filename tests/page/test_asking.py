@@ -95,8 +95,9 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
 
     visit.find("#tab-why").click()
     expect(visit.find("svg.scale")).to_have_attribute(
-        "aria-label", re.compile(r"low threshold 0\.\d+, high threshold 0\.\d+; the best passage")
+        "aria-label", re.compile(r"0\.\d+ is needed; the best passage")
     )
+    expect(visit.find("#panel-why")).to_contain_text(re.compile(r"\d+ % within 20 words"))
     expect(visit.find("svg.funnel")).to_have_attribute("aria-label", re.compile("returned"))
     expect(visit.find("#panel-why .verdict").first).to_have_text("given to the model")
 
@@ -122,6 +123,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
         events = reply.text().split("\n\n")
         answer = json.loads(events[-2].partition("data: ")[2])
         answer["decision_explain"] |= {
+            "missing_words": ["insulin", "dose"],
             "mode": "hybrid",
             "reason": "gate_failed",
             "gates": [
@@ -144,6 +146,7 @@ def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> N
     expect(why.locator(".rows li").filter(has_text="notes/far.txt")).to_contain_text("0.291")
     expect(why.locator(".gates .failed")).to_contain_text("passages: 1 needs 3: failed")
     expect(why.locator(".gates .held")).to_contain_text("characters of context: 240")
+    expect(why).to_contain_text("No passage contains “insulin”, “dose”.")
 
 
 def test_a_figure_stands_beside_the_passage_that_cites_it(visit: Visit) -> None:

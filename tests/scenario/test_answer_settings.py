@@ -104,7 +104,7 @@ def test_usual_calibrated_and_short_thresholds_combine_to_the_stricter(tmp_path:
     failed = []
     for number, (settings, usual, of_short) in enumerate(rows):
         with opened(tmp_path / str(number), **settings) as library:
-            rules = library._components.answers.for_profile(profile, measured, Defaults.RECOMMENDED)
+            rules = library._components.answers.for_profile(profile, measured, Defaults.CONTRACT)
         found = [thresholds_for(rules, words) for words in (9, 2)]
         if [(one.low, one.high) for one in found] != [usual, of_short]:
             failed.append((settings, found))

@@ -65,6 +65,7 @@ FREE = {
     "tails": "made again from the sentences when damaged",
     "tail_marks": "made again from the sentences when damaged",
     "probes": "a damaged probe is made again",
+    "cohorts": "damaged vectors are made again",
     "calibrations": "named where it is used: the floor of answers",
 }
 """Tables whose damage the doctor need not find, with the reason."""

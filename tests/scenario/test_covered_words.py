@@ -1,4 +1,4 @@
-"""Answers of recommended worlds: covered words decide where similarity cannot."""
+"""Answers of recommended worlds: the evidence of passages decides."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
 from tests.support.worlds import WordEmbedder, make_library, other_profile
 from truespan.answers.decide import replay_record
+from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import StoreDamaged
+from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.types import profile
+from truespan.types.decision import evidence_rules
 from truespan.types.profile import Calibration, CalibrationOrigin
 from truespan.types.request import Defaults
 from truespan.wire.serialize import to_json
@@ -39,71 +43,125 @@ def calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(profile._SHIPPED, (own.provider, own.model, own.revision), MEASURED)
 
 
+BACKGROUND = 0.5
+"""Similarity of every question to the texts of the cohort."""
+
+
 def made(folder: Path, defaults: str = "recommended", **files: str) -> Study:
     built = study(
         folder, embedder=ScoreEmbedder(profile=other_profile(dimensions=4)), defaults=defaults
     )
+    texts = tuple(scored(BACKGROUND, f"Text {number}.") for number in range(20))
+    cohort = CohortVectors(Cohort("of a test", lambda: texts))
+    built.library = Library(replace(built.library._components, cohort=cohort))
+    built.world = built.library.world("world")
     built.add(**files)
     return built
 
 
-def decided(world: World, question: str = QUESTION, **options: Any) -> tuple[str, list[str]]:
+def decided(world: World, question: str = QUESTION, **options: Any) -> tuple[str, str]:
     explained = world.answer(question, **options).decision_explain
-    return explained["mode"], [gate["name"] for gate in explained["gates"] if not gate["held"]]
+    return explained["mode"], explained["reason"]
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_a_recommended_world_asks_whether_the_words_are_covered(tmp_path: Path) -> None:
+def test_recommended_world_answers_if_the_words_are_covered(tmp_path: Path) -> None:
     answering = {"a__txt": scored(0.6, ANSWERING), "b__txt": scored(0.6, OTHER)}
     absent = {"a__txt": scored(0.635, OTHER), "b__txt": scored(0.6, "Snow lay on the hills.")}
-    similarity, coverage = ["min_similarity_for_hybrid"], ["min_coverage"]
 
     good, bad = made(tmp_path / "a", **answering).world, made(tmp_path / "b", **absent).world
-    assert decided(good) == ("hybrid", [])
-    assert decided(bad) == ("fallback", coverage)
-    # Whoever searches by similarity alone is judged by similarity alone.
-    assert decided(good, mode="vector") == ("fallback", similarity)
-    # A question without words that could be covered, too.
-    assert decided(bad, "Who is he to be so, and why?") == ("hybrid", [])
+    # Also for those who search in another way.
+    for mode in (None, "vector", "keyword"):
+        assert decided(good, mode=mode) == ("rag", "enough_evidence")
+    for mode in (None, "vector"):
+        assert decided(bad, mode=mode) == ("fallback", "too_little_evidence")
+    assert decided(bad, "Where was rain on the harbour?") == ("rag", "enough_evidence")
     for world in (good, bad):
         world.set_defaults(Defaults.CONTRACT)
-        assert world.answer(QUESTION).decision_explain["gates"] == []
-        assert decided(world, mode="hybrid") == ("rag", [])
+        explained = world.answer(QUESTION).decision_explain
+        assert explained["gates"] == []
+        assert not {"evidence", "missing_words"} & explained.keys()
+        assert decided(world, mode="hybrid") == ("rag", "reached_high")
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_the_coverage_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -> None:
+def test_refusal_says_what_no_passage_is_about(tmp_path: Path) -> None:
+    built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
+
+    answer = built.world.answer("Which dose of insulin did the miller give?")
+    text = "Nothing certain. There are similar passages, but none about 'dose', 'insulin' or 'give'"
+    assert answer.answer.startswith(text)
+    assert answer.decision_explain["missing_words"] == ["dose", "insulin", "give"]
+    # The log has no word of a question, unless the operator wants its text.
+    [record] = built.world.usage()
+    assert "insulin" not in to_json(record)
+    assert replay_record(record).same
+    with_text = built.with_rules(log_queries=True)
+    with_text.answer("Which dose of insulin did the miller give?")
+    assert "insulin" in to_json(with_text.usage()[0])
+    assert all(replay_record(record).same for record in with_text.usage())
+
+
+@proves("decision.evidence")
+@pytest.mark.usefixtures("calibrated")
+def test_evidence_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
     built.world.answer("Who has the spare key to the hut?")
 
     [record] = built.world.usage()
     assert replay_record(record).same
-    shares = {entry.get("coverage") for entry in record.evidence["candidates"]}
-    assert max(shares) == 1.0
-    assert min(shares) == 0.0
+    assert record.evidence["background"] == pytest.approx(BACKGROUND)
+    assert record.evidence["cohort"] == "of a test"
+    covered = [entry["coverage"] for entry in record.evidence["candidates"]]
+    assert {"share": 1.0, "window": 1.0} in covered
+    assert min(entry["share"] for entry in covered) < 0.1
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_rarity_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None:
+def test_background_rises_with_other_close_chunks_of_the_world(tmp_path: Path) -> None:
+    def add(built: Study, count: int) -> float:
+        built.add(**{f"p{n}__txt": scored(0.6, f"Passage {n}.") for n in range(count)})
+        built.world.answer(QUESTION)
+        return built.world.usage()[0].evidence["background"]
+
+    built = made(tmp_path)
+    assert add(built, 10) == pytest.approx(0.5)
+    assert add(built, 20) == pytest.approx(0.55)
+    assert add(built, 40) == pytest.approx(0.6)
+
+
+@proves("decision.evidence")
+@pytest.mark.usefixtures("calibrated")
+def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None:
     read = scored(0.6, "The miller locked the hut. He kept the spare one.") + "\n\n"
     unread = [
         "The key. The key! The key? A key, keys.\n\n" * 40,
         "Rain fell on the harbour.\n\n" * 90,
+        "".join(scored(0.62, f"Passage {number}.") + "\n\n" for number in range(60)),
     ]
-    seen = []
-    for number, rest in enumerate(unread):
-        built = made(tmp_path / str(number))
-        built.world.ingest(built.lib.write("book.txt", read + rest), kind="book")
-        reader = built.world.reader("ann")
-        reader.set_position("1", sentence=2)
-        answer = reader.answer(QUESTION, book="1")
-        seen.append(to_json(answer.decision_explain))
-        assert answer.decision_explain["gates"]
-    assert seen[0] == seen[1]
-    assert '"min_coverage"' in seen[0]
+    for mode in ("hybrid", "vector"):
+        seen = []
+        for number, rest in enumerate(unread):
+            built = made(tmp_path / mode / str(number))
+            built.world.ingest(built.lib.write("book.txt", read + rest), kind="book")
+            reader = built.world.reader("ann")
+            reader.set_position("1", sentence=2)
+            answer = reader.answer(QUESTION, book="1", mode=mode)
+            seen.append((answer.answer, to_json(answer.decision_explain)))
+            assert answer.decision_explain["evidence"]["background"] == pytest.approx(BACKGROUND)
+        assert seen[0] == seen[1] == seen[2]
+
+
+@proves("decision.evidence")
+@pytest.mark.usefixtures("calibrated")
+def test_setting_replaces_the_derived_threshold(tmp_path: Path) -> None:
+    built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
+    assert decided(built.world)[0] == "rag"
+    assert decided(built.with_rules(min_evidence=0.69))[0] == "rag"
+    assert decided(built.with_rules(min_evidence=0.7))[0] == "fallback"
 
 
 # Calibration from the world's own chunks
@@ -131,7 +189,8 @@ def test_a_model_that_nobody_measured_is_calibrated_from_the_documents(tmp_path:
     assert found.threshold_low < found.threshold_high
     assert lib.embedder.queries == []
     explained = world.answer("Which word is in part one of them all?").decision_explain
-    assert explained["thresholds"]["low"] == found.threshold_low
+    threshold = evidence_rules(found).threshold
+    assert explained["thresholds"] == {"low": threshold, "high": threshold}
 
     # Little growth changes nothing; a lot does.
     add(lib, world, chapters(5, 30))

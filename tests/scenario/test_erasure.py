@@ -182,7 +182,7 @@ def rows_of(made: Library, world: str) -> dict[str, int]:
 
 STAYING = {
     "worlds", "generations", "jobs", "job_documents", "job_lines", "readers", "aliases",
-    "alias_moves", "calibrations", "probes", "usage", "cooldowns", "erasures",
+    "alias_moves", "calibrations", "cohorts", "probes", "usage", "cooldowns", "erasures",
     "tokens", "token_worlds",
 }  # fmt: skip
 """Tables that may have rows in a world without documents. Decide this for each new table."""

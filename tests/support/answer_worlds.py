@@ -155,6 +155,7 @@ class Study:
 _RULES = {
     "distance",
     "calibrated",
+    "min_evidence",
     "support_floor",
     "log_queries",
     "usage_days",

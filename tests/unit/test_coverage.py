@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 from tests.promises import proves
+from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, parse_query
@@ -33,42 +34,73 @@ def rarity(query: str, texts: list[str] = TEXTS, language: str = "en") -> WordRa
     return measure_rarity(parse_query(query, [name]), find, len(texts))
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 def test_coverage_is_the_share_of_the_words_weighted_by_rarity() -> None:
     measured = rarity("Who lit the lamps?")
 
     lit, lamp = rarity_of(4, 1), rarity_of(4, 2)
     assert lit > lamp
-    assert measured.coverage(TEXTS[0]) == pytest.approx(1.0)
-    assert measured.coverage(TEXTS[1]) == pytest.approx(lamp / (lit + lamp))
-    assert measured.coverage(TEXTS[2]) == 0.0
-    assert measured.coverage("") == 0.0
+    assert measured.cover(TEXTS[0]).share == pytest.approx(1.0)
+    assert measured.cover(TEXTS[1]).share == pytest.approx(lamp / (lit + lamp))
+    assert measured.cover(TEXTS[2]).share == 0.0
+    assert measured.cover("").share == 0.0
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 def test_a_word_that_occurs_nowhere_counts_most() -> None:
     measured = rarity("Did Huckleberry trim the lamp?")
 
-    covered = measured.coverage("The lamp was lit.")
-    assert covered is not None
-    assert covered < 0.3
+    assert measured.cover("The lamp was lit.").share < 0.3
     [absent] = [rare for forms, rare in measured.words if ("huckleberri",) in forms.values()]
     assert absent == max(rare for _, rare in measured.words) == math.log(1 + 4.5 / 0.5)
 
 
 def test_words_are_stemmed_and_each_counts_once() -> None:
-    assert rarity("keepers keeper KEEPING").coverage("The keeper sleeps.") == rarity(
+    assert rarity("keepers keeper KEEPING").cover("The keeper sleeps.") == rarity(
         "keepers keeping"
-    ).coverage("keeper")
+    ).cover("keeper")
     assert rarity("ships ships lamp").words == rarity("ships lamp").words
 
 
-@proves("decision.coverage")
+@proves("decision.evidence")
 def test_irregular_forms_cover_one_another() -> None:
-    assert rarity("Who lights the lamps?").coverage("The keeper lit the lamp.") == 1.0
-    assert rarity("Who founded the harbour?").coverage("We find the harbour.") != 1.0
+    assert rarity("Who lights the lamps?").cover("The keeper lit the lamp.").share == 1.0
+    assert rarity("Who founded the harbour?").cover("We find the harbour.").share != 1.0
 
 
-def test_a_question_of_stop_words_has_no_coverage() -> None:
-    for query in ("Who is he?", "", "?!"):
-        assert rarity(query).coverage("Who is he? He is the keeper.") is None
+def test_coverage_counts_stop_words_if_there_are_no_others() -> None:
+    assert rarity("Who is he?").cover("Who is he? The keeper.").share == 1.0
+    assert rarity("Who is he?").cover("The keeper.").share == 0.0
+    assert rarity("Who is the keeper?").cover("Who is he?").share == 0.0
+    for query in ("", "?!"):
+        assert rarity(query).cover("Who is he?") == Coverage(0.0, 0.0)
+
+
+@proves("decision.evidence")
+def test_window_coverage_needs_words_close_together() -> None:
+    measured = rarity("Who lit the lamp?")
+    apart = f"The keeper lit it. {'Rain fell. ' * 10} The lamp burned."
+
+    assert measured.cover(apart).share == 1.0
+    assert 0.0 < measured.cover(apart).window < 1.0
+    assert measured.cover(TEXTS[0]).window == 1.0
+
+
+def test_coverage_does_not_depend_on_the_order_of_hashes() -> None:
+    query = "keeper lit lamp dusk storm ship night rowed ashore"
+    measured = rarity(query)
+    text = " ".join(reversed(query.split()))
+
+    assert measured.cover(text).share == 1.0
+    assert measured.cover(f"{text} {text}") == measured.cover(text)
+
+
+@proves("decision.evidence")
+def test_missing_names_the_rarest_words_without_a_text() -> None:
+    measured = rarity("Did the keeper give insulin to the ship's Crews?")
+
+    assert measured.missing("Did the keeper give insulin?", TEXTS, 3) == ("give", "insulin")
+    assert measured.missing("Did the keeper give insulin?", TEXTS, 1) == ("give",)
+    # Words of the query that are no stop words, in their order; those that some text has are found.
+    assert measured.missing("insulin keeper insulin crews", TEXTS[:1], 9) == ("insulin", "crews")
+    assert measured.missing("the", [], 9) == ()

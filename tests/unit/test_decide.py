@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from tests.unit.mode_table import ROWS, Row
 from truespan.answers.decide import count_words, decide, evidence_to_json, replay, search_floor
-from truespan.errors import InvalidArgument, InvalidConfiguration
+from truespan.errors import InvalidArgument
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
     Candidate,
@@ -419,88 +418,3 @@ def test_a_candidate_without_a_finite_similarity_is_refused(similarity: Any) -> 
 def test_a_candidate_with_impossible_counts_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         Candidate(**{"chunk_id": "a", "similarity": 0.5, "characters": 1, **wrong})
-
-
-# Coverage
-
-
-COVERED = DecisionSettings(
-    threshold_low=0.56,
-    threshold_high=0.64,
-    short_query_threshold_low=0.57,
-    short_query_threshold_high=0.65,
-    min_similarity_for_hybrid=0.63,
-    min_coverage=0.3,
-)
-
-
-@proves("decision.coverage")
-def test_between_the_thresholds_the_covered_words_decide() -> None:
-    rows: list[tuple[Sequence[tuple[float, float | None]], str, str]] = [
-        ([(0.60, 0.30)], "hybrid", "gates_held"),
-        ([(0.60, 0.29)], "fallback", "gate_failed"),
-        ([(0.635, 0.0)], "fallback", "gate_failed"),
-        # One passage that covers enough suffices, also where it is not the closest.
-        ([(0.61, 0.0), (0.57, 0.8)], "hybrid", "gates_held"),
-        # Only passages that would be chosen count.
-        ([(0.61, 0.0), (0.55, 0.8)], "fallback", "gate_failed"),
-        (
-            [(0.62 - place / 1000, 0.0) for place in range(6)] + [(0.57, 0.8)],
-            "fallback",
-            "gate_failed",
-        ),
-        # Outside the thresholds it is not asked.
-        ([(0.64, 0.0)], "rag", "reached_high"),
-        ([(0.55, 1.0)], "fallback", "below_low"),
-        # Without words that could be covered, similarity decides as before.
-        ([(0.60, None)], "fallback", "gate_failed"),
-        ([(0.63, None)], "hybrid", "gates_held"),
-    ]
-    for numbers, mode, reason in rows:
-        found = tuple(
-            chunk(f"c{place}", similarity, index=place, coverage=coverage)
-            for place, (similarity, coverage) in enumerate(numbers)
-        )
-        decision = decide(Evidence(COVERED, LONG, found))
-        assert (decision.mode, decision.reason) == (mode, reason), numbers
-        assert replay(evidence_to_json(decision.evidence)) == decision
-
-
-@proves("decision.coverage")
-def test_coverage_changes_nothing_where_no_gate_asks_for_it() -> None:
-    for similarity in (0.2, 0.3, 0.5, 0.55):
-        plain, covered = (
-            decided(chunk("a", similarity, coverage=coverage)) for coverage in (None, 0.0)
-        )
-        assert (plain.mode, plain.gates, plain.to_json()) == (
-            covered.mode,
-            covered.gates,
-            covered.to_json(),
-        )
-
-
-def test_the_gate_of_coverage_is_explained() -> None:
-    found = chunk("a", 0.6, coverage=0.25)
-
-    [gate, *others] = decide(Evidence(COVERED, LONG, (found,))).to_json()["gates"]
-
-    assert gate == {"name": "min_coverage", "needed": 0.3, "found": 0.25, "held": False}
-    assert [other["name"] for other in others] == [
-        "min_chunks_for_hybrid",
-        "min_total_context_chars",
-    ]
-
-
-def test_records_without_coverage_are_as_they_were() -> None:
-    plain = evidence_to_json(evidence(chunk("a", 0.5)))
-
-    assert "min_coverage" not in plain["settings"]
-    assert "coverage" not in plain["candidates"][0]
-
-
-@each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
-def test_an_impossible_coverage_is_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidArgument):
-        chunk("a", 0.5, coverage=wrong)
-    with pytest.raises(InvalidConfiguration):
-        DecisionSettings(min_coverage=wrong)

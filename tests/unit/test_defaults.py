@@ -14,6 +14,7 @@ from tests.support.worlds import WORDS, LibraryFixture, MemoryIndex, WordEmbedde
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, StoreDamaged, WorldNotFound
 from truespan.types.answer import AnswerRules
+from truespan.types.decision import evidence_rules
 from truespan.types.profile import Calibration
 from truespan.types.request import Defaults, Mode, mode_in_force
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb
@@ -146,7 +147,7 @@ def test_thresholds_are_measured_where_requested(
     assert low(contract) == (0.25, [])
     for world in (contract, recommended):
         lib.store.keep_calibration(lib.scope(world), MEASURED)
-    assert low(recommended) == (0.9, [])
+    assert low(recommended) == (evidence_rules(MEASURED).threshold, [])
     assert low(contract) == (0.25, [])
     assert low(contract, AnswerRules(calibrated=True)) == (0.9, [])
     assert low(recommended, AnswerRules(calibrated=False))[0] == 0.25

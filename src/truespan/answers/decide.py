@@ -4,30 +4,38 @@
     low <= best score < high, all gates hold ─> hybrid ─┤ primary blank or NO_CONTEXT ─> fallback
     otherwise ────────────────────────────────> fallback
 
+With `EvidenceRules` there is one threshold, and the score of a passage is its evidence: how similar
+it is and how many of the query's words it has, less how similar the query is to other texts.
+
 It is called before a model runs, to choose its context, and again with the model's outcome. The
 second decision differs from the first only if a reply could not be used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from truespan.answers.prompt import Choice, best_of, choose, rank
+from truespan.answers.prompt import Choice, choose, in_order, rank, usable
 from truespan.errors import InvalidArgument, TruespanError
 from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
-    CHOSEN,
+    BACKGROUND_WEIGHT,
     AnswerMode,
+    Candidate,
+    Coverage,
     Decision,
     DecisionReason,
     DecisionSettings,
     Evidence,
+    EvidenceRules,
     Gate,
     GateName,
     ModelOutcome,
+    PassageEvidence,
     Refusal,
     Step,
     Thresholds,
@@ -41,13 +49,23 @@ _UNUSABLE = {
 }
 
 
+MAX_PASSAGES = 10
+"""Number of passages, best first, whose evidence counts."""
+
+
 def count_words(query: str) -> int:
     """Return the number of words of a query, separated by white space."""
     return len(query.split())
 
 
 def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
-    """Return the thresholds of one request; a short query gets the stricter of each pair."""
+    """Return the thresholds of one request; a short query gets the stricter of each pair.
+
+    Evidence has one threshold for queries of any length.
+    """
+    if settings.evidence is not None:
+        threshold = settings.evidence.threshold
+        return Thresholds(threshold, threshold, short_query_active=False)
     if query_words > settings.short_query_max_tokens:
         return Thresholds(settings.low, settings.high, short_query_active=False)
     return Thresholds(
@@ -58,7 +76,9 @@ def thresholds_for(settings: DecisionSettings, query_words: int) -> Thresholds:
 
 
 def search_floor(settings: DecisionSettings, query_words: int) -> float:
-    """Return the floor of the search: the low threshold of the request, as a similarity."""
+    """Return the minimum similarity of the search: with thresholds, the low one of the request."""
+    if settings.evidence is not None:
+        return settings.evidence.floor
     low = thresholds_for(settings, query_words).low
     return min(max(settings.to_similarity(low), 0.0), 1.0)
 
@@ -72,11 +92,12 @@ def decide(evidence: Evidence) -> Decision:
     settings = evidence.settings
     thresholds = thresholds_for(settings, evidence.query_words)
     ranked = rank(evidence.candidates)
-    best = best_of(ranked, settings)
-    choice = choose(ranked, settings, thresholds.low)
-    # Gates use the choice by similarity alone: words influence which chunks, never the mode.
-    by_similarity = choose(ranked, settings, thresholds.low, by_place=False)
-    reason, gates = _weigh(settings, bool(ranked), best, by_similarity, thresholds)
+    best = max((float(part.similarity) for part in usable(ranked, settings)), default=None)
+    if settings.evidence is None:
+        weighed = _weigh_similarity(settings, ranked, best, thresholds)
+    else:
+        weighed = _weigh_evidence(evidence, ranked, settings.evidence)
+    choice, reason = weighed.choice, weighed.reason
     mode = _MODES.get(reason, AnswerMode.FALLBACK)
     if mode is not AnswerMode.FALLBACK and evidence.primary in _UNUSABLE:
         mode, reason = AnswerMode.FALLBACK, _UNUSABLE[evidence.primary]
@@ -101,58 +122,101 @@ def decide(evidence: Evidence) -> Decision:
         used_llm=speaker if answered else UsedModel.NONE,
         thresholds=thresholds,
         max_similarity=None if best is None else min(max(best, 0.0), 1.0),
-        max_score=None if best is None else settings.to_score(best),
-        gates=gates,
+        max_score=weighed.score,
+        gates=weighed.gates,
         retrieved=choice.considered,
         context_characters=choice.characters,
+        found=weighed.found,
     )
 
 
 _MODES = {
     DecisionReason.REACHED_HIGH: AnswerMode.RAG,
     DecisionReason.GATES_HELD: AnswerMode.HYBRID,
+    DecisionReason.ENOUGH_EVIDENCE: AnswerMode.RAG,
 }
 """Answer mode by the reason that retrieval gave; all other reasons lead to fallback."""
 
 
-def _weigh(
+class _Weighed(Struct, frozen=True):
+    """The reason that follows from retrieval alone, and the numbers that it follows from."""
+
+    reason: DecisionReason
+    choice: Choice
+    score: float | None
+    gates: tuple[Gate, ...] = ()
+    found: PassageEvidence | None = None
+
+
+def _weigh_similarity(
     settings: DecisionSettings,
-    found: bool,
+    ranked: Sequence[Candidate],
     best: float | None,
-    choice: Choice,
     thresholds: Thresholds,
-) -> tuple[DecisionReason, tuple[Gate, ...]]:
-    """Return the reason that follows from retrieval alone, and the gates that were checked."""
+) -> _Weighed:
+    """Compare the best similarity with both thresholds, and check the gates between them."""
+    choice = choose(ranked, settings, thresholds.low)
     if best is None:
-        return DecisionReason.NOTHING_USABLE if found else DecisionReason.NOTHING_FOUND, ()
+        return _Weighed(_name_nothing(ranked), choice, None)
     score = settings.to_score(best)
     if not reaches(score, thresholds.low):
-        return DecisionReason.BELOW_LOW, ()
+        return _Weighed(DecisionReason.BELOW_LOW, choice, score)
     if reaches(score, thresholds.high):
-        return DecisionReason.REACHED_HIGH, ()
+        return _Weighed(DecisionReason.REACHED_HIGH, choice, score)
+    # Gates use the choice by similarity alone: words influence which chunks, never the mode.
+    chosen = choose(ranked, settings, thresholds.low, by_place=False)
     # Every gate is checked, so that an explanation names all that failed, not only the first.
     chunks, characters = settings.min_chunks_for_hybrid, settings.min_total_context_chars
+    least = float(settings.min_similarity_for_hybrid)
     gates = (
-        _closeness_gate(settings, best, choice),
-        Gate(GateName.CHUNKS, chunks, choice.chunks, choice.chunks >= chunks),
-        Gate(GateName.CHARACTERS, characters, choice.characters, choice.characters >= characters),
+        Gate(GateName.SIMILARITY, least, best, reaches(best, least)),
+        Gate(GateName.CHUNKS, chunks, chosen.chunks, chosen.chunks >= chunks),
+        Gate(GateName.CHARACTERS, characters, chosen.characters, chosen.characters >= characters),
     )
     held = all(gate.held for gate in gates)
-    return DecisionReason.GATES_HELD if held else DecisionReason.GATE_FAILED, gates
+    reason = DecisionReason.GATES_HELD if held else DecisionReason.GATE_FAILED
+    return _Weighed(reason, choice, score, gates)
 
 
-def _closeness_gate(settings: DecisionSettings, best: float, choice: Choice) -> Gate:
-    """Return the gate that separates related passages from unrelated ones of equal similarity.
+def _weigh_evidence(
+    evidence: Evidence, ranked: Sequence[Candidate], rules: EvidenceRules
+) -> _Weighed:
+    """Compare the best evidence of the first passages with the threshold."""
+    choice = choose(ranked, evidence.settings, rules.floor)
+    parts = [
+        part
+        for part in usable(in_order(ranked), evidence.settings)
+        if reaches(part.similarity, rules.floor)
+    ]
+    background = evidence.background or 0.0
+    found = max(
+        (_weigh_passage(part, background, rules.word_weight) for part in parts[:MAX_PASSAGES]),
+        key=lambda part: part.score,
+        default=None,
+    )
+    if found is None:
+        return _Weighed(_name_nothing(ranked), choice, None)
+    enough = reaches(found.score, rules.threshold)
+    reason = DecisionReason.ENOUGH_EVIDENCE if enough else DecisionReason.TOO_LITTLE_EVIDENCE
+    return _Weighed(reason, choice, found.score, found=found)
 
-    In this range of similarities, the words of the query are better evidence than the similarity.
-    """
-    measured = [item for item in choice.considered if item.candidate.coverage is not None]
-    if settings.min_coverage is None or not measured:
-        least = float(settings.min_similarity_for_hybrid)
-        return Gate(GateName.SIMILARITY, least, best, reaches(best, least))
-    shares = (item.candidate.coverage or 0.0 for item in measured if item.verdict is CHOSEN)
-    covered, least = float(max(shares, default=0.0)), float(settings.min_coverage)
-    return Gate(GateName.COVERAGE, least, covered, reaches(covered, least))
+
+def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
+    """Return the reason why no passage counts."""
+    return DecisionReason.NOTHING_USABLE if ranked else DecisionReason.NOTHING_FOUND
+
+
+def _weigh_passage(part: Candidate, background: float, word_weight: float) -> PassageEvidence:
+    words = part.coverage or Coverage()
+    return PassageEvidence(
+        score=part.similarity
+        + word_weight * (words.share + words.window)
+        - BACKGROUND_WEIGHT * background,
+        similarity=part.similarity,
+        coverage=words.share,
+        window=words.window,
+        background=background,
+    )
 
 
 def _refusal(evidence: Evidence) -> Refusal | None:
@@ -182,11 +246,12 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON values, with everything that `replay` needs."""
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
     # Fields that do not apply to the request are left out.
-    parts = [(plain, name) for name in ("search_mode", "defaults", "conversation")]
-    parts.append((plain["settings"], "min_coverage"))
+    optional = ("search_mode", "defaults", "conversation", "background", "cohort", "missing_words")
+    parts = [(plain, name) for name in optional]
+    parts.append((plain["settings"], "evidence"))
     parts += [(candidate, "coverage") for candidate in plain["candidates"]]
     for part, name in parts:
-        if part[name] is None:
+        if part[name] is None or part[name] == []:
             del part[name]
     return {"version": RECORD_VERSION, **plain}
 

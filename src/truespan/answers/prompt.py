@@ -1,8 +1,8 @@
 """Choose the chunks for a model, and write the prompt.
 
 A chunk is *usable* if its kind is not excluded and it fits by itself. Only usable chunks count for
-the best similarity: a figure that a model never sees, or a chunk that would have to be cut, is no
-evidence of good text.
+the best similarity and for evidence: a figure that a model never sees, or a chunk that would have
+to be cut, is no sign of good text.
 
 The character limit counts whole chunks, so that the prompt is never too long however chunks are
 joined. The character gate counts each character once: a passage that two chunks share does not
@@ -51,15 +51,19 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=order)
 
 
-def best_of(ranked: Sequence[Candidate], settings: DecisionSettings) -> float | None:
-    """Return the greatest similarity of a usable chunk; None if there is none."""
-    usable = (
-        float(candidate.similarity)
-        for candidate in ranked
-        if candidate.kind not in settings.exclude_chunk_types_from_llm
-        and 1 <= candidate.characters <= settings.max_context_chars - candidate.added
-    )
-    return max(usable, default=None)
+def usable(candidates: Iterable[Candidate], settings: DecisionSettings) -> list[Candidate]:
+    """Return the candidates that a model may get, in the same order."""
+    return [
+        part
+        for part in candidates
+        if part.kind not in settings.exclude_chunk_types_from_llm
+        and 1 <= part.characters <= settings.max_context_chars - part.added
+    ]
+
+
+def in_order(ranked: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates by their place in the search; those without one keep their rank."""
+    return sorted(ranked, key=lambda part: inf if part.place is None else part.place)
 
 
 class Choice(Struct, frozen=True):
@@ -79,12 +83,7 @@ def choose(
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
-    if by_place:
-        # Candidates without a place keep the order of their rank.
-        order = sorted(ranked, key=lambda part: inf if part.place is None else part.place)
-    else:
-        order = ranked
-    for candidate in order:
+    for candidate in in_order(ranked) if by_place else ranked:
         verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, low)
         if verdict is CHOSEN:
             taken.add(candidate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import floor
 
 from truespan.retrieval.best_sentence import score_words
 from truespan.text.sentences import sentence_spans
@@ -46,17 +47,31 @@ def _failed_checks(decision: Decision, retrieved: Retrieved) -> Iterator[str]:
         failed = [_describe_gate(gate) for gate in decision.gates if not gate.held]
         yield failed[0][0].upper() + failed[0][1:]
         yield from failed[1:]
+    elif reason is DecisionReason.TOO_LITTLE_EVIDENCE:
+        yield _name_missing_words(decision)
     else:
-        yield _name_missing(decision, retrieved)
+        yield _name_absence(decision, retrieved)
 
 
-def _name_missing(decision: Decision, retrieved: Retrieved) -> str:
+def _name_missing_words(decision: Decision) -> str:
+    """Return what the best passages lack: words of the question, or evidence alone."""
+    quoted = [f"'{word}'" for word in decision.evidence.missing_words]
+    listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+    similar = f"There are similar passages, but none about {listed}" if listed else "No passage is"
+    similar += "" if listed else " close enough to the question"
+    # Rounded down: what is shown lies below what is needed.
+    best, needed = floor(1000 * (decision.max_score or 0.0)) / 1000, decision.thresholds.low
+    return f"{similar}: the best evidence is {best:.3f}, and {shortest(needed):g} is needed"
+
+
+def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
     """Return the reason why no passage counts: a warning, or that none is close enough."""
     for notice in retrieved.warnings:
         if not decision.retrieved and notice.code in _NOT_FOUND:
             return _NOT_FOUND[notice.code]
-    settings, needed = decision.evidence.settings, shortest(decision.thresholds.low)
-    best = decision.max_score
+    settings = decision.evidence.settings
+    rules, best = settings.evidence, decision.max_score
+    needed = shortest(decision.thresholds.low if rules is None else rules.floor)
     if best is None and retrieved.closest:
         best = settings.to_score(max(part.score for part in retrieved.closest))
     if best is None:
@@ -68,11 +83,6 @@ def _name_missing(decision: Decision, retrieved: Retrieved) -> str:
 
 
 def _describe_gate(gate: Gate) -> str:
-    if gate.name is GateName.COVERAGE:
-        return (
-            f"the best passage contains {gate.found:.0%} of the question's words, weighted by "
-            f"rarity, and {gate.needed:.0%} are needed"
-        )
     if gate.name is GateName.SIMILARITY:
         return f"the best similarity is {gate.found:.2f}, and {gate.needed:g} is needed"
     unit = "passages" if gate.name is GateName.CHUNKS else "characters of text"

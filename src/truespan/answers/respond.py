@@ -173,6 +173,7 @@ class Responder(Struct, frozen=True):
         return self.defaults.values.renders_tables
 
     def _evidence(self, chunks: Iterable[Visible]) -> Evidence:
+        measured = self.retrieved.measured
         candidates = tuple(
             Candidate(
                 chunk_id=chunk.chunk_id,
@@ -183,7 +184,7 @@ class Responder(Struct, frozen=True):
                 index=chunk.index,
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
                 place=None if chunk.fused is None and chunk.rerank is None else place,
-                coverage=self.retrieved.coverage.get(chunk.chunk_id),
+                coverage=measured.coverage.get(chunk.chunk_id),
                 added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)
@@ -200,6 +201,9 @@ class Responder(Struct, frozen=True):
             search_mode=self.retrieved.mode,
             defaults=self.defaults,
             conversation=self.question.follow_up,
+            background=measured.background,
+            cohort=measured.cohort,
+            missing_words=measured.missing_words,
         )
 
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:

@@ -31,8 +31,8 @@ golden_group = command_group("golden", "Golden queries: questions whose right an
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 SCALE_WIDTH = 50
 DEFAULTS_IN_WORDS = {
-    "recommended": "words and similarity, any language and version, and the thresholds "
-    "measured for the model",
+    "recommended": "words and similarity, any language and version, and answers by the evidence "
+    "of passages",
     "contract": "similarity alone, language 'en' and version '1.0' in 'retrieve', and the "
     "thresholds 0.25 and 0.55",
 }
@@ -304,7 +304,12 @@ def show_explanation(replay: "Replay") -> str:
     lines.append(f"  scores: {settings.score_mode.value}, {settings.distance.value}")
     if decision.thresholds.short_query_active:
         lines.append("  tightened because the query is short")
-    if decision.gates:
+    if found := decision.found:
+        lines.append(
+            f"Evidence: similarity {found.similarity:.3f}, background {found.background:.3f}, "
+            f"words {found.coverage:.0%}, within 20 words {found.window:.0%}."
+        )
+    elif decision.gates:
         lines.append("Gates:")
     else:
         lines.append("Gates: not evaluated, because the best score is not between the thresholds.")
@@ -343,7 +348,10 @@ def _draw_scale(decision: "Decision") -> list[str]:
     """Draw the thresholds and the best score on one line, with a legend below."""
     explained = decision.to_json()
     least = -1.0 if explained["score_mode"] == "raw" else 0.0
-    marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}
+    if decision.evidence.settings.evidence is None:
+        marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}
+    else:
+        marks = {"needed": explained["thresholds"]["low"]}
     if decision.max_score is not None:
         marks["best"] = explained["max_score"]
     line = ["─"] * (SCALE_WIDTH + 1)
@@ -352,4 +360,5 @@ def _draw_scale(decision: "Decision") -> list[str]:
         line[place] = "●" if name == "best" else "┼"
     named = ", ".join(f"{name} {value:.3f}" for name, value in marks.items())
     best = "● best" if "best" in marks else "nothing was found"
-    return [f"  {least:g} {''.join(line)} 1", f"    ┼ thresholds, {best}: {named}"]
+    kind = "thresholds" if "low" in marks else "evidence"
+    return [f"  {least:g} {''.join(line)} 1", f"    ┼ {kind}, {best}: {named}"]

@@ -177,7 +177,8 @@ class Answerer(Struct, frozen=True):
         def record(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
             if not rules.usage_records:
                 return None, ()
-            logged = replace(evidence, effective_query=logged_query)
+            words = evidence.missing_words if rules.log_queries else ()
+            logged = replace(evidence, effective_query=logged_query, missing_words=words)
             usage = Usage(
                 mode=decide(logged).mode,
                 milliseconds=milliseconds,

@@ -30,6 +30,7 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
+from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
@@ -134,6 +135,8 @@ class Components(Struct, frozen=True):
     """Vectors of queries that the store does not have yet."""
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
     """Finder of points that the index has lost."""
+    cohort: CohortVectors = field(default_factory=CohortVectors)
+    """Vectors of texts of many kinds, which answers are compared with."""
     calibration_schedule: CalibrationSchedule = field(default_factory=CalibrationSchedule)
     """Schedule for measuring models without a calibration again."""
     fused_weight: float = FUSED_WEIGHT
@@ -211,6 +214,7 @@ class Components(Struct, frozen=True):
             endpoints_of=self._endpoints_of,
             recent_queries=self.recent_queries,
             completeness=self.completeness,
+            cohort=self.cohort,
             word_states=self.word_states,
         )
 

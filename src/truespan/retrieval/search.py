@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
+from truespan.retrieval.background import LAST_RANK, background_of
 from truespan.retrieval.fetch import fetch_by_similarity
 from truespan.retrieval.passages import (
     Budget,
@@ -42,6 +43,7 @@ from truespan.types.answer import (
     ANSWER_TOP_K,
     MAX_NEAR_MISSES,
     Fitted,
+    Measured,
     Retrieved,
     Shortlist,
     shortlist,
@@ -67,6 +69,11 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
+    from truespan.retrieval.snapshot import RetrievalDeps
+    from truespan.words.coverage import WordRarity
+
+MAX_MISSING = 3
+"""Maximum number of missing words that an explanation names."""
 
 Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""
@@ -198,8 +205,33 @@ class AnswerAttempt(Attempt):
     """Fits the chunks that a model gets to the options of the request."""
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, where no chunk reached it."""
-    coverage: dict[ChunkId, float] = field(default_factory=dict)
-    """Share of the query's words in each chunk, if measured."""
+    measured: Measured = field(default_factory=Measured)
+
+    def measure(
+        self,
+        deps: RetrievalDeps,
+        settings: DecisionSettings,
+        vector: Vector,
+        rarity: WordRarity,
+        closest: Sequence[Visible],
+    ) -> None:
+        """Measure the evidence of the chunks; `closest` are the closest ones in scope."""
+        scope, rules = self.scope, settings.evidence
+        if scope is None or rules is None:
+            return
+        excluded = settings.exclude_chunk_types_from_llm
+        near = [part.score for part in closest if part.kind not in excluded]
+        with deps.trace.stage(Stage.VECTOR):
+            cohort = deps.cohort.similarities(vector, scope, deps.store, deps.embed)
+            background = background_of(cohort, near, rules.floor)
+        self.measured = Measured(
+            coverage={part.chunk_id: rarity.cover(part.text) for part in self.chunks},
+            background=background,
+            cohort=deps.cohort.digest,
+            missing_words=rarity.missing(
+                self.query or "", (part.text for part in self.chunks), MAX_MISSING
+            ),
+        )
 
 
 def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
@@ -259,14 +291,17 @@ def _find_candidates_once(
         mode=attempt.mode,
     )
     attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
-    if not chosen:
-        attempt.closest = _find_closest(pipeline, scope, vector, shortlist_best)
-    if settings.min_coverage is not None and attempt.mode is not Mode.VECTOR:
+    closest = ()
+    if not chosen or settings.evidence is not None:
+        count = MAX_NEAR_MISSES if settings.evidence is None else LAST_RANK
+        closest = _find_closest(pipeline, scope, vector, shortlist_best, count)
+        attempt.closest = () if chosen else closest[:MAX_NEAR_MISSES]
+    if settings.evidence is not None:
         from truespan.retrieval.candidates import word_rarity
 
         with pipeline.deps.trace.stage(Stage.WORDS):
             rarity = word_rarity(pipeline.deps.store, scope, world, query)
-            attempt.coverage = rarity.of_each(attempt.chunks)
+        attempt.measure(pipeline.deps, settings, vector, rarity, closest)
     return attempt
 
 
@@ -275,16 +310,17 @@ def _find_closest(
     scope: Scope,
     vector: Vector,
     shortlist_best: Callable[[list[Verified], int], Shortlist],
+    count: int,
 ) -> tuple[Visible, ...]:
-    """Return the best chunks by similarity without a floor, to be shown beside a refusal."""
+    """Return the closest chunks, also below the floor."""
     with pipeline.deps.trace.stage(Stage.NEAR_MISSES):
         _, found = fetch_by_similarity(
             replace(pipeline.deps, trace=NULL_OBSERVER),
             scope,
             vector,
-            k=MAX_NEAR_MISSES,
+            k=count,
             floor=None,
-            select=lambda verified: shortlist_best(verified, MAX_NEAR_MISSES),
+            select=lambda verified: shortlist_best(verified, count),
         )
     return found.chunks
 
@@ -332,7 +368,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         warnings=warnings,
         flaws=failures,
         closest=attempt.closest,
-        coverage=attempt.coverage,
+        measured=attempt.measured,
         fit=fit,
     )
 

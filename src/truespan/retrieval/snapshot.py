@@ -19,6 +19,7 @@ from truespan.errors import (
 )
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.types.ids import TextHash
@@ -66,6 +67,7 @@ class RetrievalDeps(Struct, frozen=True):
     """The endpoints of the embedders that may have a profile, found without a request."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
+    cohort: CohortVectors = field(default_factory=CohortVectors)
     word_states: bool = False
     """Whether states of words are used in worlds whose defaults say so."""
 

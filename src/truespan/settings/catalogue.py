@@ -310,6 +310,8 @@ class AnswerSettings(Struct, frozen=True):
 
     thresholds: Literal["", "contract", "calibrated"] = ""
     """Thresholds: those of the settings, or those measured for the model; blank: as each world."""
+    min_evidence: Fraction | None = None
+    """Minimum evidence of an answer where evidence decides; not set to derive it from the model."""
     threshold_low: Fraction = 0.25
     """Minimum similarity of a passage."""
     threshold_high: Fraction = 0.55

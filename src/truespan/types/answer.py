@@ -15,10 +15,12 @@ from truespan.types.bundle import Notice, WhyNot
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.decision import (
     AnswerMode,
+    Coverage,
     DecisionSettings,
     RewrittenBy,
     SourcesUsed,
     UsedModel,
+    evidence_rules,
 )
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile
@@ -52,6 +54,19 @@ class Fitted(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
 
 
+class Measured(Struct, frozen=True):
+    """Measurements for a decision by evidence; empty if thresholds decide."""
+
+    coverage: Mapping[ChunkId, Coverage] = field(default_factory=dict)
+    """Share of the query's words in each chunk."""
+    background: float | None = None
+    """Similarity of the query to texts that do not answer it."""
+    cohort: str | None = None
+    """Digest of the cohort."""
+    missing_words: tuple[str, ...] = ()
+    """Rarest words of the query that no chunk contains."""
+
+
 class Retrieved(Struct, frozen=True):
     """Visible chunks by rank, their scope, and warnings for the caller.
 
@@ -67,8 +82,7 @@ class Retrieved(Struct, frozen=True):
     flaws: tuple[VerificationFailure, ...] = ()
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, if no chunk reached it."""
-    coverage: Mapping[ChunkId, float] = field(default_factory=dict)
-    """Share of the query's words in each chunk, if measured."""
+    measured: Measured = field(default_factory=Measured)
     fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
         Fitted(tuple(sources))
     )
@@ -306,6 +320,8 @@ class AnswerRules(Struct, frozen=True):
     own_thresholds: frozenset[str] = frozenset()
     """Configured thresholds of short queries. The stricter of these and the measured ones
     applies."""
+    min_evidence: float | None = None
+    """Minimum evidence of an answer. None derives it from the calibration of the model."""
     support_floor: float | None = None
     """Minimum similarity of two sentences that say the same. None uses the value measured for the
     embedding model; without one, sentences are compared by words alone."""
@@ -324,6 +340,8 @@ class AnswerRules(Struct, frozen=True):
     ) -> DecisionSettings:
         """Return the decision settings for an embedding profile and its calibration, if any.
 
+        Where the world weighs evidence, a calibration gives its rules instead of thresholds.
+
         Raises:
             InvalidConfiguration: the distance of the profile is not the configured one.
         """
@@ -334,9 +352,10 @@ class AnswerRules(Struct, frozen=True):
                 advice="Set it to the distance of the embedding profile, or leave it empty.",
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
+        if measured and calibrated and defaults.values.weighs_evidence:
+            evidence = evidence_rules(measured, self.min_evidence)
+            return replace(self.decision, distance=profile.distance, evidence=evidence)
         thresholds = measured.thresholds() if measured and calibrated else {}
-        if thresholds and defaults.values.min_coverage is not None:
-            thresholds["min_coverage"] = defaults.values.min_coverage
         for name in self.own_thresholds.intersection(thresholds):
             thresholds[name] = max(thresholds[name], getattr(self.decision, name))
         return replace(self.decision, distance=profile.distance, **thresholds)

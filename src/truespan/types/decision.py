@@ -18,8 +18,15 @@ from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId
-from truespan.types.profile import Distance, normalised, raw_score, reaches, shortest
-from truespan.types.request import Defaults, Mode
+from truespan.types.profile import (
+    Calibration,
+    Distance,
+    normalised,
+    raw_score,
+    reaches,
+    shortest,
+)
+from truespan.types.request import Defaults, Mode, check_share
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -29,6 +36,52 @@ class ScoreMode(StrEnum):
 
     NORMALIZED = "normalized"
     RAW = "raw"
+
+
+class EvidenceRules(Struct, frozen=True):
+    """Rules of a decision by evidence: one number instead of thresholds and gates.
+
+        evidence = similarity + word_weight * (coverage + window coverage) - background / 2
+
+    The best evidence of a passage decides. All numbers are on the scale of the embedding model.
+    """
+
+    threshold: float
+    """Minimum evidence of an answer."""
+    floor: float
+    """Minimum similarity of a passage."""
+    word_weight: float
+    """Weight of each of the two coverages."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            check_share(name, getattr(self, name))
+
+
+def evidence_rules(calibration: Calibration, threshold: float | None = None) -> EvidenceRules:
+    """Return the rules for a model from its calibration; `threshold` replaces the derived one.
+
+    The constants were chosen for the bundled model. Those of other models lie as far above its
+    similarity of unrelated texts, in units of the distance to its high threshold.
+    """
+    unrelated = calibration.unrelated_high
+    distance = max(calibration.threshold_high - unrelated, MIN_DISTANCE)
+    derived = BACKGROUND_WEIGHT * unrelated + THRESHOLD_DISTANCE * distance
+    return EvidenceRules(
+        threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
+        floor=calibration.calibrated_floor,
+        word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
+    )
+
+
+BACKGROUND_WEIGHT = 0.5
+THRESHOLD_DISTANCE = 1.428
+"""Evidence that an answer needs, less its share of the unrelated similarity. With the bundled
+model, whose distance is 0.1609, the threshold is 0.46."""
+WORD_DISTANCE = 1.243
+"""Weight of a coverage. With the bundled model it is 0.2."""
+MIN_DISTANCE = 0.05
+"""Distance of a model that does not separate related texts from unrelated ones."""
 
 
 class DecisionSettings(Struct, frozen=True):
@@ -56,9 +109,8 @@ class DecisionSettings(Struct, frozen=True):
     raw_dot_high: float | None = None
     raw_cosine_low: float | None = None
     raw_cosine_high: float | None = None
-    min_coverage: float | None = None
-    """Minimum share of the query's words in a passage between the thresholds, weighted by rarity.
-    It replaces `min_similarity_for_hybrid`; None keeps that gate."""
+    evidence: EvidenceRules | None = None
+    """Rules that replace thresholds and gates; None keeps those."""
 
     def __post_init__(self) -> None:
         # Convert names to enum members, so that settings read from a file compare equal.
@@ -139,11 +191,10 @@ def _kinds(value: Any) -> tuple[ChunkKind, ...]:
 
 
 def _check_numbers(settings: DecisionSettings) -> None:
-    others = ("min_similarity_for_hybrid", "min_coverage")
-    for name in (*(name for pair in _PAIRS for name in pair), *others):
+    for name in (*(name for pair in _PAIRS for name in pair), "min_similarity_for_hybrid"):
         value, is_raw = getattr(settings, name), name.startswith("raw_")
         least = -1.0 if is_raw else 0.0
-        if value is None and (is_raw or name == "min_coverage"):
+        if value is None and is_raw:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidConfiguration(f"{name} must be a number between {least} and 1.0.")
@@ -180,6 +231,8 @@ def _check_possible(settings: DecisionSettings) -> None:
 
     Thresholds of short queries may be lower than the others: the stricter of each pair applies.
     """
+    if settings.evidence is not None and settings.score_mode is ScoreMode.RAW:
+        raise InvalidConfiguration("Evidence is made of similarities, not of raw scores.")
     for gate, limit in (
         ("min_chunks_for_hybrid", "max_chunks"),
         ("min_total_context_chars", "max_context_chars"),
@@ -265,10 +318,12 @@ class DecisionReason(StrEnum):
     NOTHING_USABLE = "nothing_usable"
     BELOW_LOW = "below_low"
     GATE_FAILED = "gate_failed"
+    TOO_LITTLE_EVIDENCE = "too_little_evidence"
     PRIMARY_BLANK = "primary_blank"
     PRIMARY_NO_CONTEXT = "primary_no_context"
     REACHED_HIGH = "reached_high"
     GATES_HELD = "gates_held"
+    ENOUGH_EVIDENCE = "enough_evidence"
 
 
 class Refusal(StrEnum):
@@ -295,10 +350,21 @@ class GateName(StrEnum):
     """Gate of hybrid mode, named like its setting."""
 
     SIMILARITY = "min_similarity_for_hybrid"
-    COVERAGE = "min_coverage"
-    """Replaces the similarity gate if the coverage was measured."""
     CHUNKS = "min_chunks_for_hybrid"
     CHARACTERS = "min_total_context_chars"
+
+
+class Coverage(Struct, frozen=True):
+    """Share of a query's words in a passage, weighted by rarity."""
+
+    share: float = 0.0
+    """Share in the whole passage."""
+    window: float = 0.0
+    """Largest share within 20 consecutive words."""
+
+    def __post_init__(self) -> None:
+        check_share("coverage", self.share)
+        check_share("window coverage", self.window)
 
 
 class Candidate(Struct, frozen=True):
@@ -316,17 +382,13 @@ class Candidate(Struct, frozen=True):
     index: int = 0
     start: int | None = None
     place: int | None = None
-    """Rank in a search that also uses words. The mode never depends on it."""
-    coverage: float | None = None
-    """Share of the query's words in the chunk, weighted by rarity; None if not measured."""
+    """Rank in a search that also uses words. With thresholds, the mode never depends on it."""
+    coverage: Coverage | None = None
+    """Share of the query's words in the chunk; None if not measured."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
     def __post_init__(self) -> None:
-        share = self.coverage
-        is_number = isinstance(share, int | float) and not isinstance(share, bool)
-        if share is not None and not (is_number and 0.0 <= share <= 1.0):
-            raise InvalidArgument("The coverage of a candidate must lie between 0.0 and 1.0.")
         if isinstance(self.similarity, bool) or not isinstance(self.similarity, int | float):
             raise InvalidArgument("A similarity must be a number.")
         if not -math.inf < self.similarity < math.inf:
@@ -358,11 +420,20 @@ class Evidence(Struct, frozen=True):
     defaults: Defaults | None = None
     conversation: FollowUp | None = None
     """Rewriting of a follow-up question; None outside a conversation."""
+    background: float | None = None
+    """Similarity of the query to texts that do not answer it; None if not measured."""
+    cohort: str | None = None
+    """Digest of the cohort that the background was measured with."""
+    missing_words: tuple[str, ...] = ()
+    """Rarest words of the query that no passage contains, for the explanation only. The caller
+    removes them before the evidence is logged."""
 
     def __post_init__(self) -> None:
         words = self.query_words
         if isinstance(words, bool) or not isinstance(words, int) or words < 0:
             raise InvalidArgument("query_words must be a count of words.")
+        if self.background is not None and not -1.0 <= self.background <= 1.0:
+            raise InvalidArgument("The background must lie between -1.0 and 1.0.")
         if len({candidate.chunk_id for candidate in self.candidates}) < len(self.candidates):
             raise InvalidArgument("A chunk can be a candidate only once.")
 
@@ -388,6 +459,19 @@ class Gate(Struct, frozen=True):
         return {"name": self.name.value, "needed": needed, "found": found, "held": self.held}
 
 
+class PassageEvidence(Struct, frozen=True):
+    """Evidence of the best passage, with the numbers that it is made of."""
+
+    score: float
+    similarity: float
+    coverage: float
+    window: float
+    background: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: shortest(getattr(self, name)) for name in self.__struct_fields__}
+
+
 class Considered(Struct, frozen=True):
     """A retrieved chunk and its verdict: `CHOSEN`, or why the primary model does not get it."""
 
@@ -400,7 +484,8 @@ class Decision(Struct, frozen=True):
 
     `retrieved` has the order of `retrieved_chunks_metadata`. `max_similarity` is the similarity of
     the best chunk that a model may get, None without one; `max_score` is the same on the scale of
-    the thresholds. `context_characters` counts each character of the chosen chunks once.
+    the thresholds, or the best evidence. `context_characters` counts each character of the chosen
+    chunks once.
     """
 
     evidence: Evidence
@@ -416,6 +501,8 @@ class Decision(Struct, frozen=True):
     """Checked gates; empty unless the best score lies between the thresholds."""
     retrieved: tuple[Considered, ...]
     context_characters: int
+    found: PassageEvidence | None = None
+    """Evidence that decided; None if thresholds did, or if there is no passage."""
 
     @property
     def chosen(self) -> tuple[ChunkId, ...]:
@@ -471,6 +558,8 @@ class Decision(Struct, frozen=True):
             "max_similarity": _shorten(self.max_similarity),
             "max_score": _shorten(self.max_score),
             "gates": [gate.to_json() for gate in self.gates],
+            **({} if self.found is None else {"evidence": self.found.to_json()}),
+            **({"missing_words": [*evidence.missing_words]} if evidence.missing_words else {}),
             "counts": self.counts,
             "left_out": self.left_out,
             "models": {"primary": evidence.primary.value, "fallback": evidence.fallback.value},

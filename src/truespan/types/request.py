@@ -93,9 +93,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether a blended search ranks its best candidates again by their text, gives words more
     weight in languages that the model was not trained for, and requires phrases in quotes only of
     queries that are little more than phrases."""
-    min_coverage: float | None
-    """Minimum share of the words of a question in a source, with measured thresholds;
-    docs/answers.md explains the choice."""
+    weighs_evidence: bool
+    """Whether evidence decides on answers where thresholds were measured for the model."""
     divides_tables: bool
     """Whether ingestion divides long tables into parts that repeat the header."""
     recognises_novels: bool
@@ -131,14 +130,14 @@ class Defaults(StrEnum):
             renders_tables=True,
             calibrated=True,
             refines=True,
-            min_coverage=0.4,
+            weighs_evidence=True,
             divides_tables=True,
             recognises_novels=True,
             word_states=True,
             contract_fields=False,
         ),
     )
-    """Blended search, any language and version, thresholds measured for the model."""
+    """Blended search, any language and version, answers by the evidence of passages."""
     CONTRACT = (
         "contract",
         WorldDefaults(
@@ -154,7 +153,7 @@ class Defaults(StrEnum):
             renders_tables=False,
             calibrated=False,
             refines=False,
-            min_coverage=None,
+            weighs_evidence=False,
             divides_tables=False,
             recognises_novels=False,
             word_states=False,

@@ -29,6 +29,8 @@ from truespan.protocols import (
     TokenCounter,
     VectorIndex,
 )
+from truespan.providers import cohort
+from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
 from truespan.types.chunk import FigureFlags
@@ -157,6 +159,7 @@ def open_library(
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,
             answers=rules,
+            cohort=CohortVectors(Cohort(cohort.DIGEST, cohort.read_texts, cohort.read_vectors)),
             conversations=providers.conversation_rules(settings),
             find_leftovers=partial(_find_leftovers, folder, settings),
             pages=_pages(settings, clock, max_bytes),

@@ -353,6 +353,7 @@ def answer_rules(settings: Settings, *, known: Distance | None = None) -> Answer
         distance=distance,
         calibrated=calibrated,
         own_thresholds=frozenset(n for n in short if ANSWER_PREFIX + n in settings.written),
+        min_evidence=settings.answer.min_evidence,
         support_floor=settings.answer.support_floor,
         log_queries=settings.usage.log_queries,
         usage_days=settings.usage.days,
@@ -397,8 +398,7 @@ def _decision_settings(settings: Settings, distance: Distance | None) -> Decisio
             "every chunk would be excluded.",
             advice="Remove 'text' from it.",
         )
-    # The check of covered words is not a setting: it is one of the recommended defaults.
-    others = ("exclude_chunk_types_from_llm", "score_mode", "distance", "min_coverage")
+    others = ("exclude_chunk_types_from_llm", "score_mode", "distance", "evidence")
     names = set(DecisionSettings.__struct_fields__).difference(others)
     values = {name: getattr(settings.answer, name) for name in names}
     mode = ScoreMode(settings.answer.score_mode)

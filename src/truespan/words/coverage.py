@@ -2,7 +2,8 @@
 
     coverage = rarity of the words that occur in the passage / rarity of all words of the query
 
-Stop words do not count. A word that occurs in no chunk is the rarest of all: a passage cannot
+Window coverage counts the words within 20 consecutive words of the passage. Stop words count only
+if the query has no others. A word that occurs in no chunk is the rarest of all: a passage cannot
 contain it, so a question about something else is covered little. How rare a word is depends on the
 chunks that take part and nothing else; a reader's are those that the reader may see.
 """
@@ -14,11 +15,11 @@ from math import inf
 
 from msgspec import Struct
 
-from truespan.types.ids import ChunkId
-from truespan.types.trust import Visible
+from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
 from truespan.words.query import Forms, WordQuery
 from truespan.words.terms import stem_function, words
+from truespan.words.window import window_share
 
 
 class WordRarity(Struct, frozen=True):
@@ -33,38 +34,52 @@ class WordRarity(Struct, frozen=True):
         """Return the words that a chunk contains."""
         return [(forms, rarity) for forms, rarity in self.words if rarity < self.unseen]
 
-    def of_each(self, chunks: Iterable[Visible]) -> dict[ChunkId, float]:
-        """Return the coverage of each chunk's visible text; empty if the query has no words."""
-        shares = {chunk.chunk_id: self.coverage(chunk.text) for chunk in chunks}
-        return {key: share for key, share in shares.items() if share is not None}
-
-    def coverage(self, text: str) -> float | None:
-        """Return the share of the words that a text contains; None if the query has none."""
-        total = sum(rarity for _, rarity in self.words)
+    def cover(self, text: str) -> Coverage:
+        """Return the share of the words that a text contains, and its largest share in a window."""
+        rarity = {str(number): rare for number, (_, rare) in enumerate(self.words)}
+        found, total = self._find(text), sum(rarity.values())
         if not total:
-            return None
-        own = frozenset(words(text))
-        terms = {
-            name: frozenset(map(stem_function(name), own))
-            for name in {name for forms, _ in self.words for name in forms}
-        }
-        contained = (
-            rarity
-            for forms, rarity in self.words
-            if not all(terms[name].isdisjoint(own) for name, own in forms.items())
-        )
-        return min(sum(contained) / total, 1.0)
+            return Coverage()
+        contained = sum(rare for number, rare in rarity.items() if number in found)
+        return Coverage(min(contained / total, 1.0), window_share(found, rarity))
+
+    def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
+        """Return the rarest words of the query that no text contains, as the query has them."""
+        contained = {number for text in texts for number in self._find(text)}
+        names: dict[str, str] = {}
+        for word, number in zip(words(query), self._find(query), strict=True):
+            if number and number not in contained:
+                names.setdefault(number, word)
+        rarest = sorted(names, key=lambda number: -self.words[int(number)][1])
+        return tuple(names[number] for number in rarest[:most])
+
+    def _find(self, text: str) -> list[str]:
+        """Return the number of the query's word at each word of a text; blank for another word."""
+        numbers: dict[str, dict[str, str]] = {}
+        for number, (forms, _) in enumerate(self.words):
+            for name, terms in forms.items():
+                for term in terms:
+                    numbers.setdefault(name, {}).setdefault(term, str(number))
+        listed = list(words(text))
+        known: dict[str, str] = {}
+        for name, known_terms in numbers.items():
+            stem = stem_function(name)
+            for word in set(listed):
+                if number := known_terms.get(stem(word)):
+                    known.setdefault(word, number)
+        return [known.get(word, "") for word in listed]
 
 
 def measure_rarity(
     query: WordQuery, find: Callable[[Forms], WordMatches], chunks: int
 ) -> WordRarity:
-    """Return the rarity of the words of a query, without stop words.
+    """Return the rarity of the words of a query, without stop words unless it has no others.
 
     `find` returns where a word occurs among the `chunks` that take part, given its terms under each
     stemmer.
     """
     counted = [word.content_forms for word in query.words if word.content_forms]
+    counted = counted or [word.forms for word in query.words if word.forms]
     return WordRarity(
         tuple((forms, rarity_of(chunks, len(find(forms).places))) for forms in counted),
         unseen=rarity_of(chunks, 0),

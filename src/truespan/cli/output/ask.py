@@ -48,10 +48,12 @@ REASONS = {
     DecisionReason.NOTHING_USABLE: "no result can be given to a model",
     DecisionReason.BELOW_LOW: "the best passage is below the low threshold",
     DecisionReason.GATE_FAILED: "between the thresholds, and a check failed",
+    DecisionReason.TOO_LITTLE_EVIDENCE: "no passage has enough evidence of an answer",
     DecisionReason.PRIMARY_BLANK: "the model returned no text",
     DecisionReason.PRIMARY_NO_CONTEXT: "the model found no answer in the passages",
     DecisionReason.REACHED_HIGH: "the best passage reached the high threshold",
     DecisionReason.GATES_HELD: "between the thresholds, and all checks passed",
+    DecisionReason.ENOUGH_EVIDENCE: "a passage has enough evidence of an answer",
 }
 REFUSALS = {
     Refusal.READING: "readers get no answer from the model's own knowledge",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from truespan.errors import DocumentNotFound
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
+from truespan.retrieval.background import LAST_RANK
 from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
@@ -208,11 +209,19 @@ class ReaderRetrieval:
         attempt.warnings += attempt.fetched.notices
         chosen = select(found.visible).chunks
         attempt.chunks = tuple(attempt.reorder(self._stage, chosen)) if self._stage else chosen
-        if not attempt.chunks:
-            attempt.closest = self._find_closest(attempt, search, shortlist_best)
+        closest = ()
+        if not chosen or settings.evidence is not None:
+            count = MAX_NEAR_MISSES if settings.evidence is None else LAST_RANK
+            closest = self._find_closest(attempt, search, shortlist_best, count)
+            attempt.closest = () if chosen else closest[:MAX_NEAR_MISSES]
         attempt.fitter = self._fitter(attempt, attempt.scope, search.vector)
-        if settings.min_coverage is not None and isinstance(search, FusedBookSearch):
-            attempt.coverage = search.words.rarity.of_each(attempt.chunks)
+        if settings.evidence is not None:
+            words = search.words if isinstance(search, FusedBookSearch) else None
+            if words is None:
+                store, scope = self.pipeline.deps.store, attempt.scope
+                words = score_read(store, scope, world, position, search.tail, query)
+            deps = self.pipeline.deps
+            attempt.measure(deps, settings, search.vector, words.rarity, closest)
         return attempt
 
     def _find_closest(
@@ -220,9 +229,10 @@ class ReaderRetrieval:
         attempt: Attempt,
         search: BookSearch | FusedBookSearch,
         shortlist_best: Callable[[list[Visible], int], Shortlist],
+        count: int,
     ) -> tuple[Visible, ...]:
-        """Return the best read chunks by similarity without a floor, shown beside a refusal."""
-        count = min(MAX_NEAR_MISSES, attempt.in_scope)
+        """Return the closest read chunks, also below the floor."""
+        count = min(count, attempt.in_scope)
         with self.pipeline.deps.trace.stage(Stage.NEAR_MISSES):
             deps = replace(self.pipeline.deps, trace=NULL_OBSERVER)
             pipeline = replace(self.pipeline, deps=deps)

@@ -79,7 +79,7 @@ WORLD_TABLES: Final = frozenset(
             "words",
             "calibrations",
         ),
-        *("conversations", "turns"),
+        *("conversations", "turns", "cohorts"),
     }
 )
 """Tables with a `world_id`. Rows of other tables refer to a row of these tables."""

@@ -1,4 +1,4 @@
-"""Small records: calibrations, cached queries, idempotency keys, provider limits, usage, tokens."""
+"""Small records: calibrations, cohorts, cached queries, idempotency keys, limits, usage, tokens."""
 
 from __future__ import annotations
 
@@ -101,6 +101,31 @@ class Records(Part):
             if removed:
                 session.touch_world()
         return removed > 0
+
+    def kept_cohort(self, scope: Scope, digest: str) -> bytes | None:
+        """Return the vectors of the cohort with this digest; None if there are none."""
+        vectors, recorded = self._db.at(scope).one(
+            """SELECT vectors, checksum FROM cohorts
+               WHERE world_id = :world AND profile_id = :profile AND digest = :digest""",
+            profile=scope.profile.id,
+            digest=digest,
+        ) or (b"", b"")
+        # If they are damaged, the texts are embedded again.
+        intact = recorded == checksum("cohorts", scope.world, scope.profile.id, digest, vectors)
+        return vectors if intact else None
+
+    @retry_on_conflict
+    def keep_cohort(self, scope: Scope, digest: str, vectors: bytes) -> None:
+        profile = scope.profile.id
+        with self._db.write(scope) as session:
+            session.insert(
+                "cohorts",
+                key=("profile_id",),
+                profile_id=profile,
+                digest=digest,
+                vectors=vectors,
+                checksum=checksum("cohorts", scope.world, profile, digest, vectors),
+            )
 
     def cached_query(self, scope: Scope, key: str, *, now: float, ttl: float) -> QueryEntry | None:
         """Return a cached query if it is younger than `ttl`; None otherwise.

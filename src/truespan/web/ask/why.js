@@ -79,14 +79,13 @@ export function scale(explained) {
   const summary = best === null ? t.nothingFound : t.bestPassage(words.score(best));
   return draw(
     "svg",
-    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": t.scale(from, to, low, high, summary, explained.mode) },
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": low === high ? t.oneThreshold(from, to, low, summary, explained.mode) : t.scale(from, to, low, high, summary, explained.mode) },
     band(at(from), at(low), "fallback", "fallback"),
     band(at(low), at(high), "hybrid", "hybrid"),
     band(at(high), at(to), "rag", "rag"),
     draw("text", { x: at(from), y: 90, class: "end-label start" }, String(from)),
     draw("text", { x: at(to), y: 90, class: "end-label end" }, String(to)),
-    threshold(at(low), t.low, low, false),
-    threshold(at(high), t.high, high, close),
+    low === high ? threshold(at(low), t.needed, low, false) : [threshold(at(low), t.low, low, false), threshold(at(high), t.high, high, close)],
     marker,
   );
 }
@@ -125,6 +124,15 @@ function gates(explained) {
     make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` ${t.gate(gate.needed, gate.held)}`))));
 }
 
+function evidence(explained) {
+  const found = explained.evidence;
+  if (!found) return null;
+  const percent = (share) => `${Math.round(100 * share)} %`;
+  return make("p", { class: "hint" },
+    t.evidence(words.score(found.similarity), percent(found.coverage), percent(found.window), words.score(found.background)),
+    explained.missing_words && ` ${t.missingWords(explained.missing_words.map((word) => `“${word}”`).join(", "))}`);
+}
+
 function retrieved(notes) {
   if (!notes.length) return null;
   return [
@@ -150,6 +158,7 @@ function decision() {
     scale(explained),
     make("p", {}, words.reason(explained.reason), explained.refusal && ` ${words.refusal(explained.refusal)}`),
     gates(explained),
+    evidence(explained),
     make("p", { class: "hint" },
       t.used(counts.used, words.many(counts.retrieved, t.passage, t.passages), words.many(counts.context_characters, t.character, t.characters)), " ",
       `${words.speaker(explained.used_llm)}.`,

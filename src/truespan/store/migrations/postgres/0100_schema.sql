@@ -552,6 +552,17 @@ CREATE TABLE calibrations (
   PRIMARY KEY (world_id, profile_id)
 );
 
+-- Vectors of the cohort under a profile; texts that come with Truespan and depend on no document.
+CREATE TABLE cohorts (
+  world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid
+    REFERENCES worlds ON DELETE CASCADE,
+  profile_id text COLLATE "C" NOT NULL,
+  digest text NOT NULL,
+  vectors bytea NOT NULL,
+  checksum bytea NOT NULL,
+  PRIMARY KEY (world_id, profile_id)
+);
+
 -- Answered requests and their decisions, without text of documents and answers. A query is stored as
 -- a keyed hash unless the operator wants its text.
 CREATE TABLE usage (

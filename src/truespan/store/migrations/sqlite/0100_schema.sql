@@ -421,6 +421,16 @@ CREATE TABLE calibrations (
   PRIMARY KEY (world_id, profile_id)
 ) STRICT, WITHOUT ROWID;
 
+-- Vectors of the cohort under a profile; texts that come with Truespan and depend on no document.
+CREATE TABLE cohorts (
+  world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
+  profile_id TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  vectors BLOB NOT NULL,
+  checksum BLOB NOT NULL,
+  PRIMARY KEY (world_id, profile_id)
+) STRICT, WITHOUT ROWID;
+
 -- Answered requests and their decisions, without text of documents and answers. A query is stored as
 -- a keyed hash unless the operator wants its text.
 CREATE TABLE usage (

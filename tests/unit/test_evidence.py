@@ -1,0 +1,240 @@
+"""The decision by evidence: the number, its threshold, its record and its explanation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.rows import each_row
+from tests.support.worlds import other_profile
+from truespan.answers.decide import decide, evidence_to_json, replay, search_floor
+from truespan.answers.refusal import explain_refusal
+from truespan.errors import InvalidArgument, InvalidConfiguration
+from truespan.retrieval.background import background_of
+from truespan.types.answer import AnswerRules, Retrieved
+from truespan.types.chunk import ChunkKind
+from truespan.types.decision import (
+    Candidate,
+    Coverage,
+    Decision,
+    DecisionSettings,
+    Evidence,
+    EvidenceRules,
+    ModelOutcome,
+    ScoreMode,
+    evidence_rules,
+)
+from truespan.types.ids import ChunkId, WorldId
+from truespan.types.profile import _SHIPPED, Calibration
+from truespan.types.request import Defaults, Mode
+from truespan.types.scope import World
+
+[BUNDLED] = [one for key, one in _SHIPPED.items() if key[1] == "BAAI/bge-small-en-v1.5"]
+RULES = EvidenceRules(threshold=0.48, floor=0.49, word_weight=0.2)
+SETTINGS = DecisionSettings(evidence=RULES)
+
+
+def passage(
+    similarity: float, share: float = 0.0, window: float = 0.0, number: int = 0, **more: Any
+) -> Candidate:
+    words = Coverage(share, window)
+    return Candidate(ChunkId(f"c{number}"), similarity, 200, index=number, coverage=words, **more)
+
+
+def decided(*passages: Candidate, background: float | None = 0.5, **more: Any) -> Decision:
+    return decide(Evidence(SETTINGS, 8, passages, background=background, **more))
+
+
+@proves("decision.evidence")
+def test_decide_adds_words_to_similarity_less_background() -> None:
+    rows = [
+        # 0.6 + 0.2 * (0.4 + 0.25) - 0.25 = 0.48
+        (passage(0.6, 0.4, 0.25), 0.5, "rag"),
+        (passage(0.6, 0.4, 0.249), 0.5, "fallback"),
+        (passage(0.599, 0.4, 0.25), 0.5, "fallback"),
+        (passage(0.6, 0.4, 0.25), 0.501, "fallback"),
+        # Similarity alone, or words with little similarity.
+        (passage(0.73), 0.5, "rag"),
+        (passage(0.729), 0.5, "fallback"),
+        (passage(0.5, 0.6, 0.55), 0.5, "rag"),
+        # Without anything to compare with, the background is 0.
+        (passage(0.49), None, "rag"),
+        # Below the floor a passage is no evidence.
+        (passage(0.48, 1.0, 1.0), 0.5, "fallback"),
+    ]
+    for part, background, mode in rows:
+        decision = decided(part, background=background)
+        assert decision.mode == mode, part
+        assert bool(decision.used_chunks) == (mode == "rag")
+        assert replay(json.loads(json.dumps(evidence_to_json(decision.evidence)))) == decision
+
+
+@proves("decision.evidence")
+def test_decide_takes_all_numbers_from_one_passage() -> None:
+    similar, covered = passage(0.7, 0.0, 0.0, 0), passage(0.5, 0.5, 0.5, 1)
+    assert decided(similar, covered).mode == "fallback"
+    assert decided(similar, covered, passage(0.6, 0.5, 0.5, 2)).mode == "rag"
+
+
+def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
+    weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
+    strong = passage(0.55, 1.0, 1.0, 10, place=10)
+
+    assert decided(*weak, strong).mode == "fallback"
+    assert decided(*weak[1:], strong).mode == "rag"
+    # Figures, which a model never gets, do not count among the ten.
+    figure = replace(weak[0], kind=ChunkKind.FIGURE)
+    assert decided(figure, *weak[1:], strong).mode == "rag"
+
+
+def test_decide_by_evidence_asks_neither_gates_nor_query_length() -> None:
+    part = passage(0.7, 1.0, 1.0)
+    for words in (1, 8):
+        decision = decide(Evidence(SETTINGS, words, (replace(part, characters=5),), background=0.5))
+        assert decision.mode == "rag"
+        assert decision.gates == ()
+        assert not decision.thresholds.short_query_active
+    assert search_floor(SETTINGS, 1) == RULES.floor
+
+
+def test_decide_ignores_coverage_where_thresholds_decide() -> None:
+    for similarity in (0.2, 0.3, 0.5, 0.55):
+        plain, covered = (
+            decide(Evidence(DecisionSettings(), 8, (replace(passage(similarity), coverage=words),)))
+            for words in (None, Coverage(1.0, 1.0))
+        )
+        assert plain.to_json() == covered.to_json()
+
+
+@proves("decision.evidence", "decision.explain-fields")
+def test_explanation_has_the_numbers_of_the_best_passage() -> None:
+    decision = decided(passage(0.6, 0.25, 0.1), missing_words=("insulin",))
+    explained = decision.to_json()
+
+    assert explained["reason"] == "too_little_evidence"
+    assert explained["thresholds"] == {"low": 0.48, "high": 0.48}
+    assert explained["max_score"] == pytest.approx(0.42)
+    assert explained["evidence"] == {
+        "score": explained["max_score"],
+        "similarity": 0.6,
+        "coverage": 0.25,
+        "window": 0.1,
+        "background": 0.5,
+    }
+    assert explained["missing_words"] == ["insulin"]
+    assert decided().to_json()["reason"] == "nothing_found"
+    assert decided(passage(0.9, kind=ChunkKind.FIGURE)).to_json()["reason"] == "nothing_usable"
+
+
+@proves("decision.evidence")
+def test_refusal_names_the_words_that_no_passage_has() -> None:
+    world = World(WorldId("w"), "w", None, 1, defaults=Defaults.RECOMMENDED)
+    rows = {
+        (): "No passage is close enough to the question",
+        ("insulin",): "There are similar passages, but none about 'insulin'",
+        ("insulin", "dose"): "There are similar passages, but none about 'insulin' or 'dose'",
+        ("a", "b", "c"): "There are similar passages, but none about 'a', 'b' or 'c'",
+    }
+    for words, text in rows.items():
+        decision = decided(passage(0.6), missing_words=words, fallback=ModelOutcome.ABSENT)
+        assert explain_refusal(decision, Retrieved(world, Mode.HYBRID)) == (
+            f"Nothing certain. {text}: the best evidence is 0.350, and 0.48 is needed."
+        )
+
+
+def test_records_without_evidence_have_no_such_members() -> None:
+    plain = evidence_to_json(
+        Evidence(DecisionSettings(), 8, (replace(passage(0.5), coverage=None),))
+    )
+
+    assert not {"background", "cohort", "missing_words"} & plain.keys()
+    assert "evidence" not in plain["settings"]
+    assert "coverage" not in plain["candidates"][0]
+
+
+@each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
+def test_an_impossible_share_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        Coverage(wrong, 0.5)
+    with pytest.raises(InvalidArgument):
+        Coverage(0.5, wrong)
+    with pytest.raises(InvalidArgument):
+        EvidenceRules(wrong, 0.5, 0.2)
+
+
+def test_evidence_and_raw_scores_are_refused_together() -> None:
+    with pytest.raises(InvalidConfiguration, match="raw"):
+        DecisionSettings(
+            evidence=RULES, score_mode=ScoreMode.RAW, raw_cosine_low=0.1, raw_cosine_high=0.2
+        )
+
+
+# Rules of a model
+
+
+def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
+    assert evidence_rules(BUNDLED) == EvidenceRules(0.46, BUNDLED.calibrated_floor, 0.2)
+    assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
+
+
+def test_evidence_rules_follow_the_scale_of_a_model() -> None:
+    """A model whose similarities are stretched and moved decides alike."""
+    other = replace(BUNDLED, unrelated_high=0.1, threshold_high=0.1 + 2 * 0.1609)
+    rules = evidence_rules(other)
+
+    def moved(similarity: float) -> float:
+        return 0.1 + 2 * (similarity - BUNDLED.unrelated_high)
+
+    for similarity, share, background in ((0.6, 0.4, 0.5), (0.7, 0.0, 0.45), (0.55, 0.8, 0.6)):
+        own = similarity + 0.2 * share - 0.5 * background - 0.46
+        found = moved(similarity) + rules.word_weight * share - 0.5 * moved(background)
+        assert found - rules.threshold == pytest.approx(2 * own, abs=0.002)
+
+
+def test_evidence_rules_of_a_model_that_separates_nothing_are_valid() -> None:
+    for unrelated, high in ((0.9, 0.2), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)):
+        found = evidence_rules(replace(BUNDLED, unrelated_high=unrelated, threshold_high=high))
+        assert 0 < found.word_weight <= 1
+        assert 0 < found.threshold <= 1
+
+
+@proves("decision.evidence")
+def test_rules_weigh_evidence_in_calibrated_recommended_worlds_only() -> None:
+    profile, contract, recommended = other_profile(), Defaults.CONTRACT, Defaults.RECOMMENDED
+
+    def evidence_of(
+        measured: Calibration | None, defaults: Defaults, **rules: Any
+    ) -> EvidenceRules | None:
+        return AnswerRules(**rules).for_profile(profile, measured, defaults).evidence
+
+    assert evidence_of(BUNDLED, recommended) == evidence_rules(BUNDLED)
+    assert evidence_of(BUNDLED, recommended, min_evidence=0.5) == evidence_rules(BUNDLED, 0.5)
+    assert evidence_of(None, recommended) is None
+    assert evidence_of(BUNDLED, recommended, calibrated=False) is None
+    assert evidence_of(BUNDLED, contract) is None
+    assert evidence_of(BUNDLED, contract, calibrated=True) is None
+
+
+# Background
+
+
+def test_background_is_the_mean_of_the_highest_similarities() -> None:
+    cohort = [0.4] * 300
+    assert background_of(cohort, [], 0.5) == pytest.approx(0.4)
+    # The ten closest chunks may answer the question; those below the floor are not close.
+    assert background_of(cohort, [0.9] * 10, 0.5) == pytest.approx(0.4)
+    assert background_of(cohort, [0.9] * 10 + [0.6] * 10, 0.5) == pytest.approx(0.5)
+    assert background_of(cohort, [0.9] * 10 + [0.6] * 90, 0.5) == pytest.approx(0.6)
+    assert background_of(cohort, [0.9] * 10 + [0.49] * 90, 0.5) == pytest.approx(0.4)
+    assert background_of([], [0.9] * 12, 0.5) == pytest.approx(0.9)
+    assert background_of([], [0.9] * 10, 0.5) is None
+
+
+@each_row("wrong", [-1.5, 1.5, float("nan")])
+def test_an_impossible_background_is_refused(wrong: float) -> None:
+    with pytest.raises(InvalidArgument, match="background"):
+        Evidence(SETTINGS, 8, background=wrong)
