@@ -98,6 +98,25 @@ def test_stemmers() -> None:
 
 
 @proves("threads.shared-state")
+def test_trigrams_of_vocabularies() -> None:
+    from truespan.types.document import Vocabulary
+    from truespan.words.irregular import related_terms
+    from truespan.words.spelling import index_vocabulary
+
+    found = [Vocabulary(tuple(sorted(set(terms(text, "en"))))) for text in TEXTS]
+
+    def make() -> Work:
+        # More vocabularies than are cached.
+        index_vocabulary.cache_clear()
+        return lambda place: [
+            (index_vocabulary(found[place]).similar_terms(word), related_terms(word, "english"))
+            for word in terms(TEXTS[place - 1], "en")
+        ]
+
+    assert_alike(make)
+
+
+@proves("threads.shared-state")
 def test_the_decoders_of_strict_json() -> None:
     from truespan.core.strict_json import DuplicateKey, parse_json, require_unique_keys
 

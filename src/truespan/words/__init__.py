@@ -1,4 +1,4 @@
-"""Words: terms and stems, stop words, counting, queries by words, BM25 and coverage.
+"""Words: terms, stop words, other forms, counting, queries by words, BM25 and coverage.
 
 Owns: how text becomes terms and how terms become scores.
 Does not own: stored counts (`store.tables.word_rows`); the blend with similarity (`retrieval`).
