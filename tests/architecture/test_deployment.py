@@ -449,14 +449,14 @@ def test_the_compose_file_keeps_to_the_published_schema() -> None:
 def test_the_gigabytes_of_the_sizing_page_are_what_its_formulas_give() -> None:
     sections = sections_of(ROOT / "docs" / "deployment.md")
     formulas = {
-        row[0]: [float(number) for number in re.findall(r"[\d.]+", row[1])]
+        row[0]: [float(number) for number in re.findall(r"[\d.]+", row[1])] + [float("d" in row[1])]
         for row in table_rows(sections["Sizing"])
     }
     rows = table_rows(sections["In gigabytes"])
 
     assert {row[0] for row in rows} == formulas.keys()
     for name, *gigabytes in rows:
-        fixed, each_number = (*formulas[name], 1.0)[:2]
+        fixed, each_number = formulas[name][:2]
         for dimensions, told in zip((384, 768), gigabytes, strict=True):
             digits = len(told.partition(".")[2])
             assert float(told) == round((fixed + each_number * dimensions) / 1000, digits)
