@@ -121,7 +121,7 @@ def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
     assert [notice.code for notice in found.warnings] == ["no_word_matches"]
 
 
-@proves("search.similar-words", "decision.coverage")
+@proves("search.similar-words", "decision.evidence")
 def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
@@ -131,7 +131,8 @@ def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
     rarity = word_rarity(lib.store, scope, record, "insulin")
 
     assert scored.scores.best > 0
-    assert rarity.coverage("The insular harbour slept.") == 0.0
+    covered = rarity.cover("The insular harbour slept.")
+    assert (covered.share, covered.window) == (0.0, 0.0)
     assert rarity.words[0][1] == rarity.unseen
 
 
