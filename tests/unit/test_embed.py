@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
+from tests.support.state_embedder import StateEmbedder, states_of
 from tests.support.worlds import ManualClock, WordCounter, WordEmbedder, other_profile, vector_of
 from truespan.errors import (
     BatchTooLarge,
@@ -32,6 +33,7 @@ from truespan.ingest.embed import (
 from truespan.protocols import EmbeddingLimits
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.vectors import Vector
+from truespan.types.word_states import WordStates
 
 
 def hashed(texts: Sequence[str]) -> dict[TextHash, str]:
@@ -342,6 +344,59 @@ def test_long_text_is_embedded_in_parts_by_default() -> None:
 
     assert batch.notes == {hash_text(long): Remark.MEAN_OF_PARTS}
     assert len(embedder.documents) > 1
+
+
+# States of words
+
+
+def states_in(embedder: WordEmbedder, texts: Sequence[str]) -> dict[TextHash, bytes]:
+    batches_found = embed_texts(
+        embedder,
+        hashed(texts),
+        EmbeddingLimits(),
+        ManualClock(),
+        counter=WordCounter(),
+        word_states=True,
+    )
+    return {known: own for batch in batches_found for known, own in batch.states.items()}
+
+
+def test_states_of_words_come_with_every_batch() -> None:
+    texts = [f"The lamp of keeper{number}." for number in range(40)]
+    embedder = StateEmbedder()
+
+    assert states_in(embedder, texts) == {hash_text(text): states_of(text) for text in texts}
+    assert embedder.documents == texts
+
+
+def test_text_embedded_in_parts_has_no_states_of_words() -> None:
+    class SmallStates(StateEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            if any(len(text.split()) > 30 for text in texts):
+                raise TextTooLong
+            return super().embed_documents(texts)
+
+    long = " ".join(f"This is sentence{number} of it." for number in range(20))
+    found = states_in(SmallStates(), ["The lamp.", long])
+
+    assert found == {hash_text("The lamp."): states_of("The lamp."), hash_text(long): b""}
+
+
+def test_batch_that_needs_a_canary_has_no_states_of_words() -> None:
+    joint = StateEmbedder(limits=EmbeddingLimits(joint=True))
+
+    assert states_in(joint, ["The lamp.", "The keeper."]) == {}
+
+
+def test_missing_states_of_words_are_a_bad_reply() -> None:
+    class Silent(StateEmbedder):
+        def embed_documents_with_states(
+            self, texts: Sequence[str]
+        ) -> list[tuple[Vector, WordStates]]:
+            return super().embed_documents_with_states(texts)[1:]
+
+    with pytest.raises(ProviderBadReply):
+        states_in(Silent(), ["The lamp.", "The keeper."])
 
 
 # Order
