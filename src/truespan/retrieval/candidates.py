@@ -6,7 +6,7 @@ index, whose hits are verified before they are returned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,16 +28,17 @@ from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
-from truespan.retrieval.stages import Verification, complete_until, keep_in_scope, verify
+from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
-from truespan.types.ids import ChunkId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import trained_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import Vector
+from truespan.types.word_states import QueryStates, WordStates
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
@@ -83,10 +84,12 @@ def fetch_fused(
     select: Select[SelectionT],
     mode: Mode = Mode.HYBRID,
     by_words: bool = False,
+    states: QueryStates | None = None,
 ) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
-    `world` is the state that is read, `query` the text whose words count, `vector` its embedding.
+    `world` is the state that is read, `query` the text whose words count, `vector` its embedding,
+    `states` those of its words.
     In the mode `keyword` similarity has no weight. With `by_words`, every chunk has a word or the
     phrases of the query.
     """
@@ -110,7 +113,7 @@ def fetch_fused(
     calibration = model_calibration(deps.store, scope, world)
     refinement = None
     if world.defaults.values.refines and not by_words:
-        refinement = Refinement(words.rarity(deps.store), deps.without)
+        refinement = Refinement(words.rarity(deps.store), states, deps.without)
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
@@ -267,14 +270,20 @@ class WorldCandidates(Struct):
         return candidates
 
     def read_texts(self, candidates: Sequence[Candidate[ChunkId]]) -> dict[ChunkId, CandidateText]:
-        # What cannot be verified is a failure only once a result needs it.
-        verified = self._check([self._hits[part.key] for part in candidates]).verified
+        verified = self._verify([self._hits[part.key] for part in candidates])
         return {
             found.chunk.chunk_id: CandidateText(
                 found.text, found.document.language, found.chunk.text_hash
             )
-            for found in keep_in_scope(verified, self.scope)
+            for found in verified
         }
+
+    def read_states(
+        self, candidates: Sequence[Candidate[ChunkId]]
+    ) -> Mapping[TextHash, WordStates]:
+        self.changes = None
+        hashes = {self._hits[part.key].text_hash for part in candidates}
+        return self.deps.store.read_word_states(self.scope, sorted(hashes))
 
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
         known = {part.key: part for part in candidates}
@@ -283,19 +292,15 @@ class WorldCandidates(Struct):
             replace(found, fused=known[found.chunk.chunk_id].fused) for found in self._verify(hits)
         ]
 
-    def _check(self, hits: Sequence[Hit]) -> Verification:
-        """Read the chunks that were not read yet, and verify the hits."""
+    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
+        """Return the hits whose text is verified and in scope; remember those that fail."""
         with self.deps.trace.stage(Stage.VERIFIED):
             unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self._records]
             if unread:
                 read = read_chunks(self.deps, self.scope, unread)
                 self._records.update(read)
                 self.changes = changes_in(read)
-            return verify(hits, self._records)
-
-    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
-        """Return the hits whose text is verified and in scope; remember those that fail."""
-        outcome = self._check(hits)
+            outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)
 

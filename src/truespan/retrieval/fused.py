@@ -25,7 +25,7 @@ weight fits a short story and a hundred thousand chunks:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import inf, sqrt
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -37,9 +37,11 @@ from truespan.retrieval.fetch import SelectionT
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.refine import REFINED, CandidateText, Gain, Refinement
 from truespan.types.bundle import Notice
+from truespan.types.ids import TextHash
 from truespan.types.profile import Calibration
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
+from truespan.types.word_states import WordStates
 from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
 
@@ -149,8 +151,10 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     @property
     def fused(self) -> FusedScore:
         """Return the scores that a result shows."""
-        window = None if self.gain is None else self.gain.window
-        return FusedScore(round(self.bm25, SCORE_DECIMALS), self.blend, window)
+        bm25, gain = round(self.bm25, SCORE_DECIMALS), self.gain
+        if gain is None:
+            return FusedScore(bm25, self.blend)
+        return FusedScore(bm25, self.blend, gain.window, gain.late)
 
     def order(self) -> tuple[float, int, int]:
         """Return the sort key of the ranking: ties are ordered by document and place."""
@@ -189,6 +193,10 @@ class Candidates(Protocol[KeyT, FoundT_co]):
 
     def read_texts(self, candidates: Sequence[Candidate[KeyT]]) -> dict[KeyT, CandidateText]:
         """Return the texts of the candidates that are verified and in scope."""
+        ...
+
+    def read_states(self, candidates: Sequence[Candidate[KeyT]]) -> Mapping[TextHash, WordStates]:
+        """Return the states of the words of the candidates, as far as they are stored."""
         ...
 
     def verify(self, candidates: Sequence[Candidate[KeyT]]) -> Iterable[FoundT_co]:
@@ -307,8 +315,10 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         if self.refinement is None:
             return ranked
         best = _take(ranked, REFINED)
+        # Texts come last: with them comes the change count of the world.
+        states = self.candidates.read_states(best) if self.refinement.wants_states else {}
         texts = self.candidates.read_texts(best)
-        gains = dict(zip(texts, self.refinement.gains([*texts.values()]), strict=True))
+        gains = dict(zip(texts, self.refinement.gains([*texts.values()], states), strict=True))
         refined = [
             replace(part, blend=round(part.blend + gain.total, SCORE_DECIMALS), gain=gain)
             if (gain := gains.get(part.key)) and part.blend is not None

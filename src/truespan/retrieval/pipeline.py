@@ -56,6 +56,7 @@ from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
 from truespan.types.vectors import Vector, mean_of
+from truespan.types.word_states import QueryStates
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
@@ -104,6 +105,8 @@ class Attempt(Struct):
     """Chunks selected from the fetched ones."""
     discriminates: bool | None = None
     rerank: RerankReport | None = None
+    states: QueryStates | None = None
+    """States of the words of the query, if the ranking uses them."""
     hidden: Scope | None = None
     """Documents that only a default filter leaves out, if there are any."""
     unreadable: int = 0
@@ -353,6 +356,13 @@ class Pipeline(Struct, frozen=True):
         with self.deps.trace.stage(Stage.VECTOR):
             return self._embed(scope, world, query).vector
 
+    def embed(self, attempt: Attempt, scope: Scope, query: str) -> Vector:
+        """Return the vector of a query, and keep the states of its words for the ranking."""
+        with self.deps.trace.stage(Stage.VECTOR):
+            embedded = self._embed(scope, attempt.world, query)
+        attempt.states = embedded.states
+        return embedded.vector
+
     def _embed(self, scope: Scope, world: World, query: str) -> EmbeddedQuery:
         return embed_query(
             self.deps,
@@ -363,7 +373,7 @@ class Pipeline(Struct, frozen=True):
         )
 
     def vectors(
-        self, scope: Scope, world: World, query: str | None, parts: Sequence[str]
+        self, attempt: Attempt, scope: Scope, query: str | None, parts: Sequence[str]
     ) -> tuple[Vector, list[Vector]]:
         """Return the vector of a query, and those of the parts of a selection.
 
@@ -371,9 +381,9 @@ class Pipeline(Struct, frozen=True):
         """
         with self.deps.trace.stage(Stage.VECTOR):
             selection = [query_vector(self.deps, scope, part) for part in parts]
-            if query is None:
-                return mean_of(selection), selection
-            return self._embed(scope, world, query).vector, selection
+        if query is None:
+            return mean_of(selection), selection
+        return self.embed(attempt, scope, query), selection
 
     def fetch(
         self,
@@ -405,6 +415,7 @@ class Pipeline(Struct, frozen=True):
             select=select,
             mode=mode,
             by_words=attempt.by_words,
+            states=attempt.states,
         )
         attempt.warnings += attempt.fetched.notices
         return selected

@@ -24,7 +24,6 @@ from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
 from truespan.types.vectors import Vector, is_sound, mean_of
 from truespan.types.word_states import MAX_WORDS, ROW_BYTES, QueryStates, join_states
-from truespan.words.terms import distinct_words
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -126,6 +125,9 @@ def _read_entry(cached: QueryEntry, text: str) -> EmbeddedQuery | None:
     """
     if cached.states is None:
         return None
+    # Imported here because a search by similarity alone needs no words.
+    from truespan.words.terms import distinct_words
+
     words = distinct_words(text, MAX_WORDS)
     if len(cached.states) != len(words) * ROW_BYTES:
         return None if cached.states else EmbeddedQuery(cached.vector)

@@ -1,28 +1,50 @@
 """Refine the order of the best candidates by their text.
 
-    gain = 0.2 x window share
+    gain = (0.2 x window share + 1.5 x late interaction) x min(1, 6 / words of the query)
 
-The window share is high if words of the query stand close together (`words.window`). A gain depends
-on the verified, visible text of a chunk and the rarity of words among the chunks that take part:
-nothing that a reader may not see decides an order.
+- The window share is high if words of the query stand close together (`words.window`).
+- Late interaction compares states of words (`types.word_states`): for each content word of the
+  query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
+  paraphrases.
+
+Long queries describe a topic, which whole texts represent better than single words.
+
+A gain depends on the verified, visible text of a chunk, the states of this text, and the rarity of
+words among the chunks that take part: nothing that a reader may not see decides an order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from truespan.types.ids import TextHash
 from truespan.types.request import RankPart
+from truespan.types.word_states import (
+    ROW_BYTES,
+    QueryStates,
+    WordStates,
+    compare_rows,
+)
 from truespan.words.coverage import WordRarity
 from truespan.words.terms import split_words, stem_function, stemmer_of
 from truespan.words.window import window_share
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 REFINED = 30
 """Number of candidates that are refined. Callers cannot change it."""
 WINDOW_WEIGHT = 0.2
-"""Weight of the window share in a blend; docs/retrieval.md explains the choice."""
+LATE_WEIGHT = 1.5
+"""Weights in a blend; docs/retrieval.md explains the choice."""
+DECIMALS = 6
+FULL_WORDS = 6
+"""Maximum number of words of a query whose gains count in full."""
 
 
 class CandidateText(Struct, frozen=True):
@@ -31,30 +53,45 @@ class CandidateText(Struct, frozen=True):
     text: str
     language: str
     text_hash: TextHash
+    """Hash of the text that was embedded."""
 
 
 class Gain(Struct, frozen=True):
     """Gain of a chunk from its text, added to its blend; a part that was not measured is None."""
 
-    window: float | None = None
-
-    @property
-    def total(self) -> float:
-        """Return the sum of the parts with their weights."""
-        return WINDOW_WEIGHT * (self.window or 0.0)
+    window: float | None
+    late: float | None
+    total: float
 
 
-class Refinement(Struct, frozen=True):
+class Refinement(Struct, frozen=True, dict=True):
     """Evidence of one query that the texts of candidates are compared with."""
 
     rarity: WordRarity
     """Rarity of the content words of the query."""
+    states: QueryStates | None = None
+    """States of the words of the query; None if the model gives none."""
     without: frozenset[RankPart] = frozenset()
     """Parts that are left out."""
 
-    def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
-        """Return the gain of each text."""
-        return [Gain(self._window(text)) for text in texts]
+    @property
+    def wants_states(self) -> bool:
+        """Whether states of chunks can change the order."""
+        return self._query_rows is not None
+
+    def gains(
+        self, texts: Sequence[CandidateText], states: Mapping[TextHash, WordStates]
+    ) -> list[Gain]:
+        """Return the gain of each text; without states, it has none from them."""
+        late = self._compare({text.text_hash: states.get(text.text_hash) for text in texts})
+        occurring = len(self.rarity.occurring)
+        share = min(1.0, FULL_WORDS / occurring) if occurring else 1.0
+        found = list[Gain]()
+        for text in texts:
+            window, compared = self._window(text), late.get(text.text_hash)
+            total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)
+            found.append(Gain(window, compared, share * total))
+        return found
 
     def _window(self, text: CandidateText) -> float | None:
         if RankPart.WINDOW in self.without:
@@ -65,4 +102,44 @@ class Refinement(Struct, frozen=True):
         first = {term: terms[0] for terms, _ in words for term in terms}
         rarity = {terms[0]: rarity for terms, rarity in words}
         stem = stem_function(name)
-        return window_share((first.get(stem(word)) for word in split_words(text.text)), rarity)
+        share = window_share((first.get(stem(word)) for word in split_words(text.text)), rarity)
+        return round(share, DECIMALS)
+
+    @cached_property
+    def _query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:
+        """Return the rows of the content words of the query and their weights; None without any."""
+        import numpy as np
+
+        if self.states is None or RankPart.LATE in self.without:
+            return None
+        rarity = {
+            (name, term): rarity
+            for forms, rarity in self.rarity.words
+            for name, terms in forms.items()
+            for term in terms
+        }
+        names = {name for name, _ in rarity}
+        rows, weights = list[bytes](), list[float]()
+        for place, word in enumerate(self.states.words):
+            known = (rarity.get((name, stem_function(name)(word))) for name in names)
+            weight = max((value for value in known if value is not None), default=None)
+            if weight is not None:
+                rows.append(self.states.rows[place * ROW_BYTES : (place + 1) * ROW_BYTES])
+                weights.append(weight)
+        total = sum(weights)
+        return (b"".join(rows), np.array(weights) / total) if total else None
+
+    def _compare(self, texts: Mapping[TextHash, WordStates | None]) -> dict[TextHash, float]:
+        """Return the similarity of the words of each text to those of the query."""
+        import numpy as np
+
+        known = {key: packed for key, packed in texts.items() if packed}
+        if self._query_rows is None or not known:
+            return {}
+        rows, weights = self._query_rows
+        compared = compare_rows(b"".join(known.values()), rows)
+        starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known.values())])[:-1]
+        best = np.maximum.reduceat(compared, starts, axis=0)
+        # Negative values would move a chunk below those that are not refined.
+        shares = np.maximum((best * weights).sum(axis=1), 0.0).round(DECIMALS)
+        return dict(zip(known, shares.tolist(), strict=True))

@@ -118,7 +118,7 @@ class Retrieval:
         scope = pipeline.scope(attempt, request.filters, request.by_default)
         if scope is None:
             return attempt
-        ranking, selection = self._vectors(scope, world)
+        ranking, selection = self._vectors(attempt, scope)
         attempt.steps.append("vectorized")
         attempt.discriminates = floor_discriminates(
             pipeline.deps.store, scope, world, RELEVANCE_FLOOR
@@ -137,13 +137,13 @@ class Retrieval:
                 attempt.located = self._locate(attempt, scope, request.selected_text)
         return attempt
 
-    def _vectors(self, scope: Scope, world: World) -> tuple[Vector, list[Vector]]:
+    def _vectors(self, attempt: BundleAttempt, scope: Scope) -> tuple[Vector, list[Vector]]:
         """Return the vector to rank by, and the vectors of the parts of the selection."""
         parts, request = [], self._request
         if request.selected_text is not None:
             parts = self.pipeline.deps.split(request.selected_text, scope.profile.input_limit)
         query = None if request.query is None else request.query.strip()
-        return self.pipeline.vectors(scope, world, query, parts)
+        return self.pipeline.vectors(attempt, scope, query, parts)
 
     def _choose(
         self, attempt: BundleAttempt, scope: Scope, ranking: Vector, selection: Sequence[Vector]
@@ -239,7 +239,7 @@ class Retrieval:
         stored = self.pipeline.deps.store.vectors(scope, [embedded]).get(embedded)
         if stored is None:
             return Reason(WhyNot.NOT_EMBEDDED)
-        ranking, selection = self._vectors(scope, self._world)
+        ranking, selection = self._vectors(self.attempt, scope)
         score = similarity_of(ranking, stored, scope.profile.distance)
         if float32(score) < float32(RELEVANCE_FLOOR):
             return Reason(WhyNot.BELOW_FLOOR, round_score(score))

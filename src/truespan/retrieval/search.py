@@ -131,7 +131,7 @@ def search_once(
     k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
     boilerplate_last = ranks_boilerplate_last(world, options)
     attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, request.floor)
-    vector = pipeline.query_vector(scope, world, query)
+    vector = pipeline.embed(attempt, scope, query)
 
     def select(verified: list[Verified]) -> Best:
         with pipeline.deps.trace.stage(Stage.RANKED):
@@ -273,7 +273,7 @@ def _find_candidates_once(
                 ranked = merge_copies(ranked)
             return shortlist(ranked, count, settings.exclude_chunk_types_from_llm)
 
-    vector = pipeline.query_vector(scope, world, query)
+    vector = pipeline.embed(attempt, scope, query)
     chosen = pipeline.fetch(
         attempt,
         scope,
@@ -406,7 +406,7 @@ def search_documents(
             raise StoreDamaged(unreadable.message)
         if scope is None:
             return attempt
-        vector = pipeline.query_vector(scope, latest, query)
+        vector = pipeline.embed(attempt, scope, query)
         k = max(passages, documents, candidates)
         found = pipeline.fetch(attempt, scope, vector, k=k, floor=None, select=select).found
         if stage is not None:

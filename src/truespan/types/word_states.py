@@ -13,6 +13,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 STATE_SIZE = 128
 """Number of numbers in the row of a word."""
@@ -64,11 +65,39 @@ def unpack_rows(packed: bytes) -> np.ndarray:
     """Return packed rows as unit rows of float32 numbers."""
     import numpy as np
 
+    rows = _numbers(packed)
+    norms = np.sqrt(_squares(rows))
+    # A row of zeros stays one.
+    rows /= np.maximum(norms, 1.0)[:, None]
+    return rows
+
+
+def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
+    """Return the cosine of each packed row with each of the others.
+
+    Products of whole numbers are exact, so that a cosine does not depend on the other rows.
+    """
+    import numpy as np
+
+    rows, columns = _numbers(packed), _numbers(others)
+    products = (rows @ columns.T).astype(np.float64)
+    norms = np.sqrt(np.outer(_squares(rows), _squares(columns)))
+    # A row of zeros is similar to nothing.
+    return products / np.maximum(norms, 1.0)
+
+
+def _numbers(packed: bytes) -> NDArray[np.float32]:
+    """Return packed rows as whole numbers."""
+    import numpy as np
+
     pairs = np.frombuffer(packed, np.uint8).reshape(-1, ROW_BYTES)
     rows = np.empty((len(pairs), STATE_SIZE), np.float32)
     rows[:, ::2], rows[:, 1::2] = pairs & 15, pairs >> 4
     rows -= _ZERO
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # A row of zeros stays one.
-    rows /= np.maximum(norms, 1.0)[:, None]
     return rows
+
+
+def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.einsum("ij,ij->i", rows, rows).astype(np.float64)

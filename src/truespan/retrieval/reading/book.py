@@ -293,7 +293,7 @@ class ReaderRetrieval:
         The index searches for the `most` best chunks while tail and words are read.
         """
         query = self._request.query
-        vector = self.pipeline.query_vector(scope, attempt.world, query.strip())
+        vector = self.pipeline.embed(attempt, scope, query.strip())
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
         wait_for_hits = None
         if not attempt.by_words:
@@ -336,6 +336,8 @@ class ReaderRetrieval:
             weight=weight,
             wait_for_hits=wait_for_hits,
             refines=refines,
+            states=attempt.states,
+            tail_states={chunk.text_hash: chunk.states for chunk in tail if chunk.states},
             trained=not refines or is_trained_for(scope.profile, words.language),
         )
 

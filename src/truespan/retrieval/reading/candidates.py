@@ -11,7 +11,7 @@ for nothing, and a wrong score in the index can hide a chunk, but not move it up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 from typing import ClassVar, TypeAlias
 
@@ -30,16 +30,17 @@ from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.refine import CandidateText, Refinement
-from truespan.retrieval.stages import Verification, complete_until, reveal, verify
+from truespan.retrieval.stages import complete_until, reveal, verify
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import ChunkRecord, DocumentLabel
-from truespan.types.ids import ChunkId
+from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import reaches
 from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
 from truespan.types.vectors import Vector, similarities_of
+from truespan.types.word_states import QueryStates, WordStates
 from truespan.words.spelling import name_similar
 
 ROUNDING = 2e-6
@@ -84,6 +85,10 @@ class FusedBookSearch(Struct, frozen=True):
     """Whether the best candidates are ranked again by their text."""
     trained: bool = True
     """Whether the model was trained for the language of the read part."""
+    states: QueryStates | None = None
+    """States of the words of the query."""
+    tail_states: Mapping[TextHash, WordStates] = {}
+    """States of the words of the tail."""
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
@@ -96,6 +101,7 @@ class FusedBookSearch(Struct, frozen=True):
             words=self.words,
             wait_for_hits=self.wait_for_hits,
             trained=self.trained,
+            tail_states=self.tail_states,
         )
         deps = self.pipeline.deps
         # A calibration measured in the world would reveal unread text; the scope excludes it.
@@ -103,7 +109,7 @@ class FusedBookSearch(Struct, frozen=True):
         by_words = self.wait_for_hits is None
         refinement = None
         if self.refines and not by_words:
-            refinement = Refinement(self.words.ranking_rarity, deps.without)
+            refinement = Refinement(self.words.ranking_rarity, self.states, deps.without)
         search = FusedSearch(candidates, self.weight, calibration, deps.trace, refinement)
         outcome = search.find(k, select, by_words=by_words)
         similar = name_similar(self.words.query, (found.text for found in outcome.found))
@@ -136,11 +142,13 @@ class ReadCandidates:
         words: ReadScores,
         wait_for_hits: Callable[[], HitPager] | None,
         trained: bool = True,
+        tail_states: Mapping[TextHash, WordStates] | None = None,
     ) -> None:
         self._pipeline, self._scope, self._vector = pipeline, scope, vector
         self._floor, self._tail, self._read_words = floor, tail, words
         self.query, self.words = words.query, words.scores
         self._wait_for_hits, self._trained = wait_for_hits, trained
+        self._tail_states = tail_states or {}
         self._pager: HitPager | None = None
         self._scores: dict[int, float | None] = {}
         """Similarity at each place; None where the vector is missing or damaged."""
@@ -286,8 +294,7 @@ class ReadCandidates:
         known.update((tail + n, part.score) for n, part in enumerate(self._tail))
 
     def read_texts(self, candidates: Sequence[Candidate[int]]) -> dict[int, CandidateText]:
-        # What cannot be verified is a failure only once a result needs it.
-        seen = self._reveal(candidates, self._check(candidates))
+        seen = self._reveal(candidates)
         language = self._read_words.language
         return {
             key: CandidateText("\n".join(part.text for part in parts), language, parts[0].text_hash)
@@ -295,15 +302,21 @@ class ReadCandidates:
             if parts
         }
 
+    def read_states(self, candidates: Sequence[Candidate[int]]) -> Mapping[TextHash, WordStates]:
+        self.changes = None
+        part, tail = self._read_words.part, self._read_words.tail
+        ids = [part.ids[one.key] for one in candidates if one.key < tail]
+        hashes = {part.chunks[id].text_hash for id in ids}
+        stored = self._pipeline.deps.store.read_word_states(self._scope, sorted(hashes))
+        return {**stored, **self._tail_states}
+
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
-        outcome = self._check(candidates)
-        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
-        seen = self._reveal(candidates, outcome)
+        seen = self._reveal(candidates)
         for one in candidates:
             yield from (replace(part, fused=one.fused) for part in seen[one.key])
 
-    def _check(self, candidates: Sequence[Candidate[int]]) -> Verification:
-        """Read the stored chunks that were not read yet, and verify them."""
+    def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
+        """Return what the reader may see of each candidate; nothing of one that fails."""
         part, tail = self._read_words.part, self._read_words.tail
         hits = [
             # The hash is that of the text whose stored vector was compared.
@@ -313,13 +326,8 @@ class ReadCandidates:
         ]
         self._read([hit.chunk_id for hit in hits])
         with self._pipeline.deps.trace.stage(Stage.VERIFIED):
-            return verify(hits, self._records)
-
-    def _reveal(
-        self, candidates: Sequence[Candidate[int]], outcome: Verification
-    ) -> dict[int, list[Visible]]:
-        """Return what the reader may see of each candidate; nothing of one that failed."""
-        part, tail = self._read_words.part, self._read_words.tail
+            outcome = verify(hits, self._records)
+        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
         seen: dict[int, list[Visible]] = {}
         for one in candidates:
