@@ -35,12 +35,11 @@ from bench.scifact import (
     read_queries,
     write_files,
 )
-from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.evaluate import phrase_matcher
 from truespan.types import request
-from truespan.types.request import Mode
+from truespan.types.request import Mode, RankPart
 
 CUT = 10
 POOL = 100
@@ -55,7 +54,8 @@ ALLOWED_LOSS = 0.005
 """How far the blend may stay behind the better of its parts on one collection."""
 RANKS, HALF = "equal ranks", "half of each"
 RIVALS = (Mode.VECTOR, Mode.KEYWORD, RANKS, HALF)
-METHODS = (*RIVALS, Mode.HYBRID)
+PARTS = {f"hybrid without {part}": frozenset({part}) for part in RankPart}
+METHODS = (*RIVALS, *PARTS, Mode.HYBRID)
 METRICS = ("nDCG@10", "MRR", "recall@10", "first right")
 
 
@@ -84,7 +84,9 @@ class Score:
         return self.ndcg, self.reciprocal_rank, self.recall, self.first
 
 
-Ask = Callable[[str, Mode], list[Candidate]]
+Parts = frozenset[RankPart]
+Ask = Callable[[str, Mode, Parts], list[Candidate]]
+"""Searches for a query in a mode, without some parts of the ranking."""
 Scores = dict[str, dict[str, Score]]
 """By method, then by question."""
 
@@ -135,7 +137,7 @@ def readers_found(world: World, books: Sequence[Book]) -> tuple[dict[str, Scores
         for book in books:
             last = round(book.sentences * share / 100) - 1
             reader.set_position(book.path.name, sentence=last)
-            ask = ask_reader(reader, book)
+            ask = ask_reader(world, f"at {share}", book)
             read = [one for one in book.questions if min(one.answers) <= last]
             ahead = [one for one in book.questions if min(one.answers) > last]
             parts.append(score_questions(ask, read))
@@ -160,10 +162,17 @@ def lifted_limits() -> Iterator[None]:
         request.MAX_TOP_K = before
 
 
+def without(world: World, parts: Parts) -> World:
+    """Return a world whose ranking lacks parts."""
+    components = replace(world.access.components, without=parts)
+    return World(replace(world.access, components=components))
+
+
 def ask_owner(world: World) -> Ask:
     """Return what searches the whole world."""
 
-    def ask(query: str, mode: Mode) -> list[Candidate]:
+    def ask(query: str, mode: Mode, parts: Parts) -> list[Candidate]:
+        found = without(world, parts).search(query, top_k=2 * POOL, floor=0.0, mode=mode)
         return [
             Candidate(
                 one.chunk_id,
@@ -172,17 +181,18 @@ def ask_owner(world: World) -> Ask:
                 one.score,
                 one.fused.bm25 if one.fused else 0.0,
             )
-            for one in world.search(query, top_k=2 * POOL, floor=0.0, mode=mode).passages
+            for one in found.passages
             if one.fused is None or one.fused.blend is not None
         ]
 
     return ask
 
 
-def ask_reader(reader: Reader, book: Book) -> Ask:
+def ask_reader(world: World, name: str, book: Book) -> Ask:
     """Return what searches the read part of a book."""
 
-    def ask(query: str, mode: Mode) -> list[Candidate]:
+    def ask(query: str, mode: Mode, parts: Parts) -> list[Candidate]:
+        reader = without(world, parts).reader(name)
         bundle = reader.retrieve(
             query, book=book.path.name, top_k=2 * POOL, mode=mode, max_tokens=MAX_TOKENS
         )
@@ -222,7 +232,8 @@ def score_of(rank: int | None) -> Score:
 def is_shown(ask: Ask, question: Question) -> bool:
     """Say whether any mode returns anything of an answer that was not read."""
     answers = phrase_matcher(question.golden.phrases)
-    return any(answers(one.text) for mode in Mode for one in ask(question.golden.query, mode))
+    found = (ask(question.golden.query, mode, frozenset()) for mode in Mode)
+    return any(answers(one.text) for candidates in found for one in candidates)
 
 
 # SciFact
@@ -267,10 +278,12 @@ def scifact_found(options: Options) -> dict[str, Scores]:
 
 def rankings(ask: Ask, query: str) -> dict[str, list[Candidate]]:
     """Return what each method finds, best first."""
-    close = ask(query, Mode.VECTOR)[:POOL]
-    words = [one for one in ask(query, Mode.KEYWORD) if one.bm25 > 0][:POOL]
-    hybrid = ask(query, Mode.HYBRID)
+    whole = frozenset[RankPart]()
+    close = ask(query, Mode.VECTOR, whole)[:POOL]
+    words = [one for one in ask(query, Mode.KEYWORD, whole) if one.bm25 > 0][:POOL]
+    hybrid = ask(query, Mode.HYBRID, whole)
     return {
+        **{name: ask(query, Mode.HYBRID, parts) for name, parts in PARTS.items()},
         Mode.VECTOR: close,
         Mode.KEYWORD: words,
         RANKS: by_ranks(close, words),

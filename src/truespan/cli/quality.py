@@ -158,6 +158,10 @@ def evaluate(
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
     ] = None,
     rerank: Rerank = None,
+    without: Annotated[
+        list[str] | None,
+        Option(help="Leave out a part of the ranking, 'window' or 'late'; repeatable."),
+    ] = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     trec_run: Annotated[
         Path | None, Option(help="Write the rankings to this file, for trec_eval.")
@@ -180,9 +184,9 @@ def evaluate(
     if generation is not None and domain is not None:
         raise InvalidArgument("Name a generation or a domain, not both.")
     if mode and len(mode) > 1:
-        if against is not None or trec_run is not None or trec_qrels is not None:
+        if against is not None or trec_run is not None or trec_qrels is not None or without:
             raise InvalidArgument(
-                "Modes cannot be compared with --against, --trec-run or --trec-qrels.",
+                "Modes cannot be compared with --against, --without, --trec-run or --trec-qrels.",
                 advice="Give one --mode.",
             )
         with open_world(library, world, domain) as chosen:
@@ -190,7 +194,7 @@ def evaluate(
                 golden, mode, generation=generation, domain=domain, rerank=rerank, reader=reader
             )
         return _print_modes(compared, html, per_query=per_query, as_json=as_json)
-    settings: dict[str, Any] = {"rerank": rerank, "reader": reader}
+    settings: dict[str, Any] = {"rerank": rerank, "reader": reader, "without": without or ()}
     settings["mode"] = mode[0] if mode else None
     with open_world(library, world, domain) as chosen:
         found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)

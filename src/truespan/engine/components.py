@@ -40,7 +40,7 @@ from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults
+from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults, RankPart
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
 
@@ -141,6 +141,8 @@ class Components(Struct, frozen=True):
     """Schedule for measuring models without a calibration again."""
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
+    without: frozenset[RankPart] = frozenset()
+    """Parts of the ranking that an evaluation leaves out."""
     max_tokens: int = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     world_defaults: Defaults = Defaults.RECOMMENDED
@@ -207,6 +209,7 @@ class Components(Struct, frozen=True):
             embed=self.embed,
             count_tokens=self._count_tokens,
             fused_weight=self.fused_weight,
+            without=self.without,
             max_tokens=self.max_tokens,
             trace=trace,
             rerank=self.rerank,

@@ -64,7 +64,15 @@ from truespan.types.document import Document
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
 from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES
-from truespan.types.request import MAX_TOP_K, Filters, Mode, check_mode, check_whole
+from truespan.types.request import (
+    MAX_TOP_K,
+    Filters,
+    Mode,
+    RankPart,
+    check_mode,
+    check_parts,
+    check_whole,
+)
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.types.vectors import similarity_of
 
@@ -133,6 +141,7 @@ class WorldEvaluation(Struct, frozen=True):
         mode: Mode | str | None = None,
         rerank: bool | None = None,
         reader: str | None = None,
+        without: Sequence[RankPart | str] = (),
     ) -> Evaluation:
         """Ask golden queries and grade the results. No floor applies.
 
@@ -148,6 +157,7 @@ class WorldEvaluation(Struct, frozen=True):
                 default of the world. A query whose reranker fails counts as failed.
             reader: Name of a reader to ask as, in the current book. Queries are judged by the
                 phrases that were read; a query without such a phrase is not judged.
+            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
 
         Returns:
             The grades of each query and their means.
@@ -161,6 +171,8 @@ class WorldEvaluation(Struct, frozen=True):
         if generation is not None and domain is not None:
             raise InvalidArgument("Give a generation or a domain, not both.")
         target = self._with_target(domain if generation is None else generation)
+        if without:
+            target = target._without(check_parts(without))
         return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
 
     def report_stream(
@@ -475,6 +487,10 @@ class WorldEvaluation(Struct, frozen=True):
     def _with_target(self, target: GenerationSelector) -> WorldEvaluation:
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
+    def _without(self, parts: frozenset[RankPart]) -> WorldEvaluation:
+        components = replace(self._access.components, without=parts)
+        return WorldEvaluation(replace(self._access, components=components))
+
     def _evaluate(
         self,
         golden: Golden,
@@ -524,6 +540,7 @@ class WorldEvaluation(Struct, frozen=True):
             clock=components.clock.monotonic,
         )
         label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
+        label += "".join(f", without {part}" for part in sorted(components.without))
         is_approximate = components.index.approximate(scope)
         return _Run(name or label, steps, (APPROXIMATE,) if is_approximate else ())
 

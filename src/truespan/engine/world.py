@@ -6,7 +6,7 @@ Collaborators are imported where they are used, so that a search imports only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from msgspec.structs import replace
@@ -21,7 +21,14 @@ from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
-from truespan.types.request import Defaults, Mode, check_defaults, check_reader_name, check_whole
+from truespan.types.request import (
+    Defaults,
+    Mode,
+    RankPart,
+    check_defaults,
+    check_reader_name,
+    check_whole,
+)
 from truespan.types.scope import Authority, Verb
 from truespan.types.telemetry import Request
 
@@ -234,6 +241,7 @@ class World(WorldQueries, WorldIngestion):
         mode: Mode | str | None = None,
         rerank: bool | None = None,
         reader: str | None = None,
+        without: Sequence[RankPart | str] = (),
     ) -> Evaluation:
         """Ask golden queries and grade the results; the same as `evaluation.run`.
 
@@ -246,6 +254,7 @@ class World(WorldQueries, WorldIngestion):
             rerank: Whether the configured reranker orders the first candidates; None for the
                 default of the world.
             reader: Name of the reader to ask as, in the current book.
+            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
 
         Returns:
             The grades of each query and their means.
@@ -262,6 +271,7 @@ class World(WorldQueries, WorldIngestion):
             mode=mode,
             rerank=rerank,
             reader=reader,
+            without=without,
         )
 
     @overload
