@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.support.worlds import make_library
+from tests.support.state_embedder import StateEmbedder
+from tests.support.worlds import make_library, vector_of
 from tests.unit.test_fused import TALES, Blind, sources
+from truespan.errors import InvalidArgument
+from truespan.evaluation.golden import Expected, GoldenQuery
+from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
+from truespan.types.ids import TextHash
+from truespan.types.vectors import Vector
+from truespan.types.word_states import MAX_WORDS, QueryStates
+from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
+from truespan.words.terms import distinct_words
 
 FILLER = "Then nothing else was said about anything by anyone at all. " * 3
 
@@ -97,3 +108,84 @@ def test_words_weigh_more_in_languages_of_no_training(
     trained = order(frozenset({"en"}))
     assert order(None) == trained
     assert order(frozenset({"de"})) != trained
+
+
+class Synonyms(StateEmbedder):
+    """A provider to which all texts are alike, and "ship" and "vessel" are one word."""
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return [vector_of("same") for _ in texts]
+
+    def embed_query(self, text: str) -> Vector:
+        return vector_of("same")
+
+    def embed_query_with_states(self, text: str) -> tuple[Vector, QueryStates]:
+        vector, states = super().embed_query_with_states(text.replace("ship", "vessel"))
+        return vector, replace(states, words=distinct_words(text, MAX_WORDS))
+
+
+VESSELS = {
+    "a__txt": "The baker sold bread. Nobody bought any.",
+    "b__txt": "A vessel came into the bay. Nobody saw it.",
+}
+
+
+def test_words_are_compared_by_their_states(tmp_path: Path) -> None:
+    world = make_library(tmp_path, embedder=Synonyms()).world(**VESSELS)
+    found = world.search("which ship", floor=0.0)
+
+    assert sources(found) == ["b.txt", "a.txt"]
+    late = [one.fused.late for one in found.passages if one.fused]
+    assert late[0] == pytest.approx(1.0, abs=0.01)
+    assert late[1] is not None
+    assert late[1] < 0.6
+
+
+def test_damaged_states_of_a_chunk_gain_nothing(tmp_path: Path) -> None:
+    lib = make_library(tmp_path, embedder=Synonyms())
+    world = lib.world(**VESSELS)
+    lib.sql("UPDATE word_states SET states = zeroblob(length(states))")
+    found = world.search("which ship", floor=0.0)
+
+    assert sources(found) == ["a.txt", "b.txt"]
+    assert [one.fused.late for one in found.passages if one.fused] == [None, None]
+
+
+def test_reader_compares_words_of_the_tail_by_their_states(tmp_path: Path) -> None:
+    world = make_library(tmp_path, embedder=Synonyms()).world(
+        book__txt="The baker sold bread. A vessel came into the bay. Nobody saw it. The end."
+    )
+    reader = world.reader("ana")
+    reader.set_position("book.txt", sentence=1)
+    bundle = reader.retrieve("which ship", book="book.txt")
+
+    assert "vessel" in bundle.retrieved_chunks[0].content
+    fused = bundle.metadata.sources[0].fused
+    assert fused is not None
+    assert fused.late == pytest.approx(1.0, abs=0.01)
+
+
+def test_part_of_the_ranking_can_be_left_out_of_an_evaluation(tmp_path: Path) -> None:
+    world = make_library(tmp_path, embedder=Synonyms()).world(**VESSELS)
+    golden = [GoldenQuery("ship", "which ship", (Expected("b.txt"),))]
+
+    def reciprocal_rank(*parts: str) -> float | None:
+        return world.evaluate(golden, without=parts).totals.metrics.reciprocal_rank
+
+    assert reciprocal_rank() == reciprocal_rank("window") == 1.0
+    assert reciprocal_rank("late") == 0.5
+    with pytest.raises(InvalidArgument, match="window, late"):
+        world.evaluate(golden, without=["early"])
+
+
+def test_gains_of_long_queries_are_smaller() -> None:
+    def gain(count: int) -> float:
+        words = tuple(({"english": (f"word{n}",)}, 1.0) for n in range(count))
+        refinement = Refinement(WordRarity(words, unseen=2.0))
+        text = " ".join(f"word{n}" for n in range(count))
+        [found] = refinement.gains([CandidateText(text, "en", TextHash("x"))], {})
+        assert found.window == 1.0
+        return found.total
+
+    assert gain(1) == gain(6) == pytest.approx(0.2)
+    assert gain(12) == pytest.approx(0.1)

@@ -30,7 +30,7 @@ from truespan.types.word_states import (
     compare_rows,
 )
 from truespan.words.coverage import WordRarity
-from truespan.words.terms import split_words, stem_function, stemmer_of
+from truespan.words.terms import stem_function, stemmer_of, terms
 from truespan.words.window import window_share
 
 if TYPE_CHECKING:
@@ -86,24 +86,31 @@ class Refinement(Struct, frozen=True, dict=True):
         late = self._compare({text.text_hash: states.get(text.text_hash) for text in texts})
         occurring = len(self.rarity.occurring)
         share = min(1.0, FULL_WORDS / occurring) if occurring else 1.0
+        words = {language: self._words(language) for language in {one.language for one in texts}}
         found = list[Gain]()
         for text in texts:
-            window, compared = self._window(text), late.get(text.text_hash)
+            window = self._window(text, *words[text.language])
+            compared = late.get(text.text_hash)
             total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)
             found.append(Gain(window, compared, share * total))
         return found
 
-    def _window(self, text: CandidateText) -> float | None:
+    def _words(self, language: str) -> tuple[dict[str, str], dict[str, float]]:
+        """Return the first form of each form of the words that occur, and the rarity of these."""
+        name = stemmer_of(language)
+        words = [(forms[name], rarity) for forms, rarity in self.rarity.occurring if name in forms]
+        return (
+            {form: known[0] for known, _ in words for form in known},
+            {known[0]: rarity for known, rarity in words},
+        )
+
+    def _window(
+        self, text: CandidateText, first: Mapping[str, str], rarity: Mapping[str, float]
+    ) -> float | None:
         if RankPart.WINDOW in self.without:
             return None
-        name = stemmer_of(text.language)
-        words = [(forms[name], rarity) for forms, rarity in self.rarity.occurring if name in forms]
-        # All forms of a word count as its first one.
-        first = {term: terms[0] for terms, _ in words for term in terms}
-        rarity = {terms[0]: rarity for terms, rarity in words}
-        stem = stem_function(name)
-        share = window_share((first.get(stem(word)) for word in split_words(text.text)), rarity)
-        return round(share, DECIMALS)
+        found = map(first.get, terms(text.text, text.language))
+        return round(window_share(found, rarity), DECIMALS)
 
     @cached_property
     def _query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:

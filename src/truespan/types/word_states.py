@@ -24,6 +24,8 @@ RECIPE = "1"
 """Version of the rules for states; stored states of another version are computed again."""
 _SCALE, _MAX = 24, 7
 """Factor of a number before it is rounded, and the maximum of the rounded number."""
+_MAX_PRODUCTS = 200_000
+"""Maximum number of products that OpenBLAS computes on one thread, less a margin."""
 _ZERO = 8
 """Stored form of the number 0."""
 
@@ -80,7 +82,10 @@ def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
     import numpy as np
 
     rows, columns = _numbers(packed), _numbers(others)
-    products = (rows @ columns.T).astype(np.float64)
+    # Larger products would run on the threads of BLAS, which take longer to start.
+    size = max(_MAX_PRODUCTS // columns.size, 1)
+    parts = [rows[start : start + size] @ columns.T for start in range(0, len(rows), size)]
+    products = np.concatenate(parts).astype(np.float64)
     norms = np.sqrt(np.outer(_squares(rows), _squares(columns)))
     # A row of zeros is similar to nothing.
     return products / np.maximum(norms, 1.0)

@@ -77,8 +77,12 @@ _STEMMERS = {
 
 def terms(text: str, language: str) -> list[str]:
     """Return the terms of a text in order, stemmed if its language has a stemmer."""
-    stem = stem_function(stemmer_of(language))
-    return [stem(word) for word in words(text)]
+    name, folded = stemmer_of(language), fold_bytes(_fold_sharp_s(text))
+    if folded is None:
+        stem = stem_function(name)
+        return [stem(word) for word in words(text)]
+    # A third of the time of stemming word by word.
+    return list(map(stemmed_bytes(name).__getitem__, folded.data.split()))
 
 
 def words(text: str) -> Iterator[str]:
@@ -89,7 +93,7 @@ def words(text: str) -> Iterator[str]:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text of any length; for most texts, one table suffices."""
-    folded = fold_bytes(text.replace("ß", "ss") if "ß" in text else text)
+    folded = fold_bytes(_fold_sharp_s(text))
     return _split_any(text) if folded is None else folded.decode(folded.data)
 
 
@@ -127,6 +131,10 @@ def word_spans(text: str) -> list[WordSpan]:
 def distinct_words(text: str, limit: int) -> tuple[str, ...]:
     """Return the first distinct words of a text, in order."""
     return tuple(dict.fromkeys(span.word for span in word_spans(text)))[:limit]
+
+
+def _fold_sharp_s(text: str) -> str:
+    return text.replace("ß", "ss") if "ß" in text else text
 
 
 class FoldedBytes(Struct, frozen=True):

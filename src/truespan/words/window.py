@@ -19,24 +19,20 @@ def window_share(
 ) -> float:
     """Return the largest share of the rarity that terms within `size` consecutive words have.
 
-    `terms` are those of a text in order, with None for any other word; `rarity` has every term of
-    the query.
+    `terms` are those of a text in order, others may be None;
+    `rarity` has every term of the query.
     """
     total = sum(rarity.values())
     if not total:
         return 0.0
-    counts, gained, best = dict.fromkeys(rarity, 0), 0.0, 0.0
-    inside: list[tuple[int, str]] = []
-    first = 0
-    for place, term in enumerate(terms):
-        if term is None or term not in rarity:
-            continue
-        while first < len(inside) and inside[first][0] <= place - size:
-            left = inside[first][1]
+    counts, gained, best, first = dict.fromkeys(rarity, 0), 0.0, 0.0, 0
+    places = [(place, term) for place, term in enumerate(terms) if term and term in rarity]
+    for place, term in places:
+        while places[first][0] <= place - size:
+            left = places[first][1]
             counts[left] -= 1
             gained -= 0.0 if counts[left] else rarity[left]
             first += 1
-        inside.append((place, term))
         gained += 0.0 if counts[term] else rarity[term]
         counts[term] += 1
         best = max(best, gained)
