@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.types.word_states import MAX_WORDS, STATE_SIZE, QueryStates, WordStates, pack_rows
-from truespan.words.stop_words import STOP_WORDS, guess_stemmer
-from truespan.words.terms import WordSpan, distinct_words, stem_function, word_spans
 
 if TYPE_CHECKING:
     import numpy
+
+    from truespan.words.terms import WordSpan
 
 _SEED = 384
 """Seed of the projection of models without a fitted one. It must never change."""
@@ -74,6 +74,10 @@ def document_states(tokens: TokenStates, projection: Projection) -> WordStates:
 
     The words alone decide on the language, so that equal texts have equal states.
     """
+    # Imported here because a cached query needs no model.
+    from truespan.words.stop_words import STOP_WORDS, guess_stemmer
+    from truespan.words.terms import stem_function, word_spans
+
     spans = word_spans(tokens.text)
     stemmer = guess_stemmer({span.word for span in spans})
     unwanted = STOP_WORDS[stemmer]
@@ -85,6 +89,8 @@ def document_states(tokens: TokenStates, projection: Projection) -> WordStates:
 def query_states(tokens: TokenStates, projection: Projection) -> QueryStates:
     """Return the rows of the words of a query."""
     import numpy
+
+    from truespan.words.terms import distinct_words, word_spans
 
     words = distinct_words(tokens.text, MAX_WORDS)
     known, found = _make_rows(tokens, word_spans(tokens.text), projection, str)
