@@ -157,6 +157,30 @@ def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
+def test_passage_in_a_language_unknown_to_the_model_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = other_profile(dimensions=4)
+    monkeypatch.setitem(profile._LANGUAGES, (own.provider, own.model), frozenset({"en"}))
+
+    def is_foreign(language: str) -> tuple[bool, bool]:
+        built = made(tmp_path / language)
+        path = built.lib.write("book.txt", scored(0.6, ANSWERING))
+        built.world.ingest(path, kind="book", language=language)
+        reader = built.world.reader("ann")
+        # German rules divide this text into fewer sentences.
+        reader.set_position("1", sentence=0 if language == "de" else 1)
+        answers = built.world.answer(QUESTION), reader.answer(QUESTION, book="1")
+        first, second = (one.decision_explain["evidence"].get("foreign", False) for one in answers)
+        assert all(replay_record(record).same for record in built.world.usage())
+        return first, second
+
+    assert is_foreign("en-GB") == (False, False)
+    assert is_foreign("de") == (True, True)
+
+
+@proves("decision.evidence")
+@pytest.mark.usefixtures("calibrated")
 def test_setting_replaces_the_derived_threshold(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
     assert decided(built.world)[0] == "rag"

@@ -80,6 +80,21 @@ def test_decide_takes_all_numbers_from_one_passage() -> None:
     assert decided(similar, covered, passage(0.6, 0.5, 0.5, 2)).mode == "rag"
 
 
+def test_decide_needs_more_in_a_language_unknown_to_the_model() -> None:
+    rules = replace(RULES, foreign_loss=0.02)
+    for similarity, foreign, mode in (
+        (0.73, False, "rag"),
+        (0.73, True, "fallback"),
+        (0.75, True, "rag"),
+    ):
+        part = passage(similarity, foreign=foreign)
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode
+        assert decision.to_json()["evidence"].get("foreign", False) == foreign
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
 def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
     strong = passage(0.55, 1.0, 1.0, 10, place=10)
@@ -153,7 +168,7 @@ def test_records_without_evidence_have_no_such_members() -> None:
 
     assert not {"background", "cohort", "missing_words"} & plain.keys()
     assert "evidence" not in plain["settings"]
-    assert "coverage" not in plain["candidates"][0]
+    assert not {"coverage", "foreign"} & plain["candidates"][0].keys()
 
 
 @each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
@@ -177,7 +192,9 @@ def test_evidence_and_raw_scores_are_refused_together() -> None:
 
 
 def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
-    assert evidence_rules(BUNDLED) == EvidenceRules(0.46, BUNDLED.calibrated_floor, 0.2)
+    assert evidence_rules(BUNDLED) == EvidenceRules(
+        threshold=0.46, floor=BUNDLED.calibrated_floor, word_weight=0.2, foreign_loss=0.02
+    )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
 
 

@@ -190,7 +190,7 @@ def _weigh_evidence(
     ]
     background = evidence.background or 0.0
     found = max(
-        (_weigh_passage(part, background, rules.word_weight) for part in parts[:MAX_PASSAGES]),
+        (_weigh_passage(part, background, rules) for part in parts[:MAX_PASSAGES]),
         key=lambda part: part.score,
         default=None,
     )
@@ -206,16 +206,17 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
     return DecisionReason.NOTHING_USABLE if ranked else DecisionReason.NOTHING_FOUND
 
 
-def _weigh_passage(part: Candidate, background: float, word_weight: float) -> PassageEvidence:
+def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
     words = part.coverage or Coverage()
+    score = part.similarity + rules.word_weight * (words.share + words.window)
+    score -= BACKGROUND_WEIGHT * background + (rules.foreign_loss if part.foreign else 0.0)
     return PassageEvidence(
-        score=part.similarity
-        + word_weight * (words.share + words.window)
-        - BACKGROUND_WEIGHT * background,
+        score=score,
         similarity=part.similarity,
         coverage=words.share,
         window=words.window,
         background=background,
+        foreign=part.foreign,
     )
 
 
@@ -249,9 +250,9 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     optional = ("search_mode", "defaults", "conversation", "background", "cohort", "missing_words")
     parts = [(plain, name) for name in optional]
     parts.append((plain["settings"], "evidence"))
-    parts += [(candidate, "coverage") for candidate in plain["candidates"]]
+    parts += [(part, name) for part in plain["candidates"] for name in ("coverage", "foreign")]
     for part, name in parts:
-        if part[name] is None or part[name] == []:
+        if part[name] in (None, False, []):
             del part[name]
     return {"version": RECORD_VERSION, **plain}
 

@@ -185,6 +185,7 @@ class Responder(Struct, frozen=True):
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
                 place=None if chunk.fused is None and chunk.rerank is None else place,
                 coverage=measured.coverage.get(chunk.chunk_id),
+                foreign=chunk.chunk_id in measured.foreign,
                 added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)

@@ -311,7 +311,8 @@ def show_explanation(replay: "Replay") -> str:
     if found := decision.found:
         lines.append(
             f"Evidence: similarity {found.similarity:.3f}, background {found.background:.3f}, "
-            f"words {found.coverage:.0%}, within 20 words {found.window:.0%}."
+            f"words {found.coverage:.0%}, within 20 words {found.window:.0%}"
+            f"{', in a language that the model was not trained for' if found.foreign else ''}."
         )
     elif decision.gates:
         lines.append("Gates:")

@@ -52,6 +52,7 @@ from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
+from truespan.types.profile import is_trained_for
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_LENGTH,
@@ -214,8 +215,12 @@ class AnswerAttempt(Attempt):
         vector: Vector,
         rarity: WordRarity,
         closest: Sequence[Visible],
+        language: str | None = None,
     ) -> None:
-        """Measure the evidence of the chunks; `closest` are the closest ones in scope."""
+        """Measure the evidence of the chunks; `closest` are the closest ones in scope.
+
+        All chunks are in `language`; without it, each in the language of its document.
+        """
         scope, rules = self.scope, settings.evidence
         if scope is None or rules is None:
             return
@@ -226,6 +231,12 @@ class AnswerAttempt(Attempt):
             background = background_of(cohort, near, rules.floor)
         self.measured = Measured(
             coverage={part.chunk_id: rarity.cover(part.text) for part in self.chunks},
+            foreign=frozenset(
+                part.chunk_id
+                for part in self.chunks
+                if (own := language or part.labels.language)
+                and not is_trained_for(scope.profile, own)
+            ),
             background=background,
             cohort=deps.cohort.digest,
             missing_words=rarity.missing(

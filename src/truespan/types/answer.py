@@ -59,6 +59,8 @@ class Measured(Struct, frozen=True):
 
     coverage: Mapping[ChunkId, Coverage] = field(default_factory=dict)
     """Share of the query's words in each chunk."""
+    foreign: frozenset[ChunkId] = frozenset()
+    """Chunks in languages that the embedding model was not trained for."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it."""
     cohort: str | None = None

@@ -52,6 +52,8 @@ class EvidenceRules(Struct, frozen=True):
     """Minimum similarity of a passage."""
     word_weight: float
     """Weight of each of the two coverages."""
+    foreign_loss: float = 0.0
+    """Evidence that a passage loses in a language that the model was not trained for."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -71,6 +73,7 @@ def evidence_rules(calibration: Calibration, threshold: float | None = None) -> 
         threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
         floor=calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
+        foreign_loss=round(FOREIGN_DISTANCE * distance, 3),
     )
 
 
@@ -80,6 +83,9 @@ THRESHOLD_DISTANCE = 1.428
 model, whose distance is 0.1609, the threshold is 0.46."""
 WORD_DISTANCE = 1.243
 """Weight of a coverage. With the bundled model it is 0.2."""
+FOREIGN_DISTANCE = 0.124
+"""Loss of a passage in a language that the model was not trained for. With the bundled model it is
+0.02."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
 
@@ -385,6 +391,8 @@ class Candidate(Struct, frozen=True):
     """Rank in a search that also uses words. With thresholds, the mode never depends on it."""
     coverage: Coverage | None = None
     """Share of the query's words in the chunk; None if not measured."""
+    foreign: bool = False
+    """Whether the embedding model was not trained for the language of the chunk."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
@@ -467,9 +475,12 @@ class PassageEvidence(Struct, frozen=True):
     coverage: float
     window: float
     background: float
+    foreign: bool
 
     def to_json(self) -> dict[str, Any]:
-        return {name: shortest(getattr(self, name)) for name in self.__struct_fields__}
+        numbers = [name for name in self.__struct_fields__ if name != "foreign"]
+        shown = {name: shortest(getattr(self, name)) for name in numbers}
+        return {**shown, "foreign": True} if self.foreign else shown
 
 
 class Considered(Struct, frozen=True):

@@ -221,7 +221,7 @@ class ReaderRetrieval:
                 store, scope = self.pipeline.deps.store, attempt.scope
                 words = score_read(store, scope, world, position, search.tail, query)
             deps = self.pipeline.deps
-            attempt.measure(deps, settings, search.vector, words.rarity, closest)
+            attempt.measure(deps, settings, search.vector, words.rarity, closest, words.language)
         return attempt
 
     def _find_closest(

@@ -130,6 +130,7 @@ function evidence(explained) {
   const percent = (share) => `${Math.round(100 * share)} %`;
   return make("p", { class: "hint" },
     t.evidence(words.score(found.similarity), percent(found.coverage), percent(found.window), words.score(found.background)),
+    found.foreign && ` ${t.foreign}`,
     explained.missing_words && ` ${t.missingWords(explained.missing_words.map((word) => `“${word}”`).join(", "))}`);
 }
 

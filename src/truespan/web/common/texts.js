@@ -376,6 +376,7 @@ export const texts = {
       needed: "needed",
       oneThreshold: (from, to, needed, summary, mode) => `Scale from ${from} to ${to}: ${needed} is needed; ${summary}. Mode: ${mode}.`,
       evidence: (similarity, coverage, window, background) => `Evidence of the best passage: similarity ${similarity}, ${coverage} of the question’s words by rarity, ${window} within 20 words; the question’s similarity to other texts is ${background}.`,
+      foreign: "The model was not trained for its language, so it needs a little more.",
       missingWords: (words) => `No passage contains ${words}.`,
     },
     checkedWith: (hash, generation) => `SHA-256 ${hash}, generation ${generation}`,
