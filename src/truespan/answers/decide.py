@@ -247,7 +247,10 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON values, with everything that `replay` needs."""
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
     # Fields that do not apply to the request are left out.
-    optional = ("search_mode", "defaults", "conversation", "background", "cohort", "missing_words")
+    optional = (
+        *("search_mode", "defaults", "conversation", "generated_queries"),
+        *("background", "cohort", "missing_words"),
+    )
     parts = [(plain, name) for name in optional]
     parts.append((plain["settings"], "evidence"))
     parts += [(part, name) for part in plain["candidates"] for name in ("coverage", "foreign")]

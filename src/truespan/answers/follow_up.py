@@ -16,11 +16,10 @@ from typing import Final
 
 from truespan.answers.citations import GROUP
 from truespan.answers.prompt import find_fence, render_exchange
-from truespan.answers.reply import Reply
+from truespan.answers.reply import read_reply
 from truespan.protocols import ChatModel
 from truespan.types.answer import Message, Role
 from truespan.types.conversation import Exchange, Turn
-from truespan.types.decision import ModelOutcome
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import split_words, stem_function
 
@@ -139,18 +138,10 @@ def rewrite_messages(question: str, history: Sequence[Exchange]) -> tuple[Messag
 
 def ask_for_rewrite(model: ChatModel, messages: Sequence[Message]) -> str | None:
     """Return the reply of a model if it is a single line, else None."""
-    reply = Reply(model.stream(messages), quotable=True)
-    text = ""
-    try:
-        if reply.outcome is not ModelOutcome.ANSWERED:
-            return None
-        for piece in reply.pieces():
-            text += piece
-            if len(text) > 2 * MAX_QUESTION_LENGTH:
-                return None
-    finally:
-        reply.close()
-    line = _LABEL.sub("", text.strip(), count=1) if _LABEL.match(text.strip()) else text.strip()
+    text = read_reply(model, messages, 2 * MAX_QUESTION_LENGTH)
+    if text is None:
+        return None
+    line = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
     if len(line) > 1 and line[0] in _QUOTES and line[-1] in _QUOTES:
         line = line[1:-1].strip()
     single = len(line.splitlines()) == 1 and line.isprintable()

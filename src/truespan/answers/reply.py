@@ -8,11 +8,13 @@ later, the rest is dropped: it does not come from the sources. Reasoning before 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from itertools import chain
 from unicodedata import category
 
 from truespan.answers.citations import GROUP, OPENERS
+from truespan.protocols import ChatModel
+from truespan.types.answer import Message
 from truespan.types.decision import ModelOutcome
 
 _NAMES = ("think", "thinking", "reasoning")
@@ -171,6 +173,22 @@ class Reply:
 
     def close(self) -> None:
         self._pieces.close()
+
+
+def read_reply(model: ChatModel, messages: Sequence[Message], max_length: int) -> str | None:
+    """Return the whole reply of a model; None if it is blank, NO_CONTEXT or too long."""
+    reply = Reply(model.stream(messages), quotable=True)
+    text = ""
+    try:
+        if reply.outcome is not ModelOutcome.ANSWERED:
+            return None
+        for piece in reply.pieces():
+            text += piece
+            if len(text) > max_length:
+                return None
+    finally:
+        reply.close()
+    return text.strip()
 
 
 def mentions_marker(text: str) -> bool:

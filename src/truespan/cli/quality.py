@@ -343,6 +343,7 @@ def show_explanation(replay: "Replay") -> str:
             f"used: {decision.used_llm.value}.",
             f"Asked: {evidence.retrieval_target}{', as a reader' if evidence.reading else ''}; "
             f"query {evidence.effective_query or '-'}.",
+            *(f"Also searched for: {text}" for text in evidence.generated_queries),
             "",
             verdicts[replay.same],
         ]

@@ -324,6 +324,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     fallback: decisions.ModelOutcome
     retrieval_target: str
     effective_query: str
+    generated_queries: tuple[str, ...]
     search_mode: Mode | None
     defaults: Defaults | None
 

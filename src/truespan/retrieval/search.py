@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -43,6 +44,7 @@ from truespan.types.answer import (
     ANSWER_TOP_K,
     MAX_NEAR_MISSES,
     Fitted,
+    GeneratedQueries,
     Measured,
     Retrieved,
     Shortlist,
@@ -207,6 +209,8 @@ class AnswerAttempt(Attempt):
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, where no chunk reached it."""
     measured: Measured = field(default_factory=Measured)
+    generated: tuple[str, ...] = ()
+    """Further queries that a chat model wrote."""
 
     def measure(
         self,
@@ -245,14 +249,26 @@ class AnswerAttempt(Attempt):
         )
 
 
-def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
-    """Return the best chunks for an answer at or above the floor, from one state of the world."""
+def find_candidates(
+    pipeline: Pipeline,
+    request: RetrievalRequest,
+    rules: Rules,
+    generate: Callable[[str], GeneratedQueries] | None = None,
+) -> Retrieved:
+    """Return the best chunks for an answer at or above the floor, from one state of the world.
+
+    `generate` asks a chat model for further queries to search for; it is called once at most.
+    """
     query = (request.query or "").strip()
     request.passages.budget(pipeline.deps.max_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(world, request.rerank, query)
+    further = None if generate is None else cache(partial(generate, query))
     attempt = pipeline.in_stable_world(
-        world, lambda latest: _find_candidates_once(pipeline, request, latest, query, rules, stage)
+        world,
+        lambda latest: _find_candidates_once(
+            pipeline, request, latest, query, rules, stage, further
+        ),
     )
     return candidates_of(pipeline, attempt)
 
@@ -264,6 +280,7 @@ def _find_candidates_once(
     query: str,
     rules: Rules,
     stage: RerankStage | None,
+    further: Callable[[], GeneratedQueries] | None,
 ) -> AnswerAttempt:
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt = AnswerAttempt(world, mode, query)
@@ -293,6 +310,23 @@ def _find_candidates_once(
         floor=floor,
         select=lambda verified: shortlist_best(verified, ANSWER_TOP_K),
     ).chunks
+    # Where words or phrases of the question are required, no others may find chunks.
+    if further is not None and not attempt.by_words:
+        from truespan.retrieval.generated import join_searches
+
+        generated = further()
+        attempt.generated = generated.texts
+        attempt.warnings += [generated.notice] if generated.notice else []
+        chosen = join_searches(
+            pipeline,
+            attempt,
+            scope,
+            vector,
+            floor,
+            texts=generated.texts,
+            chosen=chosen,
+            shortlist_best=shortlist_best,
+        )
     attempt.fitter = PassageFitter(
         deps=pipeline.deps,
         scope=scope,
@@ -380,6 +414,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         flaws=failures,
         closest=attempt.closest,
         measured=attempt.measured,
+        generated=attempt.generated,
         fit=fit,
     )
 

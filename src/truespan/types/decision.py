@@ -428,6 +428,8 @@ class Evidence(Struct, frozen=True):
     defaults: Defaults | None = None
     conversation: FollowUp | None = None
     """Rewriting of a follow-up question; None outside a conversation."""
+    generated_queries: tuple[str, ...] = ()
+    """Further queries that a chat model wrote for the search, for the explanation only."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it; None if not measured."""
     cohort: str | None = None
@@ -588,6 +590,11 @@ class Decision(Struct, frozen=True):
             **(
                 {"conversation": to_builtins(evidence.conversation)}
                 if evidence.conversation is not None
+                else {}
+            ),
+            **(
+                {"generated_queries": list(evidence.generated_queries)}
+                if evidence.generated_queries
                 else {}
             ),
         }

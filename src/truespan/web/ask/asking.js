@@ -271,7 +271,9 @@ async function explainStored(turn) {
     const { decision } = await get(worldPath() + path`/usage/${turn.answer.record}`);
     const used = decision.retrieved.filter((one) => one.verdict === "returned").length;
     const counts = { used, retrieved: decision.retrieved.length, context_characters: decision.context_characters };
-    turn.answer = { ...turn.answer, decision_explain: { ...decision, counts }, retrieved_chunks_metadata: [] };
+    // The log may have hashes of the generated queries, which tell a reader of the page nothing.
+    const explained = { ...decision, counts, generated_queries: [] };
+    turn.answer = { ...turn.answer, decision_explain: explained, retrieved_chunks_metadata: [] };
     if (turn === thread.current()) why.explainAnswer(turn.answer);
   } catch (problem) {
     // The panel says that it is not stored.

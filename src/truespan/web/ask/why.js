@@ -166,6 +166,7 @@ function decision() {
       explained.short_query_active && ` ${t.shortQuestion}`,
       explained.max_similarity !== null && ` ${t.bestSimilarity(words.score(explained.max_similarity), explained.distance)}`,
       answer.record && [` ${t.record} `, make("code", {}, answer.record), "."]),
+    explained.generated_queries?.length > 0 && make("p", { class: "hint" }, t.alsoSearched(explained.generated_queries)),
     retrieved(answer.retrieved_chunks_metadata),
   );
 }

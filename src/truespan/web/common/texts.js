@@ -358,6 +358,7 @@ export const texts = {
       passages: "passages",
       character: "character",
       characters: "characters",
+      alsoSearched: (queries) => `Also searched for: ${queries.join(" · ")}`,
       shortQuestion: "The question is short, so the thresholds are higher.",
       bestSimilarity: (score, distance) => `Best similarity ${score}, ${distance}.`,
       record: "Record",
