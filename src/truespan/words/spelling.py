@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from truespan.types.bundle import Notice
 from truespan.types.document import Vocabulary
+from truespan.words.english import common_words
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.terms import stem_function, words
 
@@ -113,11 +114,13 @@ def suggest_terms(
 
     `find_similar` returns terms that are spelt like a term, with their similarity. `count` returns
     the number of chunks with given terms among those that take part; of equally similar terms the
-    most frequent come first. Words in quotes, stop words of any language, short words and words
-    with digits are not joined by others.
+    most frequent come first. Words in quotes, stop words of any language, short words, words with
+    digits and frequent English words, which are spelt right, are not joined by others.
     """
     text = word.text
     if word.exact or word.stops or len(text) < MIN_LETTERS or any(map(str.isdigit, text)):
+        return {}
+    if "english" in word.forms and text in common_words():
         return {}
     stemmers: dict[str, list[str]] = {}
     for name, terms in word.forms.items():

@@ -6,8 +6,8 @@ the previous line. If only the last is true and no sentence ended, the line brea
 tables, verses and titles.
 
 Whether a hyphen at the end of a line is part of the word is decided by the other occurrences of the
-word in the document. Words that occur only once are looked up in `english_words.txt`, a list of
-21,000 frequent English words.
+word in the document. Words that occur only once are looked up in `words/english_words.txt`, a list
+of 21,000 frequent English words.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import re
 from bisect import insort
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple, Self
@@ -25,6 +23,7 @@ from typing import Literal, NamedTuple, Self
 from truespan.parsing.formats.pdf.lines import Line
 from truespan.parsing.formats.text import Paragraph
 from truespan.types.text import PageStart
+from truespan.words.english import common_words
 
 UNCLEAR = 0.95
 """Minimum confidence of clear text; recognised text with less is unclear."""
@@ -291,15 +290,3 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
         and spelling.joins(first, second)
     )
     return (before[:-1] if is_broken_word else before), ""
-
-
-# Shared by threads: caches of a set of words, which never changes.
-@cache
-def common_words() -> frozenset[str]:
-    """Return frequent English words in lower case."""
-    return frozenset(
-        files("truespan.parsing.formats.pdf")
-        .joinpath("english_words.txt")
-        .read_text("utf-8")
-        .split()
-    )
