@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import truespan
+from tests.promises import proves
 from truespan.engine.library import Library
 from truespan.errors import InvalidArgument, ModelUnavailable
 from truespan.providers import multilingual
@@ -46,6 +47,7 @@ def best_documents(library: Library, world: str) -> dict[str, str]:
     return {question: Path(passages[0].source).name for question, passages in found.items()}
 
 
+@proves("embedding.multilingual")
 def test_world_with_multilingual_model_finds_other_languages(
     library: Library, tmp_path: Path
 ) -> None:
@@ -56,6 +58,7 @@ def test_world_with_multilingual_model_finds_other_languages(
     assert best_documents(library, "notes") == QUESTIONS
 
 
+@proves("embedding.multilingual")
 def test_worlds_of_two_models_work_in_one_library(library: Library, tmp_path: Path) -> None:
     for name, model in (("one", "multilingual"), ("two", "local"), ("three", None)):
         world = library.create_world(name, model=model)
@@ -68,6 +71,7 @@ def test_worlds_of_two_models_work_in_one_library(library: Library, tmp_path: Pa
         assert library.world(name).search("La clef", mode="vector", floor=0.0).passages
 
 
+@proves("embedding.multilingual")
 def test_worlds_keep_their_model_when_the_default_changes(library: Library, tmp_path: Path) -> None:
     for name in ("one", "two"):
         world = library.create_world(name, model="multilingual" if name == "one" else None)
@@ -85,6 +89,7 @@ def test_worlds_keep_their_model_when_the_default_changes(library: Library, tmp_
     assert models == {"one": "multilingual", "two": "local", "new": "multilingual"}
 
 
+@proves("embedding.multilingual")
 def test_reindex_with_multilingual_model_needs_one_word(library: Library, tmp_path: Path) -> None:
     world = library.create_world("notes")
     world.ingest([tmp_path / name for name in NOTES])
@@ -98,6 +103,7 @@ def test_reindex_with_multilingual_model_needs_one_word(library: Library, tmp_pa
     assert model_of(library, "notes") == "local"
 
 
+@proves("embedding.multilingual")
 def test_opening_a_world_with_another_model_is_refused(library: Library, tmp_path: Path) -> None:
     library.create_world("empty")
     library.create_world("full").ingest(tmp_path / "flut.txt")
@@ -110,6 +116,7 @@ def test_opening_a_world_with_another_model_is_refused(library: Library, tmp_pat
     assert "truespan reindex --model multilingual" in str(caught.value.advice)
 
 
+@proves("embedding.multilingual")
 def test_unknown_model_creates_no_world(library: Library) -> None:
     with pytest.raises(InvalidArgument, match="no model 'klingon'") as caught:
         library.create_world("notes", model="klingon")
@@ -118,6 +125,7 @@ def test_unknown_model_creates_no_world(library: Library) -> None:
     assert library.worlds() == []
 
 
+@proves("embedding.multilingual")
 def test_missing_weights_create_no_world(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multilingual, "find_spec", lambda _name: None)
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import truespan
+from tests.promises import proves
 from tests.support.state_embedder import StateEmbedder, states_of
 from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder, make_library
 from truespan.engine.ingestion import IngestJobs
@@ -47,6 +48,7 @@ def read_states(world: World) -> dict[TextHash, bytes]:
     return {**store.read_word_states(scope, hashes)}
 
 
+@proves("search.word-states")
 def test_ingestion_stores_states_in_the_pass_of_the_vectors(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE, moon__txt=MOON)
 
@@ -56,6 +58,7 @@ def test_ingestion_stores_states_in_the_pass_of_the_vectors(lib: LibraryFixture)
     assert world.status().word_states == 2
 
 
+@proves("search.word-states")
 def test_equal_text_is_not_embedded_again_for_states(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     lib.write("w/copy.md", f"{TIDE}\n")
@@ -66,6 +69,7 @@ def test_equal_text_is_not_embedded_again_for_states(lib: LibraryFixture) -> Non
     assert world.status().word_states == 1
 
 
+@proves("search.word-states")
 @pytest.mark.parametrize("way", ["contract", "setting", "embedder"])
 def test_nothing_is_stored_without_a_use_for_states(tmp_path: Path, way: str) -> None:
     embedder = WordEmbedder() if way == "embedder" else StateEmbedder()
@@ -82,6 +86,7 @@ def test_nothing_is_stored_without_a_use_for_states(tmp_path: Path, way: str) ->
     assert states == ([(b"",)] if way == "embedder" else [(None,)])
 
 
+@proves("search.word-states")
 def test_repair_fills_in_states_of_earlier_documents(lib: LibraryFixture) -> None:
     off = without_states(lib)
     off.create_world("w").ingest(lib.write("tide.txt", TIDE))
@@ -94,6 +99,7 @@ def test_repair_fills_in_states_of_earlier_documents(lib: LibraryFixture) -> Non
     assert world.repair().word_states == 0
 
 
+@proves("search.word-states")
 @pytest.mark.parametrize("way", ["repair", "doctor"])
 def test_damaged_states_are_computed_again_from_the_text(lib: LibraryFixture, way: str) -> None:
     world = lib.world("w", tide__txt=TIDE, moon__txt=MOON)
@@ -110,6 +116,7 @@ def test_damaged_states_are_computed_again_from_the_text(lib: LibraryFixture, wa
     assert lib.library.doctor("w").healthy
 
 
+@proves("search.word-states")
 def test_damaged_text_gives_no_states(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     lib.sql("DELETE FROM word_states")
@@ -121,6 +128,7 @@ def test_damaged_text_gives_no_states(lib: LibraryFixture) -> None:
     assert lib.sql("SELECT count(*) FROM word_states") == [(0,)]
 
 
+@proves("search.word-states")
 def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     report = world.generations.reindex()
@@ -134,6 +142,7 @@ def test_generation_of_the_same_model_has_the_states(lib: LibraryFixture) -> Non
     assert lib.store.read_word_states(newer, [known]) == {known: states_of(TIDE)}
 
 
+@proves("search.word-states")
 def test_backup_has_the_states_unless_it_has_no_vectors(tmp_path: Path) -> None:
     def opened(folder: Path) -> Library:
         return truespan.open(folder, create=True, embedder=StateEmbedder(), counter=WordCounter())
@@ -155,6 +164,7 @@ def test_backup_has_the_states_unless_it_has_no_vectors(tmp_path: Path) -> None:
             assert read_states(world) == expected
 
 
+@proves("search.word-states")
 def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:
     """Two books differ after the position alone; their tails are equal, with equal states."""
     found = []
@@ -174,6 +184,7 @@ def test_tail_has_the_states_of_its_own_text(lib: LibraryFixture) -> None:
     assert found[0] == found[1]
 
 
+@proves("search.word-states")
 def test_tail_without_states_gets_them_once(lib: LibraryFixture) -> None:
     world = lib.world("w")
     world.ingest(lib.write("book.md", BOOK), kind="book")
@@ -189,6 +200,7 @@ def test_tail_without_states_gets_them_once(lib: LibraryFixture) -> None:
     assert lib.embedder.calls == calls + 1
 
 
+@proves("search.word-states")
 def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     deps, scope = world.access.pipeline().deps, scope_of(world)
@@ -207,6 +219,7 @@ def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     assert lib.embedder.queries == ["Which tide?"] * 2
 
 
+@proves("search.word-states")
 def test_cached_query_without_states_is_embedded_again_for_them(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     deps, scope = world.access.pipeline().deps, scope_of(world)
@@ -220,6 +233,7 @@ def test_cached_query_without_states_is_embedded_again_for_them(lib: LibraryFixt
     assert lib.embedder.queries == ["tide", "tide"]
 
 
+@proves("search.word-states")
 def test_long_query_has_the_states_of_all_its_parts(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     words = [f"word{number}" for number in range(60)]

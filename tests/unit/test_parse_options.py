@@ -80,7 +80,7 @@ def test_ocr_without_the_extra_is_refused_before_reading(
     path = write(tmp_path, plain__txt=b"The keeper wrote.")
     world = lib.library.create_world("world")
 
-    with pytest.raises(InvalidArgument, match=r"truespan\[ocr\]"):
+    with pytest.raises(InvalidArgument, match="extra 'ocr'"):
         world.ingest(path, ocr=True)
     with pytest.raises(InvalidArgument, match="ocr must be true or false"):
         world.ingest(path, ocr="yes")  # pyright: ignore[reportArgumentType]

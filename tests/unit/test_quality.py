@@ -29,7 +29,7 @@ def test_rankings_are_combined_by_ranks_and_by_scaled_scores() -> None:
     assert by_ranks([A, B], [C, B]) == [B, A, C]
     assert by_halves([A, B, C]) == [B, A, C]
     assert by_halves([]) == []
-    found = rankings(lambda _, mode: [C, B, A] if mode is Mode.KEYWORD else [A, B, C], "query")
+    found = rankings(lambda _, mode, __: [C, B, A] if mode is Mode.KEYWORD else [A, B, C], "query")
     assert found[Mode.KEYWORD] == [C, B]
     assert found[RANKS] == by_ranks([A, B, C], [C, B])
     assert found[HALF] == by_halves(found[Mode.HYBRID])

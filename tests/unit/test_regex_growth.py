@@ -79,8 +79,6 @@ PASSED_ON = {
     "parsing/formats/code.py:_by_indentation": frozenset({"match"}),
     "words/terms.py:_pattern": frozenset({"finditer"}),
     "types/catalog.py:from_source": frozenset({"match"}),
-    "maintenance/doctor/plan.py:_TENANT": frozenset({"fullmatch"}),
-    "maintenance/doctor/plan.py:_ANY": frozenset({"fullmatch"}),
 }
 
 BOUNDED = {

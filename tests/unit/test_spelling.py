@@ -12,6 +12,7 @@ from truespan.types.document import Vocabulary
 from truespan.words.query import Forms, QueryWord, parse_query
 from truespan.words.spelling import (
     MIN_SIMILARITY,
+    count_slips,
     index_terms,
     index_vocabulary,
     name_similar,
@@ -116,3 +117,29 @@ def test_notice_shows_words_of_the_found_texts() -> None:
         "Also searched for 'passengers' and 'passag'."
     )
     assert name_similar(query, ["Two passengers."]) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "slips"),
+    [
+        ("lantern", "lantern", 0),
+        ("lantren", "lantern", 1),
+        ("lanern", "lantern", 1),
+        ("lanntern", "lantern", 1),
+        ("lentern", "lantern", 1),
+        ("balanc", "glanc", 2),
+        ("configur", "figur", 3),
+        ("", "abc", 3),
+    ],
+)
+def test_slips_are_edits_and_swaps(word: str, other: str, slips: int) -> None:
+    assert count_slips(word, other) == count_slips(other, word) == slips
+
+
+def test_word_that_is_spelt_right_is_joined_by_nothing() -> None:
+    def suggest(text: str) -> Forms:
+        [word] = parse_query(text, ["english"]).words
+        return suggest_terms(word, lambda _: {"fill": 0.6, "lantern": 0.6}, len)
+
+    assert suggest("killed") == {}
+    assert suggest("lantren") == {"english": ("lantern",)}

@@ -381,9 +381,11 @@ class Pipeline(Struct, frozen=True):
         """
         with self.deps.trace.stage(Stage.VECTOR):
             selection = [query_vector(self.deps, scope, part) for part in parts]
-        if query is None:
-            return mean_of(selection), selection
-        return self.embed(attempt, scope, query), selection
+            if query is None:
+                return mean_of(selection), selection
+            embedded = self._embed(scope, attempt.world, query)
+        attempt.states = embedded.states
+        return embedded.vector, selection
 
     def fetch(
         self,

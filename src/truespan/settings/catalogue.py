@@ -451,8 +451,7 @@ class Settings(Struct, frozen=True):
     count_words: bool = True
     """Whether to count words while ingesting; otherwise the first search by words does it."""
     word_states: bool = True
-    """Whether to store the states of words in `recommended` worlds, if the embedding model gives
-    them; `repair` adds them to documents that were ingested without."""
+    """Whether to store states of words in `recommended` worlds, if the embedding model has them."""
     retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     rerank: RerankSettings = RerankSettings()

@@ -2,7 +2,8 @@
 
     lantren: ··l ·la lan ant ntr tre ren en· n··     lantern: ··l ·la lan ant nte ter ern rn· n··
 
-The similarity is the share of common trigrams (Dice's coefficient). A vocabulary is compared whole,
+The similarity is the share of common trigrams (Dice's coefficient); a term that differs by more than
+a slip or two is not spelt like the word. A vocabulary is compared whole,
 and may have terms that the caller must not use: `suggest_terms` keeps those that `count` finds.
 """
 
@@ -29,6 +30,8 @@ MIN_LETTERS = 4
 """Minimum length of a word that is compared. Shorter words are similar to too many terms."""
 MIN_SIMILARITY = 0.5
 """Minimum share of common trigrams."""
+LONG = 7
+"""Minimum length of a term that may differ by two slips; shorter ones differ by one."""
 MAX_TERMS = 2
 """Maximum number of terms that join a word."""
 _PADDING = "  "
@@ -130,6 +133,7 @@ def suggest_terms(
         (-similarity, term, names)
         for own, names in stemmers.items()
         for term, similarity in find_similar(own).items()
+        if count_slips(own, term) <= (1 if len(own) < LONG else 2)
     )
     chosen: dict[str, tuple[str, ...]] = {}
     missing = MAX_TERMS
@@ -141,6 +145,19 @@ def suggest_terms(
         if not missing:
             break
     return chosen
+
+
+def count_slips(word: str, other: str) -> int:
+    """Return the edit distance of two words; a swap of neighbouring letters is one edit."""
+    before, row = list[int](), list(range(len(other) + 1))
+    for place, letter in enumerate(word):
+        earlier, before, row = before, row, [place + 1]
+        for column, wanted in enumerate(other):
+            cost = min(before[column] + (letter != wanted), before[column + 1] + 1, row[column] + 1)
+            if place and column and letter == other[column - 1] and word[place - 1] == wanted:
+                cost = min(cost, earlier[column - 1] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 def name_similar(query: WordQuery, texts: Iterable[str]) -> Notice | None:

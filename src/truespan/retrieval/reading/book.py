@@ -308,7 +308,7 @@ class ReaderRetrieval:
                 ref,
                 position.sid,
                 position.chunking,
-                word_states=deps.uses_word_states(attempt.world),
+                word_states=attempt.states is not None and mode is not Mode.VECTOR,
             )
         attempt.stored = store.whole_chunks(scope, attempt.world, ref, position.sid)
         attempt.in_scope = attempt.stored + len(tail)
