@@ -127,8 +127,8 @@ def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
     world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
     scope, record = lib.scope(world), world.access.record()
 
-    scored = word_scores(lib.store, scope, record, "insulin")
-    rarity = word_rarity(lib.store, scope, record, "insulin")
+    scored = word_scores(lib.store, scope, record, "insulra")
+    rarity = word_rarity(lib.store, scope, record, "insulra")
 
     assert scored.scores.best > 0
     covered = rarity.cover("The insular harbour slept.")

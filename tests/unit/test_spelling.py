@@ -76,7 +76,8 @@ SIMILAR = {"latern": 0.9, "lantern": 0.8, "lattern": 0.8, "lanter": 0.8, "lent":
         (dict.fromkeys(SIMILAR, 1), ("latern", "lanter")),
         ({"lattern": 2, "lantern": 1, "lanter": 1}, ("lattern", "lanter")),
         ({"lattern": 2, "lantern": 1, "latern": 1}, ("latern", "lattern")),
-        ({"lent": 7}, ("lent",)),
+        ({"lanter": 7}, ("lanter",)),
+        ({"lent": 7}, None),
         ({}, None),
     ],
 )

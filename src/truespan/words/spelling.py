@@ -2,9 +2,9 @@
 
     lantren: ··l ·la lan ant ntr tre ren en· n··     lantern: ··l ·la lan ant nte ter ern rn· n··
 
-The similarity is the share of common trigrams (Dice's coefficient); a term that differs by more than
-a slip or two is not spelt like the word. A vocabulary is compared whole,
-and may have terms that the caller must not use: `suggest_terms` keeps those that `count` finds.
+The similarity is the share of common trigrams (Dice's coefficient). Of similar terms, those that
+differ by a slip or two are used. A vocabulary is compared whole, and may have terms that the caller
+must not use: `suggest_terms` keeps those that `count` finds.
 """
 
 from __future__ import annotations
