@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-REFINED = 30
+REFINED = 20
 """Number of candidates that are refined. Callers cannot change it."""
 WINDOW_WEIGHT = 0.2
 LATE_WEIGHT = 1.5
