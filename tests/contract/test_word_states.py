@@ -33,7 +33,6 @@ from truespan.types.word_states import (
     QueryStates,
     WordStates,
     pack_rows,
-    unpack_rows,
 )
 
 TEXTS = [
@@ -59,6 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The bundled model
+
+
+def unpack_rows(packed: bytes) -> numpy.ndarray:
+    """Return packed rows as unit rows."""
+    pairs = numpy.frombuffer(packed, numpy.uint8).reshape(-1, STATE_SIZE // 2)
+    rows = numpy.stack([pairs & 15, pairs >> 4], axis=2).reshape(-1, STATE_SIZE) - 8.0
+    return rows / numpy.maximum(numpy.linalg.norm(rows, axis=1), 1.0)[:, None]
 
 
 def test_states_come_with_the_same_vector(embedder: LocalEmbedder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.promises import proves
 from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
-from truespan.words.coverage import WordRarity, measure_rarity
+from truespan.words.coverage import WINDOW, WordRarity, measure_rarity, window_share
 from truespan.words.query import Forms, parse_query
 from truespan.words.terms import terms
 
@@ -104,3 +105,37 @@ def test_missing_names_the_rarest_words_without_a_text() -> None:
     # Words of the query that are no stop words, in their order; those that some text has are found.
     assert measured.missing("insulin keeper insulin crews", TEXTS[:1], 9) == ("insulin", "crews")
     assert measured.missing("the", [], 9) == ()
+
+
+# Window shares
+
+RARITY = {"ferry": 3.0, "lamp": 1.0}
+
+
+def test_words_within_the_window_count_together() -> None:
+    near = ["ferry", *["x"] * (WINDOW - 2), "lamp"]
+    assert window_share(near, RARITY) == 1.0
+
+
+def test_words_farther_apart_count_alone() -> None:
+    far = ["lamp", *["x"] * (WINDOW - 1), "ferry"]
+    assert window_share(far, RARITY) == 0.75
+
+
+def test_repeated_word_counts_once() -> None:
+    assert window_share(["lamp"] * 9, RARITY) == 0.25
+
+
+def test_text_or_query_without_words_has_no_share() -> None:
+    assert window_share(["x", "y"], RARITY) == 0.0
+    assert window_share(["ferry"], {}) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_share_is_that_of_the_best_window(seed: int) -> None:
+    dice = random.Random(seed)
+    rarity = {name: dice.uniform(0.5, 4) for name in "abcde"}
+    terms = [dice.choice("abcdexxxxxxyyyyyyy") for _ in range(120)]
+    windows = (set(terms[start : start + 7]) for start in range(len(terms)))
+    best = max(sum(rarity.get(term, 0.0) for term in window) for window in windows)
+    assert window_share(terms, rarity, 7) == pytest.approx(best / sum(rarity.values()))

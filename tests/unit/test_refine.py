@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.ids import TextHash
 from truespan.types.vectors import Vector
-from truespan.types.word_states import MAX_WORDS, QueryStates
+from truespan.types.word_states import MAX_WORDS, STATE_SIZE, QueryStates, WordStates, pack_rows
 from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
 from truespan.words.terms import distinct_words
@@ -64,18 +65,32 @@ def test_question_with_a_quoted_word_finds_other_passages(tmp_path: Path) -> Non
 
 
 def test_passage_with_the_quoted_text_ranks_higher(tmp_path: Path) -> None:
+    # Without the phrase, the more frequent words of the first text would decide.
     texts = {
-        "first__txt": "The night harbour and the lit lamp were seen from the ship.",
-        "second__txt": "The lamp lit the harbour at night, and the ship was seen.",
+        "first__txt": "Night fell. The harbour and the lit lamp were seen, and the lamp and ship.",
+        "second__txt": "The night harbour and the lit lamp were seen, and the ship was there too.",
     }
     world = make_library(tmp_path, embedder=Blind()).world(**texts)
 
-    plain = "which ship was seen by {} at the lit lamp"
-    for phrase, first in (("night harbour", "first.txt"), ("harbour at night", "second.txt")):
-        found = world.search(plain.format(f'"{phrase}"'), floor=0.0)
-        assert sources(found)[0] == first
-        assert len(found.passages) == 2
-        assert "phrases_not_required" in codes(found)
+    def search(place: str) -> SearchResult:
+        return world.search(f"which ship was seen in {place} with a lit lamp", floor=0.0)
+
+    assert sources(search("the night harbour")) == ["first.txt", "second.txt"]
+    found = search('"the night harbour"')
+    assert sources(found) == ["second.txt", "first.txt"]
+    assert "phrases_not_required" in codes(found)
+
+
+def test_passage_with_the_quoted_text_is_always_a_candidate(tmp_path: Path) -> None:
+    # Every word of the question is frequent in the others, which are closer as well.
+    other = "The lamp of the ship at the quay, the night, the lamp, the ship."
+    texts = {f"t{n}__txt": f"{other} {n}" for n in range(70)}
+    world = make_library(tmp_path).world(**texts, z__txt=f"The night quay. {FILLER * 4}")
+    found = world.search('which lamp of the ship is at "night quay"', floor=0.0, top_k=80)
+
+    places = sources(found)
+    blends = [one.fused.blend for one in found.passages if one.fused]
+    assert blends[places.index("z.txt")] is not None
 
 
 @pytest.mark.parametrize(
@@ -189,3 +204,45 @@ def test_gains_of_long_queries_are_smaller() -> None:
 
     assert gain(1) == gain(6) == pytest.approx(0.2)
     assert gain(12) == pytest.approx(0.1)
+
+
+def test_gain_is_never_negative() -> None:
+    rows = pack_rows(np.eye(1, STATE_SIZE))
+    states = QueryStates(("lamp",), rows)
+    opposite = WordStates(pack_rows(-np.eye(1, STATE_SIZE)))
+    refinement = Refinement(WordRarity((({"english": ("lamp",)}, 1.0),), unseen=2.0), states)
+    text = CandidateText("nothing", "en", TextHash("x"))
+
+    [same] = refinement.gains([text], {text.text_hash: WordStates(rows)})
+    [found] = refinement.gains([text], {text.text_hash: opposite})
+    assert (same.late, found.late, found.total) == (1.0, 0.0, 0.0)
+
+
+def test_reader_compares_words_of_stored_chunks_by_their_states(tmp_path: Path) -> None:
+    text = f"A vessel came into the bay. {FILLER * 12}The end."
+    world = make_library(tmp_path, embedder=Synonyms()).world(book__txt=text)
+    reader = world.reader("ana")
+    reader.set_position("book.txt", sentence=36)
+    bundle = reader.retrieve("which ship", book="book.txt")
+
+    late = [note.fused.late for note in bundle.metadata.sources if note.fused]
+    assert "vessel" in bundle.retrieved_chunks[0].content
+    assert len(late) > 1
+    assert max(late[0] or 0, late[1] or 0) == pytest.approx(1.0, abs=0.01)
+
+
+def test_words_weigh_more_for_a_reader_of_such_a_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blends(*, trained: bool) -> list[Any]:
+        monkeypatch.setattr(
+            "truespan.retrieval.reading.book.is_trained_for", lambda _profile, _language: trained
+        )
+        bundle = reader.retrieve("harbour key", book="book.txt")
+        return [note.fused.blend for note in bundle.metadata.sources if note.fused]
+
+    text = "".join(f"{tale} {FILLER * 4}" for tale in TALES.values())
+    world = make_library(tmp_path).world(book__txt=f"{text}The end.")
+    reader = world.reader("ana")
+    reader.set_position("book.txt", sentence=50)
+    assert blends(trained=True) != blends(trained=False)

@@ -100,7 +100,7 @@ def test_stemmers() -> None:
 @proves("threads.shared-state")
 def test_trigrams_of_vocabularies() -> None:
     from truespan.types.document import Vocabulary
-    from truespan.words.irregular import related_terms
+    from truespan.words.english import related_terms
     from truespan.words.spelling import index_vocabulary
 
     found = [Vocabulary(tuple(sorted(set(terms(text, "en"))))) for text in TEXTS]

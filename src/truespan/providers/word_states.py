@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from truespan.types.word_states import MAX_WORDS, STATE_SIZE, QueryStates, WordStates, pack_rows
+from truespan.types.word_states import (
+    MAX_PRODUCTS,
+    MAX_WORDS,
+    STATE_SIZE,
+    QueryStates,
+    WordStates,
+    pack_rows,
+)
 
 if TYPE_CHECKING:
     import numpy
@@ -23,8 +30,6 @@ if TYPE_CHECKING:
 
 _SEED = 384
 """Seed of the projection of models without a fitted one. It must never change."""
-_MAX_PRODUCTS = 200_000
-"""Maximum number of products that OpenBLAS computes on one thread, less a margin."""
 
 
 class Projection(Struct, frozen=True):
@@ -138,7 +143,7 @@ def _multiply(rows: numpy.ndarray, matrix: numpy.ndarray) -> numpy.ndarray:
     """
     import numpy
 
-    size = max(_MAX_PRODUCTS // matrix.size, 1)
+    size = max(MAX_PRODUCTS // matrix.size, 1)
     blocks = numpy.zeros((-(-len(rows) // size), size, len(matrix)), numpy.float32)
     blocks.reshape(-1, len(matrix))[: len(rows)] = rows
     return (blocks @ matrix).reshape(-1, matrix.shape[1])[: len(rows)]

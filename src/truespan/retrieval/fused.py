@@ -314,7 +314,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         """
         if self.refinement is None:
             return ranked
-        best = _take(ranked, REFINED)
+        best = ranked[:REFINED]
         # Texts come last: with them comes the change count of the world.
         states = self.candidates.read_states(best) if self.refinement.wants_states else {}
         texts = self.candidates.read_texts(best)

@@ -2,7 +2,7 @@
 
     gain = (0.2 x window share + 1.5 x late interaction) x min(1, 6 / words of the query)
 
-- The window share is high if words of the query stand close together (`words.window`).
+- The window share is high if words of the query stand close together (`words.coverage`).
 - Late interaction compares states of words (`types.word_states`): for each content word of the
   query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
   paraphrases.
@@ -21,17 +21,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.ids import TextHash
 from truespan.types.request import RankPart
-from truespan.types.word_states import (
-    ROW_BYTES,
-    QueryStates,
-    WordStates,
-    compare_rows,
-)
-from truespan.words.coverage import WordRarity
+from truespan.types.word_states import ROW_BYTES, QueryStates, WordStates, compare_rows
+from truespan.words.coverage import WordRarity, window_share
 from truespan.words.terms import stem_function, stemmer_of, terms
-from truespan.words.window import window_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +37,6 @@ REFINED = 20
 WINDOW_WEIGHT = 0.2
 LATE_WEIGHT = 1.5
 """Weights in a blend; docs/retrieval.md explains the choice."""
-DECIMALS = 6
 FULL_WORDS = 6
 """Maximum number of words of a query whose gains count in full."""
 
@@ -65,7 +59,7 @@ class Gain(Struct, frozen=True):
 
 
 class Refinement(Struct, frozen=True, dict=True):
-    """Evidence of one query that the texts of candidates are compared with."""
+    """The words of one query and their states, which texts of candidates are compared with."""
 
     rarity: WordRarity
     """Rarity of the content words of the query."""
@@ -110,7 +104,7 @@ class Refinement(Struct, frozen=True, dict=True):
         if RankPart.WINDOW in self.without:
             return None
         found = map(first.get, terms(text.text, text.language))
-        return round(window_share(found, rarity), DECIMALS)
+        return round(window_share(found, rarity), SCORE_DECIMALS)
 
     @cached_property
     def _query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:
@@ -127,11 +121,11 @@ class Refinement(Struct, frozen=True, dict=True):
         }
         names = {name for name, _ in rarity}
         rows, weights = list[bytes](), list[float]()
-        for place, word in enumerate(self.states.words):
+        for word, row in self.states.by_word.items():
             known = (rarity.get((name, stem_function(name)(word))) for name in names)
             weight = max((value for value in known if value is not None), default=None)
             if weight is not None:
-                rows.append(self.states.rows[place * ROW_BYTES : (place + 1) * ROW_BYTES])
+                rows.append(row)
                 weights.append(weight)
         total = sum(weights)
         return (b"".join(rows), np.array(weights) / total) if total else None
@@ -148,5 +142,5 @@ class Refinement(Struct, frozen=True, dict=True):
         starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known.values())])[:-1]
         best = np.maximum.reduceat(compared, starts, axis=0)
         # Negative values would move a chunk below those that are not refined.
-        shares = np.maximum((best * weights).sum(axis=1), 0.0).round(DECIMALS)
+        shares = np.maximum((best * weights).sum(axis=1), 0.0).round(SCORE_DECIMALS)
         return dict(zip(known, shares.tolist(), strict=True))

@@ -24,7 +24,7 @@ RECIPE = "1"
 """Version of the rules for states; stored states of another version are computed again."""
 _SCALE, _MAX = 24, 7
 """Factor of a number before it is rounded, and the maximum of the rounded number."""
-_MAX_PRODUCTS = 200_000
+MAX_PRODUCTS = 200_000
 """Maximum number of products that OpenBLAS computes on one thread, less a margin."""
 _ZERO = 8
 """Stored form of the number 0."""
@@ -43,14 +43,19 @@ class QueryStates(Struct, frozen=True):
     rows: bytes = b""
     """One packed row for each word; zeros for a word that the model does not read."""
 
+    @property
+    def by_word(self) -> dict[str, bytes]:
+        """Return the packed row of each word."""
+        starts = range(0, len(self.rows), ROW_BYTES)
+        rows = (self.rows[start : start + ROW_BYTES] for start in starts)
+        return dict(zip(self.words, rows, strict=True))
+
 
 def join_states(parts: Sequence[QueryStates]) -> QueryStates:
     """Return the states of a query from those of its parts; a word has its first row."""
-    rows = {
-        word: part.rows[place * ROW_BYTES : (place + 1) * ROW_BYTES]
-        for part in reversed(parts)
-        for place, word in enumerate(part.words)
-    }
+    rows: dict[str, bytes] = {}
+    for part in parts:
+        rows = part.by_word | rows
     words = tuple(dict.fromkeys(word for part in parts for word in part.words))[:MAX_WORDS]
     return QueryStates(words, b"".join(rows[word] for word in words))
 
@@ -63,17 +68,6 @@ def pack_rows(rows: np.ndarray) -> bytes:
     return (numbers[:, ::2] | numbers[:, 1::2] << 4).astype(np.uint8).tobytes()
 
 
-def unpack_rows(packed: bytes) -> np.ndarray:
-    """Return packed rows as unit rows of float32 numbers."""
-    import numpy as np
-
-    rows = _numbers(packed)
-    norms = np.sqrt(_squares(rows))
-    # A row of zeros stays one.
-    rows /= np.maximum(norms, 1.0)[:, None]
-    return rows
-
-
 def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
     """Return the cosine of each packed row with each of the others.
 
@@ -83,7 +77,7 @@ def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
 
     rows, columns = _numbers(packed), _numbers(others)
     # Larger products would run on the threads of BLAS, which take longer to start.
-    size = max(_MAX_PRODUCTS // columns.size, 1)
+    size = max(MAX_PRODUCTS // columns.size, 1)
     parts = [rows[start : start + size] @ columns.T for start in range(0, len(rows), size)]
     products = np.concatenate(parts).astype(np.float64)
     norms = np.sqrt(np.outer(_squares(rows), _squares(columns)))

@@ -2,15 +2,18 @@
 
     coverage = rarity of the words that occur in the passage / rarity of all words of the query
 
-Window coverage counts the words within 20 consecutive words of the passage. Stop words count only
-if the query has no others. A word that occurs in no chunk is the rarest of all: a passage cannot
-contain it, so a question about something else is covered little. How rare a word is depends on the
-chunks that take part and nothing else; a reader's are those that the reader may see.
+The window share counts the words within the best 20 consecutive words: a passage with the words of
+a question in one place is more likely to answer it than one with the same words far apart.
+
+Stop words count only if the query has no others. A word that occurs in no chunk is the rarest of
+all: a passage cannot contain it, so a question about something else is covered little. How rare a
+word is depends on the chunks that take part and nothing else; a reader's are those that the reader
+may see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from msgspec import Struct
@@ -19,7 +22,9 @@ from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
 from truespan.words.query import Forms, WordQuery
 from truespan.words.terms import stem_function, words
-from truespan.words.window import window_share
+
+WINDOW = 20
+"""Number of consecutive words that count together in a window share."""
 
 
 class WordRarity(Struct, frozen=True):
@@ -84,3 +89,29 @@ def measure_rarity(
         tuple((forms, rarity_of(chunks, len(find(forms).places))) for forms in counted),
         unseen=rarity_of(chunks, 0),
     )
+
+
+def window_share(
+    terms: Iterable[str | None], rarity: Mapping[str, float], size: int = WINDOW
+) -> float:
+    """Return the largest share of the rarity that terms within `size` consecutive words have.
+
+    `terms` are those of a text in order, others may be None;
+    `rarity` has every term of the query.
+    """
+    total = sum(rarity.values())
+    if not total:
+        return 0.0
+    counts, gained, best, first = dict.fromkeys(rarity, 0), 0.0, 0.0, 0
+    places = [(place, term) for place, term in enumerate(terms) if term and term in rarity]
+    for place, term in places:
+        while places[first][0] <= place - size:
+            left = places[first][1]
+            counts[left] -= 1
+            gained -= 0.0 if counts[left] else rarity[left]
+            first += 1
+        gained += 0.0 if counts[term] else rarity[term]
+        counts[term] += 1
+        best = max(best, gained)
+    # Sums in another order may differ in the last digits.
+    return min(best / total, 1.0)

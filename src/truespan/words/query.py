@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.words.bm25 import WordMatches
-from truespan.words.irregular import related_terms
+from truespan.words.english import related_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, terms, words
 
@@ -114,10 +114,11 @@ def find_phrases(query: str) -> tuple[str, ...]:
 
 
 def requires_phrases(query: str) -> bool:
-    """Return whether a text must contain the phrases of a query: there is hardly anything else.
+    """Return whether a text must contain the phrases of a query.
 
-    At most one word that is no stop word may stand outside the quotes, beside two or more inside.
-    In any other query, texts with its phrases are only ranked higher.
+    That is so if the query is little more than phrases: at most one word that is no stop word
+    stands outside the quotes, beside two or more inside. In any other query, texts with its phrases
+    are only ranked higher.
     """
     phrases = find_phrases(query)
     if not phrases:

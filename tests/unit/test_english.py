@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from truespan.words.bm25 import WordMatches, merge_matches
-from truespan.words.irregular import _NOUNS, _VERBS, related_terms
+from truespan.words.english import _NOUNS, _VERBS, related_terms
 from truespan.words.query import parse_query
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function
