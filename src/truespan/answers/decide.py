@@ -50,7 +50,8 @@ _UNUSABLE = {
 
 
 MAX_PASSAGES = 10
-"""Number of passages, best first, whose evidence counts."""
+"""Number of passages, best first, whose evidence counts: of those that the question found, and of
+those that only generated queries found."""
 
 
 def count_words(query: str) -> int:
@@ -181,19 +182,22 @@ def _weigh_similarity(
 def _weigh_evidence(
     evidence: Evidence, ranked: Sequence[Candidate], rules: EvidenceRules
 ) -> _Weighed:
-    """Compare the best evidence of the first passages with the threshold."""
-    choice = choose(ranked, evidence.settings, rules.floor)
+    """Compare the best evidence of the first passages with the threshold.
+
+    The model is given the passage that decides, whatever its rank.
+    """
     parts = [
         part
         for part in usable(in_order(ranked), evidence.settings)
         if reaches(part.similarity, rules.floor)
     ]
+    # What generated queries found is further evidence; it takes no place of the question's own.
+    own = [part for part in parts if not part.generated][:MAX_PASSAGES]
+    others = [part for part in parts if part.generated][:MAX_PASSAGES]
     background = evidence.background or 0.0
-    found = max(
-        (_weigh_passage(part, background, rules) for part in parts[:MAX_PASSAGES]),
-        key=lambda part: part.score,
-        default=None,
-    )
+    weighed = [(_weigh_passage(part, background, rules), part) for part in (*own, *others)]
+    found, decisive = max(weighed, key=lambda pair: pair[0].score, default=(None, None))
+    choice = choose(ranked, evidence.settings, rules.floor, decisive=decisive)
     if found is None:
         return _Weighed(_name_nothing(ranked), choice, None)
     enough = reaches(found.score, rules.threshold)
@@ -253,7 +257,8 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     )
     parts = [(plain, name) for name in optional]
     parts.append((plain["settings"], "evidence"))
-    parts += [(part, name) for part in plain["candidates"] for name in ("coverage", "foreign")]
+    names = ("coverage", "foreign", "generated")
+    parts += [(part, name) for part in plain["candidates"] for name in names]
     for part, name in parts:
         if part[name] in (None, False, []):
             del part[name]

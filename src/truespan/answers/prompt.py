@@ -75,15 +75,22 @@ class Choice(Struct, frozen=True):
 
 
 def choose(
-    ranked: Sequence[Candidate], settings: DecisionSettings, low: float, *, by_place: bool = True
+    ranked: Sequence[Candidate],
+    settings: DecisionSettings,
+    low: float,
+    *,
+    by_place: bool = True,
+    decisive: Candidate | None = None,
 ) -> Choice:
     """Choose the best candidates that reach `low` and fit.
 
-    Candidates of a fused search are tried by their place, others by similarity.
+    The `decisive` one is tried first. Others are tried by their place in a fused search, or by
+    similarity.
     """
     taken = _Taken()
     verdicts: dict[ChunkId, WhyNot] = {}
-    for candidate in in_order(ranked) if by_place else ranked:
+    ordered = in_order(ranked) if by_place else ranked
+    for candidate in sorted(ordered, key=lambda part: part is not decisive):
         verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, low)
         if verdict is CHOSEN:
             taken.add(candidate)

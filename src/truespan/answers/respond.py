@@ -186,6 +186,7 @@ class Responder(Struct, frozen=True):
                 place=place if chunk.fused or chunk.rerank or self.retrieved.generated else None,
                 coverage=measured.coverage.get(chunk.chunk_id),
                 foreign=chunk.chunk_id in measured.foreign,
+                generated=chunk.chunk_id in self.retrieved.joining,
                 added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)

@@ -211,6 +211,8 @@ class AnswerAttempt(Attempt):
     measured: Measured = field(default_factory=Measured)
     generated: tuple[str, ...] = ()
     """Further queries that a chat model wrote."""
+    joining: frozenset[ChunkId] = frozenset()
+    """Chunks that only these further queries found."""
 
     def measure(
         self,
@@ -317,6 +319,7 @@ def _find_candidates_once(
         generated = further()
         attempt.generated = generated.texts
         attempt.warnings += [generated.notice] if generated.notice else []
+        own = {part.chunk_id for part in chosen}
         chosen = join_searches(
             pipeline,
             attempt,
@@ -327,6 +330,7 @@ def _find_candidates_once(
             chosen=chosen,
             shortlist_best=shortlist_best,
         )
+        attempt.joining = frozenset(part.chunk_id for part in chosen) - own
     attempt.fitter = PassageFitter(
         deps=pipeline.deps,
         scope=scope,
@@ -415,6 +419,7 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         closest=attempt.closest,
         measured=attempt.measured,
         generated=attempt.generated,
+        joining=attempt.joining,
         fit=fit,
     )
 

@@ -95,6 +95,8 @@ class Retrieved(Struct, frozen=True):
     measured: Measured = field(default_factory=Measured)
     generated: tuple[str, ...] = ()
     """Further queries that a chat model wrote, which the search used."""
+    joining: frozenset[ChunkId] = frozenset()
+    """Chunks that only these further queries found."""
     fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
         Fitted(tuple(sources))
     )

@@ -393,6 +393,8 @@ class Candidate(Struct, frozen=True):
     """Share of the query's words in the chunk; None if not measured."""
     foreign: bool = False
     """Whether the embedding model was not trained for the language of the chunk."""
+    generated: bool = False
+    """Whether only queries that a chat model wrote found the chunk."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
