@@ -97,7 +97,7 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
     expect(visit.find("svg.scale")).to_have_attribute(
         "aria-label", re.compile(r"0\.\d+ is needed; the best passage")
     )
-    expect(visit.find("#panel-why")).to_contain_text(re.compile(r"\d+ % within 20 words"))
+    expect(visit.find("#panel-why")).to_contain_text(re.compile(r"\d+% within 20 words"))
     expect(visit.find("svg.funnel")).to_have_attribute("aria-label", re.compile("returned"))
     expect(visit.find("#panel-why .verdict").first).to_have_text("given to the model")
 

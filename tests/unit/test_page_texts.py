@@ -1,13 +1,16 @@
-"""Every English text of the page is in `common/texts.js`, so that the page can be translated."""
+"""The texts of the page: one table for each language, and no text anywhere else."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from typing import Any
 
 from truespan.http.pages import page_files
 
-TEXTS = "common/texts.js"
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 LOOKS_LIKE_TEXT = re.compile(r"^[A-Z][a-z]+|[A-Za-z]{2,},? [a-z]{2,}")
 NOT_SHOWN = re.compile(
@@ -72,16 +75,78 @@ def spoken(text: str | None) -> bool:
     return bool(text and re.search(r"[A-Za-z]{2}", text.replace("ts_", "")))
 
 
-def test_english_texts_are_in_one_file() -> None:
-    scripts = {
-        name: texts_in_script(content.decode())
-        for name, content in page_files().items()
-        if name.endswith(".js") and name != TEXTS
+def tables() -> dict[str, Any]:
+    """Return the tables of texts by language."""
+    names = (name for name in page_files() if name.startswith("texts/"))
+    return {name[6:-5]: json.loads(page_files()[name]) for name in names}
+
+
+def scripts() -> dict[str, str]:
+    """Return the modules of the page by their path."""
+    return {name: one.decode() for name, one in page_files().items() if name.endswith(".js")}
+
+
+def entries(table: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each text of a table with its path; plural forms are one text."""
+    for name, entry in table.items():
+        if isinstance(entry, dict) and "other" not in entry:
+            yield from entries(entry, f"{path}{name}.")
+        else:
+            yield path + name, entry
+
+
+def placeholders(entry: Any) -> list[set[str]]:
+    """Return the placeholders of each form of a text; a sentence without its number is allowed."""
+    forms = entry.values() if isinstance(entry, dict) else [entry]
+    found = [set(PLACEHOLDER.findall(str(form))) for form in forms]
+    return [names | {"count"} for names in found] if isinstance(entry, dict) else found
+
+
+def differences(table: Any, english: Any) -> list[str]:
+    """Return what a translation lacks, has too much, or fills in differently."""
+    own, known = dict(entries(table)), dict(entries(english))
+    found = [f"{name} is missing" for name in known if name not in own]
+    found += [f"{name} is superfluous" for name in own if name not in known]
+    for name in known.keys() & own.keys():
+        if type(own[name]) is not type(known[name]) or bool(own[name]) != bool(known[name]):
+            found.append(f"{name} is of another kind")
+        elif {frozenset(one) for one in placeholders(own[name]) + placeholders(known[name])} != {
+            frozenset(placeholders(known[name])[0])
+        }:
+            found.append(f"{name} has other placeholders")
+    return sorted(found)
+
+
+def calls(source: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the path of each text that a module fills in, and the names of the values."""
+    aliases = {
+        "texts": "",
+        **{
+            name: f"{path}." for name, path in re.findall(r"const (\w+) = texts\.([\w.]+);", source)
+        },
     }
+    for match in re.finditer(r"\b(\w+)\.([\w.]+)\(\{ ", source):
+        if match[1] in aliases:
+            yield aliases[match[1]] + match[2], keys_of(source[match.end() :])
+
+
+def keys_of(literal: str) -> set[str]:
+    """Return the keys of an object literal whose opening brace is cut off."""
+    depth, top = 1, ""
+    for sign in literal:
+        depth += (sign in "([{") - (sign in ")]}")
+        if not depth:
+            break
+        top += sign if depth == 1 else ""
+    return {part.split(":")[0].strip() for part in top.split(",")}
+
+
+def test_modules_and_markup_have_no_texts_of_their_own() -> None:
+    found = {name: texts_in_script(source) for name, source in scripts().items()}
     markup = Markup()
     markup.feed(page_files()["index.html"].decode())
 
-    assert {name: found for name, found in scripts.items() if found} == {}
+    assert {name: texts for name, texts in found.items() if texts} == {}
     assert markup.found == []
 
 
@@ -93,12 +158,58 @@ def test_texts_elsewhere_are_found() -> None:
     assert texts_in_script(planted) == ["Similar words", "Nothing found.", "all of ${n}"]
 
 
+def test_every_language_has_the_texts_of_english() -> None:
+    found = {name: differences(table, tables()["en"]) for name, table in tables().items()}
+
+    assert found == {"en": [], "de": []}
+    offered = re.search(r"LANGUAGES = (\[.*\]);", scripts()["common/texts.js"])
+    assert offered
+    assert json.loads(offered[1]) == ["en", "de"]
+
+
+def test_differences_between_languages_are_found() -> None:
+    english = {"a": {"b": "{n} of {m}", "c": {"one": "{count} file", "other": "{count} files"}}}
+    german = {"a": {"b": "{n} von {k}", "c": "Dateien", "d": "mehr"}}
+
+    assert differences(german, english) == [
+        "a.b has other placeholders",
+        "a.c is of another kind",
+        "a.d is superfluous",
+    ]
+    assert differences({"a": {}}, english) == ["a.b is missing", "a.c is missing"]
+
+
+def test_modules_fill_in_what_their_texts_name() -> None:
+    known = dict(entries(tables()["en"]))
+    wrong = [
+        (module, path, names)
+        for module, source in scripts().items()
+        for path, names in calls(source)
+        if path in known and names != placeholders(known[path])[0]
+    ]
+
+    assert wrong == []
+    assert [*calls("t.range({ first, last: a(b, {c}) })")] == []
+    planted = "const t = texts.library; t.range({ first, last: at(b, { c }), count: 3 })"
+    assert [*calls(planted)] == [("library.range", {"first", "last", "count"})]
+
+
+def test_every_text_is_used() -> None:
+    source = "".join(scripts().values()) + page_files()["index.html"].decode()
+    unused: list[str] = []
+    for path, _ in entries(tables()["en"]):
+        *above, name = path.split(".")
+        # A table that is used as a whole is looked up by a code.
+        whole = re.search(rf"\.{above[-1]}\b(?![\w.])", source) if len(above) > 1 else None
+        if not whole and not re.search(rf"\.{name}\b", source):
+            unused.append(path)
+
+    assert unused == []
+
+
 def test_every_text_that_the_markup_names_exists() -> None:
-    named = re.findall(r'data-text[\w-]*="(\w+)\.(\w+)"', page_files()["index.html"].decode())
-    texts = page_files()[TEXTS].decode()
-    sections = dict(re.findall(r"(?ms)^  (\w+): \{\n(.*?)^  \},", texts))
+    named = re.findall(r'data-text[\w-]*="([\w.]+)"', page_files()["index.html"].decode())
+    known = dict(entries(tables()["en"]))
 
     assert named
-    assert [
-        f"{section}.{name}" for section, name in named if f"    {name}:" not in sections[section]
-    ] == []
+    assert [name for name in named if not isinstance(known.get(name), str)] == []

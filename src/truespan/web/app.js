@@ -14,7 +14,7 @@ import * as position from "./reading/position.js";
 import "./reading/selecting.js";
 import { asReader, emit, go, hash, namedChapters, on, route, state } from "./common/state.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
-import { texts } from "./common/texts.js";
+import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
 
 /** The views other than the one for asking, which is always up to date. */
 const VIEWS = { library: libraryView, compare: compareView, evaluate: evaluateView };
@@ -69,13 +69,15 @@ function showPane(name, changes = {}) {
   showRoute({ focus: true });
 }
 
+const tokenOf = (readers) => (readers.length ? texts.common.tokenFor({ readers: readers.join(", ") }) : texts.common.tokenForNone);
+
 function showCaller() {
   const me = state.me;
   const owner = me.token === null;
   const bound = me.readers !== "unlimited";
-  const words = owner ? texts.common.owner : bound ? texts.common.tokenFor(me.readers.join(", ")) : texts.common.tokenNamed(me.token.slice(0, 6));
+  const words = owner ? texts.common.owner : bound ? tokenOf(me.readers) : texts.common.tokenNamed({ start: me.token.slice(0, 6) });
   byId("caller").textContent = words;
-  byId("me").textContent = texts.common.signedInAs(words, me.verbs.join(", "));
+  byId("me").textContent = texts.common.signedInAs({ caller: words, verbs: me.verbs.map((verb) => texts.common.verbs[verb] || verb).join(", ") || texts.common.verbsNone });
   byId("sign-out").hidden = owner;
   byId("mode-owner").disabled = !me.verbs.includes("read");
   byId("mode-reader").disabled = !me.verbs.includes("follow");
@@ -222,6 +224,7 @@ function theme(chosen) {
 function openSettings() {
   byId("token").value = token();
   byId("theme").value = document.documentElement.dataset.theme || "";
+  byId("page-language").value = chosenLanguage();
   byId("settings").showModal();
 }
 
@@ -230,9 +233,16 @@ function saveSettings(event) {
   theme(byId("theme").value);
   byId("settings").close();
   const typed = byId("token").value.trim();
-  if (typed === token()) return;
-  keepToken(typed);
+  const tongue = byId("page-language").value;
+  const changed = typed !== token();
+  if (changed) keepToken(typed);
   byId("token").value = "";
+  if (tongue !== chosenLanguage()) {
+    keepLanguage(tongue);
+    location.reload();
+    return;
+  }
+  if (!changed) return;
   asking.forget();
   start();
 }
@@ -320,6 +330,7 @@ on("world", () => {
   emit("rights");
 });
 
+byId("page-language").append(...LANGUAGES.map((name) => make("option", { value: name, lang: name }, languageName(name))));
 try {
   theme(localStorage.getItem("truespan.theme") || "");
 } catch {

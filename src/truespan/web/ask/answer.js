@@ -30,7 +30,7 @@ function mark(piece, citation) {
   if (!citation) return piece;
   const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece);
   link.classList.add("cite");
-  link.setAttribute("aria-label", texts.ask.sourceNumber(piece, words.place(citation, [citation.title, citation.chapter])));
+  link.setAttribute("aria-label", texts.ask.sourceNumber({ number: piece, place: words.place(citation, [citation.title, citation.chapter]) }));
   return link;
 }
 
@@ -43,8 +43,8 @@ function sources(citations) {
     make("h3", {}, texts.ask.sources),
     make("ol", { class: "sources" }, citations.map((one) =>
       make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.other_places.map((other) => make("small", {}, ` ${texts.ask.alsoAt(words.place(other))}`))]
-        : make("span", { class: "bad" }, tick(false), texts.ask.noSource(one.number))))),
+        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.other_places.map((other) => make("small", {}, ` ${texts.ask.alsoAt({ place: words.place(other) })}`))]
+        : make("span", { class: "bad" }, tick(false), texts.ask.noSource({ number: one.number }))))),
   ];
 }
 
@@ -81,7 +81,7 @@ function badge(mode, refused = false) {
 function note(answer) {
   const used = answer.decision_explain?.used_llm;
   const spoken = used && !(used === "none" && answer.mode === "fallback");
-  const parts = [spoken && words.speaker(used), answer.processing_time_ms !== undefined && texts.ask.took(answer.processing_time_ms)];
+  const parts = [spoken && words.speaker(used), answer.processing_time_ms !== undefined && texts.ask.took({ milliseconds: answer.processing_time_ms })];
   return make("span", { class: "hint" }, parts.filter(Boolean).join("; "));
 }
 
@@ -167,16 +167,16 @@ export function extend(turn, text) {
 }
 
 function sourceLine(one) {
-  if (!one.chunk_id) return texts.ask.noSource(one.number);
+  if (!one.chunk_id) return texts.ask.noSource({ number: one.number });
   return `[${one.number}] ${[words.place(one), words.best(one)].filter(Boolean).join("; ")} (${words.sentences(one.first_sid, one.last_sid)}, ${one.source_url})`;
 }
 
 /** Return an answer as text: what was written, its sources, and what could not be confirmed. */
 export function textWithCitations({ answer }) {
-  const unfound = answer.quotes.filter((one) => !one.verified).map((one) => texts.ask.quoteNotFound(one.text));
+  const unfound = answer.quotes.filter((one) => !one.verified).map((one) => texts.ask.quoteNotFound({ text: one.text }));
   const signs = [...answer.answer];
   const doubted = (answer.support?.sentences || []).filter((one) => !one.supported);
-  const doubts = doubted.map((one) => texts.ask.copiedDoubt(signs.slice(one.start, one.end).join("").trim()));
+  const doubts = doubted.map((one) => texts.ask.copiedDoubt({ text: signs.slice(one.start, one.end).join("").trim() }));
   const parts = [
     answer.answer.trim(),
     answer.citations.length && [texts.ask.sources, ...answer.citations.map(sourceLine)].join("\n"),

@@ -4,7 +4,7 @@ import { get, path, post, Problem } from "../common/api.js";
 import { button, byId, clearNotice, complain, fill, make, quoted, say } from "../common/dom.js";
 import { asReader, emit, go, may, on, previewQuery, readerPath, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { many, mode as modeWords } from "../common/words.js";
+import { mode as modeWords } from "../common/words.js";
 import * as library from "../library/library.js";
 import * as position from "../reading/position.js";
 import * as answers from "./answer.js";
@@ -102,7 +102,7 @@ async function load(turn) {
     turn.result = { ...found, signal, position: positionNow() };
     clearNotice();
     if (turn === thread.current()) showResult(turn);
-    if (turn.announce) say(texts.ask.found(many(found.found.passages.length, "passage")));
+    if (turn.announce) say(texts.ask.found({ count: found.found.passages.length }));
     turn.announce = false;
   } catch (problem) {
     if (problem.name === "AbortError") return;
@@ -242,7 +242,7 @@ async function receive(turn, signal) {
     else if (event === "finished") {
       const given = typeof data.answer === "object" ? data.answer : data;
       Object.assign(turn, { state: "done", answer: given, ...conversations.note(given) });
-      say(texts.ask.answered(modeWords(given.mode)));
+      say(texts.ask.answered({ mode: modeWords(given.mode) }));
       if (conversations.open.id && signal.reason !== "left") go({ conversation: conversations.open.id }, { replace: true });
       emit("stored");
       return;
@@ -290,7 +290,7 @@ function hint(words) {
 function resize() {
   const box = byId("question");
   const { length } = box.value;
-  byId("question-hint").textContent = length > LONGEST.question - 200 ? texts.ask.length(length, LONGEST.question) : "";
+  byId("question-hint").textContent = length > LONGEST.question - 200 ? texts.ask.length({ length, most: LONGEST.question }) : "";
   box.style.height = "auto";
   box.style.height = `${Math.min(180, box.scrollHeight + 2)}px`;
 }
@@ -314,7 +314,7 @@ function dropSelection() {
 function askSelection(words) {
   const most = asReader() ? LONGEST.question : LONGEST.selection;
   emit("pane", "ask");
-  if (words.length > most) return hint((asReader() ? texts.ask.readerSelectionLong : texts.ask.selectionLong)(most, words.length));
+  if (words.length > most) return hint((asReader() ? texts.ask.readerSelectionLong : texts.ask.selectionLong)({ most, length: words.length }));
   state.selection = asReader() ? "" : words;
   if (asReader()) byId("question").value = words;
   showSelection();

@@ -15,7 +15,7 @@ let byScore = false;
 let last = null;
 
 const tokens = (found) =>
-  make("span", { class: "budget", title: t.tokensTitle }, bar(found.tokens / BUDGET, "budget"), words.many(found.tokens, t.token, t.tokens));
+  make("span", { class: "budget", title: t.tokensTitle({ limit: BUDGET }) }, bar(found.tokens / BUDGET, "budget"), texts.counts.tokens({ count: found.tokens }));
 
 const status = (found) => make("strong", { class: `status ${found.status}` }, words.status(found.status));
 
@@ -24,7 +24,7 @@ function summary(found) {
     "div",
     { class: "summary" },
     status(found),
-    make("span", {}, words.many(found.passages.length, texts.ask.why.passage, texts.ask.why.passages)),
+    make("span", {}, texts.counts.passages({ count: found.passages.length })),
     tokens(found),
     make("span", { class: "grow" }),
     order(),
@@ -88,7 +88,7 @@ function boundary() {
   return make(
     "div",
     { class: "boundary", id: "boundary", role: "separator", "aria-label": t.position },
-    make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)(sid), place && place.chapter && make("small", {}, ` ${place.chapter}`)),
+    make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)({ sid }), place && place.chapter && make("small", {}, ` ${place.chapter}`)),
     sentence && quoted(sentence),
   );
 }

@@ -3,7 +3,7 @@
 import { button, byId, complain, fill, make, say } from "../common/dom.js";
 import { asReader, emit, go, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { clock, many } from "../common/words.js";
+import { clock, whole } from "../common/words.js";
 import * as asking from "./asking.js";
 import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
@@ -33,9 +33,9 @@ function entry(info) {
       "button",
       { type: "button", class: "conversation", "data-id": info.id, "aria-current": current ? "true" : null, onclick: () => choose(info).catch(complain) },
       make("span", { class: "conversation-title" }, info.damaged ? texts.ask.damaged : info.title),
-      make("small", {}, [clock(info.updated), many(info.turns, texts.ask.turn, texts.ask.turns), other].filter(Boolean).join(" · ")),
+      make("small", {}, [clock(info.updated), texts.counts.questions({ count: info.turns }), other].filter(Boolean).join(" · ")),
     ),
-    button("×", () => confirm(info), { class: "icon drop-conversation", "aria-label": texts.ask.deleteNamed(info.title), title: texts.ask.delete }),
+    button("×", () => confirm(info), { class: "icon drop-conversation", "aria-label": texts.ask.deleteNamed({ title: info.title }), title: texts.ask.delete }),
   );
 }
 
@@ -121,7 +121,7 @@ function rows(receipt) {
   const left = Object.values(receipt.waiting);
   return [
     [texts.ask.receipt.deletedAt, clock(Date.parse(receipt.deleted_at) / 1000)],
-    ...counts.map(([name, count]) => [texts.ask.receipt[name] ?? name, count.toLocaleString("en")]),
+    ...counts.map(([name, count]) => [texts.ask.receipt[name] ?? name, whole(count)]),
     [texts.ask.receipt.erased, receipt.erased ? texts.ask.receipt.yes : texts.ask.receipt.notYet],
     ...left.map((reason) => [texts.ask.receipt.waiting, reason]),
   ].flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);

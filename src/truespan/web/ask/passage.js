@@ -25,17 +25,17 @@ function head(one, rank) {
 }
 
 function foot(one) {
-  const receipt = texts.ask.checkedWith(one.hash, one.generation);
+  const receipt = texts.ask.checkedWith({ hash: one.hash, generation: one.generation });
   return make(
     "footer",
     { class: "card-foot" },
     make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
     showIn(one.document, one.first, one.last, words.sentences(one.first, one.last)),
     make("span", {}, one.source),
-    one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt(words.place(other)), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
-    make("span", {}, words.many(one.tokens, "token")),
-    one.fused && make("span", {}, texts.ask.wordScore(one.fused.bm25.toFixed(2))),
-    one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom(one.rerank.before)),
+    one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt({ place: words.place(other) }), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
+    make("span", {}, texts.counts.tokens({ count: one.tokens })),
+    one.fused && make("span", {}, texts.ask.wordScore({ score: words.decimal(one.fused.bm25, 2) })),
+    one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom({ rank: one.rerank.before })),
   );
 }
 
@@ -129,7 +129,7 @@ export function veiled(one, position) {
     text.replaceWith(shown);
     reveal.remove();
     shown.focus();
-  }, { class: "small quiet", "aria-label": texts.ask.revealSentences(words.sentences(one.first, one.last)) });
+  }, { class: "small quiet", "aria-label": texts.ask.revealSentences({ sentences: words.sentences(one.first, one.last) }) });
   return make(
     "article",
     { class: "card ahead", "data-first": one.first, "data-last": one.last },
@@ -146,8 +146,8 @@ export function veiled(one, position) {
       { class: "card-foot" },
       make("span", {}, words.sentences(one.first, one.last)),
       make("span", {}, cut
-        ? texts.ask.givenUpTo(position)
-        : texts.ask.ahead(words.many(one.first - position, "sentence"))),
+        ? texts.ask.givenUpTo({ sid: position })
+        : texts.ask.ahead({ count: one.first - position })),
     ),
   );
 }

@@ -65,8 +65,8 @@ function putBehind(letters, last, mark) {
 /** Return why a sentence is not supported: what is in no passage, and what else is wrong. */
 function reasonOf({ reasons, missing }) {
   const found = new Map();
-  for (const one of missing) if (!found.has(one.toLowerCase())) found.set(one.toLowerCase(), `“${one}”`);
-  const named = found.size ? [texts.ask.missing([...found.values()].join(", "))] : [];
+  for (const one of missing) if (!found.has(one.toLowerCase())) found.set(one.toLowerCase(), texts.common.quoted({ text: one }));
+  const named = found.size ? [texts.ask.missing({ words: [...found.values()].join(", ") })] : [];
   const others = reasons.map((code) => texts.ask.reasons[code] ?? code);
   return [...named, ...others].filter(Boolean).join(" ") || texts.ask.unsupported;
 }
@@ -130,6 +130,6 @@ export function figure(support) {
     "p",
     { class: `support ${full ? "full" : "part"}`, title: texts.ask.supportTitle },
     bar(support.score, full ? "" : "part"),
-    make("span", {}, texts.ask.support(support.score.toFixed(2), support.supported, support.claims)),
+    make("span", {}, texts.ask.support({ supported: support.supported, count: support.claims })),
   );
 }

@@ -36,7 +36,7 @@ export function onAgain(does) {
 }
 
 function heading(turn) {
-  const place = turn.sid === null || turn.state === "context" ? "" : turn.sid < 0 ? texts.ask.askedBefore : texts.ask.askedAt(turn.sid);
+  const place = turn.sid === null || turn.state === "context" ? "" : turn.sid < 0 ? texts.ask.askedBefore : texts.ask.askedAt({ sid: turn.sid });
   const small = [turn.askedAt !== null && clock(turn.askedAt), place, turn.preview && texts.ask.notKept].filter(Boolean).join(", ");
   const differs = turn.standalone && turn.standalone !== turn.question;
   return [
@@ -48,7 +48,7 @@ function heading(turn) {
 
 /** Return the tabs of a turn that is not selected: they select it. */
 function peek(turn) {
-  return make("div", { class: "tablist peek", role: "group", "aria-label": texts.ask.resultsOf(turn.question) }, TABS.map((tab) =>
+  return make("div", { class: "tablist peek", role: "group", "aria-label": texts.ask.resultsOf({ question: turn.question }) }, TABS.map((tab) =>
     button(texts.ask.tabs[tab], () => select(turn, tab, true), { class: tab === "answer" ? "chosen" : "", "data-peek": tab })));
 }
 

@@ -31,12 +31,12 @@ export function funnel(counts) {
     const end = `M${x} ${middle - here}H${x + step}V${middle + here}H${x}Z`;
     return [
       draw("path", { d: at + 1 < STAGES.length ? body : end, class: `stage stage-${at}` }),
-      draw("text", { x: x + 48, y: middle + 7, class: "stage-count" }, counts[name].toLocaleString("en")),
+      draw("text", { x: x + 48, y: middle + 7, class: "stage-count" }, words.whole(counts[name])),
       draw("text", { x: x + 48, y: 122, class: "stage-label" }, label),
     ];
   });
-  const summary = STAGES.map(([name, label]) => `${counts[name]} ${label}`).join(", ");
-  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": t.funnel(summary) }, parts);
+  const summary = STAGES.map(([name, label]) => `${words.whole(counts[name])} ${label}`).join(", ");
+  return draw("svg", { viewBox: "0 0 600 130", class: "funnel", role: "img", "aria-label": t.funnel({ summary }) }, parts);
 }
 
 const LEFT = 20;
@@ -61,7 +61,7 @@ function band(x, until, kind, label) {
 function threshold(x, name, value, raised) {
   return [
     draw("path", { d: `M${x} 44V76`, class: "threshold" }),
-    draw("text", { x, y: raised ? 104 : 90, class: "threshold-label" }, `${name} ${value}`),
+    draw("text", { x, y: raised ? 104 : 90, class: "threshold-label" }, `${name} ${words.whole(value)}`),
   ];
 }
 
@@ -74,17 +74,17 @@ export function scale(explained) {
   const marker = best === null ? [] : [
     draw("path", { d: `M${at(best)} 46l-8 -13h16z`, class: `marker ${explained.mode}` }),
     draw("path", { d: `M${at(best)} 46V72`, class: `marker-line ${explained.mode}` }),
-    draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, t.best(words.score(best))),
+    draw("text", { x: Math.min(540, Math.max(60, at(best))), y: 24, class: "marker-label" }, t.best({ score: words.score(best) })),
   ];
-  const summary = best === null ? t.nothingFound : t.bestPassage(words.score(best));
+  const summary = best === null ? t.nothingFound : t.bestPassage({ score: words.score(best) });
   return draw(
     "svg",
-    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": low === high ? t.oneThreshold(from, to, low, summary, explained.mode) : t.scale(from, to, low, high, summary, explained.mode) },
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": low === high ? t.oneThreshold({ from, to, needed: low, summary, mode: explained.mode }) : t.scale({ from, to, low, high, summary, mode: explained.mode }) },
     band(at(from), at(low), "fallback", "fallback"),
     band(at(low), at(high), "hybrid", "hybrid"),
     band(at(high), at(to), "rag", "rag"),
-    draw("text", { x: at(from), y: 90, class: "end-label start" }, String(from)),
-    draw("text", { x: at(to), y: 90, class: "end-label end" }, String(to)),
+    draw("text", { x: at(from), y: 90, class: "end-label start" }, words.whole(from)),
+    draw("text", { x: at(to), y: 90, class: "end-label end" }, words.whole(to)),
     low === high ? threshold(at(low), t.needed, low, false) : [threshold(at(low), t.low, low, false), threshold(at(high), t.high, high, close)],
     marker,
   );
@@ -99,13 +99,13 @@ function section(title, ...inside) {
 
 function skipped(entries) {
   if (!entries.length) return make("p", { class: "hint" }, t.nothingLeftOut);
-  return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` ${t.leftOut(words.verdict(entry.code))}`)));
+  return make("ul", { class: "plain" }, entries.map((entry) => make("li", { "data-code": entry.code }, make("b", {}, entry.count), ` ${t.leftOut({ reason: words.verdict(entry.code) })}`)));
 }
 
 function floor() {
   if (found.floor === null) return make("p", { class: "hint" }, t.readerFloor);
-  const kept = { true: t.floorExcludes, false: t.floorAdmits }[found.discriminates];
-  return make("p", { class: "hint" }, t.floor(found.floor, kept));
+  const said = { true: t.floorExcludes, false: t.floorAdmits }[found.discriminates] || t.floor;
+  return make("p", { class: "hint" }, said({ floor: found.floor }));
 }
 
 function misses() {
@@ -121,17 +121,16 @@ function misses() {
 function gates(explained) {
   if (!explained.gates.length) return null;
   return make("ul", { class: "gates" }, explained.gates.map((gate) =>
-    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${gate.found}`, make("small", {}, ` ${t.gate(gate.needed, gate.held)}`))));
+    make("li", { class: gate.held ? "held" : "failed" }, tick(gate.held), `${words.gate(gate.name)}: ${words.whole(gate.found)}`, make("small", {}, ` ${(gate.held ? t.gateHeld : t.gateFailed)({ needed: gate.needed })}`))));
 }
 
 function evidence(explained) {
   const found = explained.evidence;
   if (!found) return null;
-  const percent = (share) => `${Math.round(100 * share)} %`;
   return make("p", { class: "hint" },
-    t.evidence(words.score(found.similarity), percent(found.coverage), percent(found.window), words.score(found.background)),
+    t.evidence({ similarity: words.score(found.similarity), coverage: words.percent(found.coverage), window: words.percent(found.window), background: words.score(found.background) }),
     found.foreign && ` ${t.foreign}`,
-    explained.missing_words && ` ${t.missingWords(explained.missing_words.map((word) => `“${word}”`).join(", "))}`);
+    explained.missing_words && ` ${t.missingWords({ words: explained.missing_words.map((word) => texts.common.quoted({ text: word })).join(", ") })}`);
 }
 
 function retrieved(notes) {
@@ -161,12 +160,12 @@ function decision() {
     gates(explained),
     evidence(explained),
     make("p", { class: "hint" },
-      t.used(counts.used, words.many(counts.retrieved, t.passage, t.passages), words.many(counts.context_characters, t.character, t.characters)), " ",
+      t.used({ used: counts.used, passages: texts.counts.passages({ count: counts.retrieved }), characters: texts.counts.characters({ count: counts.context_characters }) }), " ",
       `${words.speaker(explained.used_llm)}.`,
       explained.short_query_active && ` ${t.shortQuestion}`,
-      explained.max_similarity !== null && ` ${t.bestSimilarity(words.score(explained.max_similarity), explained.distance)}`,
+      explained.max_similarity !== null && ` ${t.bestSimilarity({ score: words.score(explained.max_similarity), distance: explained.distance })}`,
       answer.record && [` ${t.record} `, make("code", {}, answer.record), "."]),
-    explained.generated_queries?.length > 0 && make("p", { class: "hint" }, t.alsoSearched(explained.generated_queries)),
+    explained.generated_queries?.length > 0 && make("p", { class: "hint" }, t.alsoSearched({ queries: explained.generated_queries.join(" · ") })),
     retrieved(answer.retrieved_chunks_metadata),
   );
 }
@@ -174,7 +173,7 @@ function decision() {
 function render() {
   const panel = byId("panel-why");
   if (!found) return;
-  const took = make("p", { class: "hint" }, t.time(found.ms));
+  const took = make("p", { class: "hint" }, t.time({ milliseconds: found.ms }));
   const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.join(" → ")) : null;
   fill(
     panel,

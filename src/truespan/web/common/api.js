@@ -81,7 +81,7 @@ export async function problemOf(reply) {
   const known = details && typeof details === "object" ? details : {};
   return new Problem({
     ...known,
-    detail: known.detail || texts.common.failedStatus(reply.status),
+    detail: known.detail || texts.common.failedStatus({ status: reply.status }),
     status: reply.status,
   });
 }

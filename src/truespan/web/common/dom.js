@@ -112,7 +112,7 @@ const ATTRIBUTES = ["placeholder", "title", "aria-label"];
 
 function lookUp(name) {
   const found = name.split(".").reduce((section, key) => section?.[key], texts);
-  if (typeof found !== "string") throw new Error(`common/texts.js has no text ${name}`);
+  if (typeof found !== "string") throw new Error(`there is no text ${name}`);
   return found;
 }
 

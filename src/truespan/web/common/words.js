@@ -1,6 +1,6 @@
 // Texts for codes of the API, and numbers and times as they are shown.
 
-import { texts } from "./texts.js";
+import { locale, texts } from "./texts.js";
 
 const known = (table) => (code) => (Object.hasOwn(table, code) ? table[code] : String(code));
 
@@ -13,17 +13,34 @@ export const status = known(texts.codes.statuses);
 export const speaker = known(texts.codes.speakers);
 export const phase = known(texts.codes.phases);
 
-/** Return a count with its noun. */
-export function many(count, one, more = `${one}s`) {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
-}
+const WHOLE = new Intl.NumberFormat(locale);
+const PERCENT = new Intl.NumberFormat(locale, { style: "percent" });
+const LIST = new Intl.ListFormat(locale);
+
+/** Format a number. */
+export const whole = (value) => WHOLE.format(value);
+
+/** Format a number with this many decimals. */
+export const decimal = (value, decimals) => value.toLocaleString(locale, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+
+/** Format a share from 0 to 1. */
+export const percent = (share) => PERCENT.format(share);
 
 /** Format a score. */
-export const score = (value) => value.toFixed(3);
+export const score = (value) => decimal(value, 3);
+
+/** Join texts, with “and” before the last. */
+export const listed = (parts) => LIST.format(parts);
+
+/** Return the name of a generation: its number, and whether it is in use or incomplete. */
+export function generation(one) {
+  const notes = [one.is_default && texts.common.generationInUse, (one.missing || one.pending) && texts.common.generationIncomplete];
+  return [whole(one.generation.number), ...notes.filter(Boolean)].join(", ");
+}
 
 /** Format sentence numbers. */
 export function sentences(first, last) {
-  return first === last ? texts.counts.sentence(first) : texts.counts.sentences(first, last);
+  return first === last ? texts.counts.sentence({ number: first }) : texts.counts.sentenceRange({ first, last });
 }
 
 /** Return the pages, slides, lines or cells that a passage lies on, if it has any. */
@@ -42,7 +59,7 @@ export function best(one) {
   const found = one.best_sentence;
   const pairs = found ? [[found.chapter, one.chapter], [found.section, one.section], [found.location, one.location]] : [];
   const names = trail(...pairs.map(([name, own]) => name !== own && name));
-  return names.length ? texts.ask.bestAt(names.join(", ")) : "";
+  return names.length ? texts.ask.bestAt({ place: names.join(", ") }) : "";
 }
 
 /** Return labels without empty ones and repetitions. */
@@ -51,9 +68,14 @@ export function trail(...labels) {
 }
 
 const DAY = 86_400_000;
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const WEEKDAY = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
-const DATE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+const TIME = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const WEEKDAY = new Intl.DateTimeFormat(locale, { weekday: "short", hour: "2-digit", minute: "2-digit" });
+const DATE = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
+
+const MOMENT = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+
+/** Return a time in ISO format as a date with its time. */
+export const when = (time) => MOMENT.format(new Date(time));
 
 /** Return a time in seconds as text: the hour today, the day this week, else the date. */
 export function clock(seconds, now = Date.now()) {

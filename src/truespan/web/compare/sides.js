@@ -25,9 +25,9 @@ export function format(side) {
 /** Return what a side is called. */
 export function label(side) {
   const t = texts.compare;
-  const parts = [side.as === "reader" ? t.reader(side.reader || state.reader) : t.owner];
-  if (side.as === "reader" && side.sid !== "") parts.push(t.upTo(side.sid));
-  if (side.generation) parts.push(t.generation(side.generation));
+  const parts = [side.as === "reader" ? t.reader({ name: side.reader || state.reader }) : t.owner];
+  if (side.as === "reader" && side.sid !== "") parts.push(t.upTo({ sid: side.sid }));
+  if (side.generation) parts.push(t.generation({ number: side.generation }));
   if (side.mode) parts.push(t.modes[side.mode] || side.mode);
   if (side.rerank) parts.push(side.rerank === "true" ? t.reranked : t.notReranked);
   return parts.join(", ");

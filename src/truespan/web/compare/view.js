@@ -107,7 +107,7 @@ function renderSides() {
     sideForm("right"),
   );
   const all = byId("compare-within").querySelector("option[value='']");
-  if (all) all.textContent = hasReader() && state.document ? t.openDocument(state.document.title || state.document.name) : t.allDocuments;
+  if (all) all.textContent = hasReader() && state.document ? t.openDocument({ title: state.document.title || state.document.name }) : t.allDocuments;
 }
 
 function choose(id, name, value, options, change) {
@@ -141,7 +141,7 @@ function sideForm(name) {
   };
   const reading = side.as === "reader";
   const allowed = [may("read") && ["owner", t.owner], may("follow") && ["reader", t.asReader]].filter(Boolean);
-  const numbers = generations.map((one) => [String(one.generation.number), t.generationOption(one)]);
+  const numbers = generations.map((one) => [String(one.generation.number), words.generation(one)]);
   return make(
     "fieldset",
     { class: `compare-side ${name}` },
@@ -161,7 +161,7 @@ function throughChapter(name, side, change) {
   const starts = book.number === within() ? book.chapters : [];
   if (starts.length < 2) return null;
   const ends = starts.map((one, at) => [String((starts[at + 1]?.first ?? book.last + 1) - 1), one.chapter]);
-  const options = [["", side.sid === "" ? t.recorded : t.sentence(side.sid)], ...ends];
+  const options = [["", side.sid === "" ? t.recorded : t.sentence({ sid: side.sid })], ...ends];
   return choose(`${name}-chapter`, t.chapter, side.sid, options, change);
 }
 
@@ -255,7 +255,7 @@ function render() {
         "ul",
         { class: "compare-counts", "aria-label": t.counts },
         chips.map(([kind, number, name]) => make("li", { class: `count-${kind}`, "data-count": kind }, make("b", {}, number), ` ${name}`)),
-        sums.map(({ name, count: number }) => make("li", { class: "count-withheld", "data-count": "withheld" }, make("b", {}, number), ` ${t.withheldFrom(sides[name].reader || state.reader)}`)),
+        sums.map(({ name, count: number }) => make("li", { class: "count-withheld", "data-count": "withheld" }, make("b", {}, number), ` ${t.withheldFrom({ name: sides[name].reader || state.reader })}`)),
       ),
       hidden && make("label", { class: "check" }, make("input", { type: "checkbox", id: "compare-veil", checked: true, onchange: veil }), t.hideAhead),
       make("span", { class: "grow" }),
@@ -271,12 +271,12 @@ function render() {
 
 function head(name) {
   const { found, position } = shown[name];
-  const note = position === null ? t.noPosition : position === -1 ? t.nothingRead : position === undefined ? "" : t.upTo(position);
+  const note = position === null ? t.noPosition : position === -1 ? t.nothingRead : position === undefined ? "" : t.upTo({ sid: position });
   return make(
     "header",
     { class: `compare-head ${name}` },
     make("h3", {}, label(sides[name])),
-    make("p", { class: "hint" }, [words.many(found.passages.length, t.passage), words.many(found.tokens, t.token), note].filter(Boolean).join(" · ")),
+    make("p", { class: "hint" }, [texts.counts.passages({ count: found.passages.length }), texts.counts.tokens({ count: found.tokens }), note].filter(Boolean).join(" · ")),
     found.warnings.filter((one) => one.code !== "floor_does_not_discriminate").map((one) => make("p", { class: "hint warn", "data-code": one.code }, one.message)),
   );
 }
@@ -309,8 +309,8 @@ function delta(left, right) {
 }
 
 function changeTitle({ left, right, kind }) {
-  if (kind === "same") return t.sameRank(left.rank);
-  if (kind === "moved") return t.movedFrom(left.rank, right.rank);
+  if (kind === "same") return t.sameRank({ rank: left.rank });
+  if (kind === "moved") return t.movedFrom({ before: left.rank, after: right.rank });
   if (kind === "part") return t.partTitle;
   return left ? t.onlyLeftTitle : t.onlyRightTitle;
 }
@@ -329,8 +329,8 @@ function cell(row, name) {
       {},
       make("span", { class: "compare-rank" }, `#${one.rank}`),
       make("span", { class: "score", title: t.similarity }, bar(one.score), words.score(one.score)),
-      one.fused && make("span", { class: "compare-more", title: t.wordScore }, t.wordsOf(one.fused.bm25.toFixed(2))),
-      one.rerank && make("span", { class: "compare-more", title: one.rerank.model }, t.rerankedFrom(one.rerank.before)),
+      one.fused && make("span", { class: "compare-more", title: t.wordScore }, t.wordsOf({ figure: words.decimal(one.fused.bm25, 2) })),
+      one.rerank && make("span", { class: "compare-more", title: one.rerank.model }, t.rerankedFrom({ rank: one.rerank.before })),
     ),
     make("div", { class: "compare-text" }),
     make(
@@ -346,11 +346,12 @@ function cell(row, name) {
 /** Say why a passage has no place on one side. */
 function absence(name, other, near) {
   const { position } = shown[name];
-  if (near) return t.partOf(near.rank);
+  if (near) return t.partOf({ rank: near.rank });
   if (sides[name].as === "reader" && position !== undefined && other.last > (position ?? -1)) {
-    return position === null ? t.withheldAll : other.first > position ? t.withheld(position) : t.withheldCut(position);
+    return position === null ? t.withheldAll : other.first > position ? t.withheld({ sid: position }) : t.withheldCut({ sid: position });
   }
-  return t.notFound(shown[name].found.passages.length);
+  const count = shown[name].found.passages.length;
+  return count ? t.notFound({ count }) : t.nothingHere;
 }
 
 /** Insert the texts. Text past a position is on the page only while it is not hidden. */
@@ -406,7 +407,7 @@ async function answer() {
   answering = new AbortController();
   const { signal } = answering;
   const box = byId("compare-answers");
-  const panels = SIDES.map((name) => make("article", { class: `compare-answer ${name}`, "aria-busy": "true", "aria-label": t.answerOf(label(sides[name])), tabindex: "0" }, make("p", { class: "waiting" }, t.answering)));
+  const panels = SIDES.map((name) => make("article", { class: `compare-answer ${name}`, "aria-busy": "true", "aria-label": t.answerOf({ side: label(sides[name]) }), tabindex: "0" }, make("p", { class: "waiting" }, t.answering)));
   fill(box, panels);
   box.hidden = false;
   const outcomes = await Promise.allSettled(SIDES.map((name, at) => answerSide(sides[name], panels[at], signal)));
@@ -444,7 +445,7 @@ function finished(panel, found) {
     panel,
     make("div", { class: "answer-head" }, badge(found.mode), found.support && figure(found.support)),
     spoken,
-    make("p", { class: "hint" }, [words.many(found.citations.length, t.source), wrong ? t.wrongQuotes(wrong) : "", words.speaker(found.decision_explain.used_llm)].filter(Boolean).join(" · ")),
+    make("p", { class: "hint" }, [texts.counts.sources({ count: found.citations.length }), wrong ? t.wrongQuotes({ count: wrong }) : "", words.speaker(found.decision_explain.used_llm)].filter(Boolean).join(" · ")),
   );
 }
 

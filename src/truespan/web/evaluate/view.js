@@ -5,6 +5,7 @@ import { button, byId, clearNotice, complain, fill, make, say } from "../common/
 import * as golden from "./golden.js";
 import { go, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { decimal, generation as generationName } from "../common/words.js";
 
 const t = texts.evaluate;
 /** The simplest first: each is compared with those before it. */
@@ -26,8 +27,8 @@ function field(id, name, control) {
 }
 
 function build() {
-  const choices = generations.map((one) => make("option", { value: one.generation.number }, t.generationOption(one)));
-  const again = generations.map((one) => make("option", { value: one.generation.number }, t.generationOption(one)));
+  const choices = generations.map((one) => make("option", { value: one.generation.number }, generationName(one)));
+  const again = generations.map((one) => make("option", { value: one.generation.number }, generationName(one)));
   fill(
     byId("evaluate-body"),
     make("p", { class: "lead evaluate-lead" }, t.lead),
@@ -90,7 +91,7 @@ function add() {
   for (const id of ["add-query", "add-phrases"]) byId(id).value = "";
   byId("golden").scrollTop = byId("golden").scrollHeight;
   byId("add-query").focus();
-  say(t.added(golden.count(text())));
+  say(t.added({ count: golden.count(text()) }));
 }
 
 function set(words, name) {
@@ -106,7 +107,7 @@ function changed() {
 
 function showCount() {
   const number = golden.count(text());
-  byId("golden-count").textContent = number ? t.queryCount(number) : "";
+  byId("golden-count").textContent = number ? texts.counts.queries({ count: number }) : "";
   byId("evaluate-run").disabled = !text().trim();
   for (const id of ["golden-save", "golden-clear"]) byId(id).hidden = !text();
 }
@@ -116,7 +117,7 @@ async function choose(event) {
   event.target.value = "";
   if (!file) return;
   set(await file.text(), file.name);
-  say(t.fileRead(file.name));
+  say(t.fileRead({ name: file.name }));
 }
 
 const saveGolden = () => golden.save(golden.fileName(), text(), "text/plain");
@@ -172,7 +173,7 @@ async function run(event) {
     clearNotice();
     last = { report, modes: body.modes };
     if (world === state.world?.id) showReport();
-    say(t.finished(report.evaluations.at(-1).totals.queries));
+    say(t.finished({ count: report.evaluations.at(-1).totals.queries }));
   } catch (problem) {
     if (problem.name !== "AbortError") complain(problem, problem.retryable ? () => byId("evaluate-form").requestSubmit() : null);
     else say(t.stopped);
@@ -197,7 +198,7 @@ function progress(done, searches) {
   if (!box) return;
   box.max = searches || 1;
   box.value = done;
-  byId("evaluate-done").textContent = searches ? t.done(done, searches) : t.starting;
+  byId("evaluate-done").textContent = searches ? t.done({ done, searches }) : t.starting;
 }
 
 const stop = () => running?.abort();
@@ -257,7 +258,7 @@ on("world", () => {
 const METRICS = ["hit", "reciprocal_rank", "recall", "precision", "ndcg", "phrase_hit"];
 const PAGE = 50;
 
-const number = (value, decimals = 4) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
+const number = (value, decimals = 4) => (value === null || value === undefined ? "–" : decimal(value, decimals));
 
 /** Return a table that scrolls by itself; the first column names the row. */
 function table(caption, heads, rows, kind = "") {
@@ -314,7 +315,7 @@ function queries(report, names, onEdit) {
   let shown = PAGE;
 
   const heads = several
-    ? [t.query, t.state, ...names.map((name) => t.figureIn(name)), t.firstFound, make("span", { class: "sr" }, t.edit)]
+    ? [t.query, t.state, ...names, t.firstFound, make("span", { class: "sr" }, t.edit)]
     : [t.query, t.state, ...METRICS.map((name) => t.metrics[name]), t.bestRelevant, t.bestOther, t.firstFound, make("span", { class: "sr" }, t.edit)];
 
   function line(results) {
@@ -323,13 +324,13 @@ function queries(report, names, onEdit) {
       ? results.map((one) => number(one.judged && !one.error ? leading(one.metrics) : null, 3))
       : [...METRICS.map((name) => number(last.metrics[name], 3)), number(last.best_relevant, 3), number(last.best_irrelevant, 3)];
     const found = last.documents.slice(0, 3).map((one) => one.name).join(", ");
-    const absent = last.absent.length > 0 && make("small", { class: "absent" }, t.absent(last.absent));
+    const absent = last.absent.length > 0 && make("small", { class: "absent" }, t.absent({ names: last.absent.join(", ") }));
     return [
       make("span", { class: "evaluate-query", dir: "auto" }, make("span", {}, last.query), make("code", {}, last.id), absent),
       make("span", { class: `outcome ${outcome(last)}` }, outcome(last) === "missed" ? t.missed : stateOf(last)),
       ...figures,
       make("span", { dir: "auto" }, found || "–"),
-      button(t.edit, () => onEdit(last), { class: "link", "aria-label": t.editQuery(last.query) }),
+      button(t.edit, () => onEdit(last), { class: "link", "aria-label": t.editQuery({ query: last.query }) }),
     ];
   }
 
@@ -344,7 +345,7 @@ function queries(report, names, onEdit) {
       ),
       chosen.length ? table(several ? t.everyQueryByFigure : t.everyQuery, heads, chosen.slice(0, shown).map(line), "queries-table") : make("p", { class: "empty" }, t.noQueries),
     );
-    if (left > 0) box.append(button(t.more(Math.min(left, PAGE), left), () => ((shown += PAGE), render()), { class: "small quiet" }));
+    if (left > 0) box.append(button(t.more({ count: Math.min(left, PAGE), left }), () => ((shown += PAGE), render()), { class: "small quiet" }));
   }
   render();
   return make("section", { class: "evaluate-part", "data-part": "queries" }, make("h3", {}, t.queries), box);

@@ -4,6 +4,7 @@ import { path, write } from "../common/api.js";
 import { button, complain, fill, make, say } from "../common/dom.js";
 import { emit, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { when, whole } from "../common/words.js";
 import { send } from "./intake.js";
 
 const own = texts.library;
@@ -119,7 +120,7 @@ export function remove(one) {
     "form",
     {},
     heading("removal", own.deleteTitle),
-    make("p", {}, own.deleteWhat(title, one.chunks)),
+    make("p", {}, own.deleteWhat({ title, count: one.chunks })),
     one.path !== title && make("p", { class: "hint" }, one.path),
     make("label", { class: "check" }, erase, own.erase),
     make("p", { class: "hint" }, own.eraseHint),
@@ -135,7 +136,7 @@ export function remove(one) {
       const receipt = await write("DELETE", `${where(one)}?erase=${erase.checked}`, undefined);
       fill(dialog, receiptOf(receipt, () => dialog.close()));
       dialog.querySelector("button").focus();
-      say(own.deleted(title));
+      say(own.deleted({ title }));
       emit("ingested");
       emit("removed", one.number);
     } catch (problem) {
@@ -166,11 +167,11 @@ function receiptOf(receipt, close) {
       "dl",
       { class: "facts" },
       fact(own.columns.title, receipt.name),
-      fact(own.receiptAt, own.when(receipt.deleted_at)),
-      fact(own.receiptRows, rows.map(([table, count]) => `${table} ${count.toLocaleString("en")}`).join(", ") || "0"),
-      fact(own.receiptPoints, points.toLocaleString("en")),
-      fact(own.receiptFiles, own.filesRemoved(receipt.assets.files + receipt.uploads.files)),
-      receipt.check && fact(own.receiptCheck, own.checked(receipt.check)),
+      fact(own.receiptAt, when(receipt.deleted_at)),
+      fact(own.receiptRows, rows.map(([table, count]) => `${table} ${whole(count)}`).join(", ") || "0"),
+      fact(own.receiptPoints, whole(points)),
+      fact(own.receiptFiles, texts.counts.files({ count: receipt.assets.files + receipt.uploads.files })),
+      receipt.check && fact(own.receiptCheck, own.tracesFound({ found: receipt.check.found, count: receipt.check.files })),
       fact(own.receiptDigest, make("code", {}, receipt.digest)),
     ),
     make("div", { class: "row end" }, button(own.saveReceipt, () => save(receipt), { class: "quiet" }), button(texts.common.close, close)),

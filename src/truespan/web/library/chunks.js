@@ -5,9 +5,12 @@ import { button, complain, fill, make } from "../common/dom.js";
 import { figure, marked, unmarked } from "../reading/blocks.js";
 import { worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { listed, whole } from "../common/words.js";
 
 const own = texts.library;
 const PAGE = 40;
+
+const placed = (chunks) => (chunks.length === 1 ? own.inChunk({ index: chunks[0].index }) : own.inChunks({ indexes: listed(chunks.map((one) => whole(one.index))) }));
 
 /** Offsets count code points, and strings of JavaScript count UTF-16 units. */
 function slice(text, from, to) {
@@ -63,7 +66,7 @@ export class Chunks {
     if (mine !== this.turn) return page;
     this.at = page.offset + page.chunks.length;
     this.jump.max = page.total;
-    this.total.textContent = own.ofChunks(page.total);
+    this.total.textContent = own.ofChunks({ total: page.total });
     for (const one of page.chunks) this.known.set(one.index, one);
     const last = this.at >= page.total;
     this.add([...this.held, ...page.chunks], last);
@@ -96,7 +99,7 @@ export class Chunks {
       const beside = texts.filter((one) => one.context_start <= from && one.start >= to && one.start > one.context_start);
       const source = holders.find((one) => one.text !== null);
       if (source) this.flow.append(this.segment(source, from, to, holders, beside));
-      else if (holders.length) this.flow.append(make("span", { class: "seg bad-chunk missing", "data-chunk": holders[0].index }, own.textNotShown(to - from)));
+      else if (holders.length) this.flow.append(make("span", { class: "seg bad-chunk missing", "data-chunk": holders[0].index }, own.textNotShown({ count: to - from })));
       this.end = Math.max(this.end, to);
     }
   }
@@ -108,7 +111,7 @@ export class Chunks {
     const words = slice(source.text, from - source.start, to - source.start);
     return make(
       "span",
-      { class: kind.filter(Boolean).join(" "), "data-chunk": holders.at(-1).index, "data-chunks": holders.map((one) => one.index).join(" "), title: own.inChunks(holders.map((one) => one.index)) },
+      { class: kind.filter(Boolean).join(" "), "data-chunk": holders.at(-1).index, "data-chunks": holders.map((one) => one.index).join(" "), title: placed(holders) },
       marked(words).length ? unmarked(words) : words,
     );
   }
@@ -116,7 +119,7 @@ export class Chunks {
   /** Return the label at the start of a chunk. */
   mark(one) {
     const bad = one.state !== "embedded" || !one.intact;
-    return make("button", { type: "button", class: bad ? "chunk-mark bad-mark" : "chunk-mark", "data-chunk": one.index, "aria-label": own.chunkNumber(one.index) }, one.index);
+    return make("button", { type: "button", class: bad ? "chunk-mark bad-mark" : "chunk-mark", "data-chunk": one.index, "aria-label": own.chunkNumber({ index: one.index }) }, one.index);
   }
 
   figure(one) {
@@ -134,18 +137,18 @@ export class Chunks {
     const reason = one.reason ? own.chunkReasons[one.reason] || one.reason : null;
     fill(
       this.info,
-      make("div", { class: "row" }, make("h4", {}, own.chunkNumber(one.index)), button("×", () => this.clear(), { class: "small quiet", "aria-label": own.closeChunk })),
+      make("div", { class: "row" }, make("h4", {}, own.chunkNumber({ index: one.index })), button("×", () => this.clear(), { class: "small quiet", "aria-label": own.closeChunk })),
       !one.intact && make("p", { class: "bad" }, own.notIntact),
       make(
         "dl",
         { class: "facts" },
         fact(own.facts.state, own.chunkStates[one.state] || one.state),
         fact(own.facts.reason, reason),
-        fact(own.facts.characters, own.span(one.start, one.end)),
-        one.context_start < one.start && fact(own.facts.beside, own.span(one.context_start, one.start)),
+        fact(own.facts.characters, own.span({ first: one.start, last: one.end })),
+        one.context_start < one.start && fact(own.facts.beside, own.span({ first: one.context_start, last: one.start })),
         fact(own.facts.shared, this.sharedBy(one)),
-        fact(own.facts.sentences, own.span(one.first_sid, one.last_sid)),
-        fact(own.facts.tokens, one.tokens.toLocaleString("en")),
+        fact(own.facts.sentences, own.span({ first: one.first_sid, last: one.last_sid })),
+        fact(own.facts.tokens, whole(one.tokens)),
         fact(own.facts.chapter, one.chapter),
         one.section !== one.chapter && fact(own.facts.section, one.section),
         fact(own.facts.location, one.location),
@@ -165,6 +168,6 @@ export class Chunks {
   sharedBy(one) {
     if (one.chunk_type !== "text") return null;
     const found = [...this.known.values()].filter((other) => other.index !== one.index && other.chunk_type === "text" && other.start < one.end && other.end > one.start);
-    return found.map((other) => own.sharesWith(other.index, Math.min(one.end, other.end) - Math.max(one.start, other.start))).join(", ") || null;
+    return found.map((other) => own.sharesWith({ index: other.index, count: Math.min(one.end, other.end) - Math.max(one.start, other.start) })).join(", ") || null;
   }
 }

@@ -4,6 +4,7 @@ import { get, path } from "../common/api.js";
 import { button, complain, fill, make } from "../common/dom.js";
 import { asReader, emit, go, hash, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { when, whole } from "../common/words.js";
 import { changeLabels, readAgain, remove, replaceFile } from "./changes.js";
 import { Chunks } from "./chunks.js";
 import { badge, chips } from "./documents.js";
@@ -112,11 +113,11 @@ function describe(node, page) {
   fill(
     node,
     fact(own.facts.revision, page.revision),
-    fact(own.facts.ingested, own.when(page.created_at)),
+    fact(own.facts.ingested, when(page.created_at)),
     fact(own.facts.generation, page.generation),
     fact(own.facts.chunking, page.chunking),
-    fact(own.columns.chunks, page.total.toLocaleString("en")),
-    fact(own.facts.characters, page.characters.toLocaleString("en")),
+    fact(own.columns.chunks, whole(page.total)),
+    fact(own.facts.characters, whole(page.characters)),
     fact(own.facts.docId, code(page.doc_id)),
     fact(own.facts.sourceHash, code(page.source_hash)),
     fact(own.facts.textHash, code(page.text_hash)),
@@ -133,7 +134,7 @@ function derived(found) {
     "details",
     { class: "fact-box", open: true },
     make("summary", {}, own.derivedTitle),
-    make("dl", { class: "facts" }, facts.map(([key, value]) => fact(key, words(value))), found.audit.map((entry) => fact(entry.label, own.audited(entry.count, entry.redacted)))),
+    make("dl", { class: "facts" }, facts.map(([key, value]) => fact(key, words(value))), found.audit.map((entry) => fact(entry.label, (entry.redacted ? own.auditRedacted : own.auditFound)({ count: entry.count })))),
   );
 }
 

@@ -4,6 +4,7 @@ import { get } from "../common/api.js";
 import { button, complain, draw, fill, make } from "../common/dom.js";
 import { go, hash, may, on, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { whole } from "../common/words.js";
 import { changeLabels, remove } from "./changes.js";
 
 const own = texts.library;
@@ -138,7 +139,7 @@ function render(asked, counted) {
   none.hidden = page.documents.length > 0;
   fill(none, make("p", {}, filtered ? own.nothingFound : own.noDocuments), filtered && button(own.clearFilters, () => ((box.value = ""), change({ find: null, status: null, filter: null, page: null })), { class: "small quiet" }));
   const first = page.offset + 1;
-  range.textContent = page.documents.length ? own.range(first, page.offset + page.documents.length, page.total) : "";
+  range.textContent = page.documents.length ? own.range({ first, last: page.offset + page.documents.length, count: page.total }) : "";
   before.hidden = after.hidden = page.total <= PAGE;
   before.disabled = page.offset === 0;
   after.disabled = page.offset + page.documents.length >= page.total;
@@ -183,7 +184,7 @@ export function chips(one, most = Infinity) {
     ...one.tags.map((tag) => make("span", { class: "chip" }, tag)),
     ...Object.entries(one.metadata).map(([key, value]) => make("span", { class: "chip fact" }, make("b", {}, key), " ", shortened(value))),
   ];
-  return [...all.slice(0, most), all.length > most && make("span", { class: "hint" }, own.moreLabels(all.length - most))];
+  return [...all.slice(0, most), all.length > most && make("span", { class: "hint" }, own.moreLabels({ count: all.length - most }))];
 }
 
 function shortened(value) {
@@ -195,7 +196,7 @@ function shortened(value) {
 function row(one) {
   const title = one.title || one.name;
   const cell = (label, ...content) => make("td", { "data-label": label }, content);
-  const number = (label, value) => make("td", { "data-label": label, class: "number" }, value.toLocaleString("en"));
+  const number = (label, value) => make("td", { "data-label": label, class: "number" }, whole(value));
   return make(
     "tr",
     { "data-number": one.number },
@@ -211,7 +212,7 @@ function row(one) {
     cell(own.columns.language, one.language),
     cell(own.columns.version, one.version),
     make("td", { class: "labels", "data-label": own.columns.labels }, make("span", { class: "chips" }, chips(one, MAX_CHIPS))),
-    make("td", { class: "acts" }, may("write") && [icon(PEN, own.editOf(title), () => changeLabels(one)), icon(BIN, own.deleteOf(title), () => remove(one))]),
+    make("td", { class: "acts" }, may("write") && [icon(PEN, own.editOf({ title }), () => changeLabels(one)), icon(BIN, own.deleteOf({ title }), () => remove(one))]),
   );
 }
 
@@ -239,7 +240,7 @@ function renderFacets(asked, counted) {
   const open = new Set([...groups.querySelectorAll("[data-more]")].map((one) => one.dataset.more));
   const statuses = Object.entries(page.statuses);
   const group = (title, ...children) => make("fieldset", { class: "facet" }, make("legend", {}, title), children);
-  const option = (words, count, checked, does) => make("label", { class: "check" }, make("input", { type: "checkbox", checked, onchange: does }), make("span", { class: "facet-value" }, words), count !== null && make("span", { class: "facet-count" }, count.toLocaleString("en")));
+  const option = (words, count, checked, does) => make("label", { class: "check" }, make("input", { type: "checkbox", checked, onchange: does }), make("span", { class: "facet-value" }, words), count !== null && make("span", { class: "facet-count" }, whole(count)));
   fill(
     groups,
     (statuses.length > 1 || asked.status) && group(own.columns.status, [...new Set([...statuses.map(([name]) => name), ...(asked.status ? [asked.status] : [])])].map((name) => option(own.statuses[name] || name, page.statuses[name] || 0, asked.status === name, () => change({ status: asked.status === name ? null : name, page: null })))),
@@ -258,8 +259,8 @@ function renderFacets(asked, counted) {
         facet.metadata ? facet.key : own.facetNames[facet.key],
         listed.map((one) => option(words(one.value), counts ? one.documents : null, picked.includes(one.value), () => change({ filter: toggled(asked.filters, key, one.value), page: null }))),
         all && make("span", { "data-more": key, hidden: true }),
-        more > 0 && button(own.moreValues(more), () => (groups.append(make("span", { "data-more": key, hidden: true })), renderFacets(asked, counted)), { class: "link" }),
-        facet.more > 0 && !more && make("span", { class: "hint" }, own.rareValues(facet.more)),
+        more > 0 && button(own.moreValues({ count: more }), () => (groups.append(make("span", { "data-more": key, hidden: true })), renderFacets(asked, counted)), { class: "link" }),
+        facet.more > 0 && !more && make("span", { class: "hint" }, own.rareValues({ count: facet.more })),
       );
     }),
   );
@@ -267,7 +268,7 @@ function renderFacets(asked, counted) {
 }
 
 function renderChosen(asked) {
-  const drop = (words, changes) => button([words, make("span", { "aria-hidden": "true" }, " ×")], () => change({ ...changes, page: null }), { class: "small quiet", "aria-label": own.dropFilter(words) });
+  const drop = (words, changes) => button([words, make("span", { "aria-hidden": "true" }, " ×")], () => change({ ...changes, page: null }), { class: "small quiet", "aria-label": own.dropFilter({ name: words }) });
   fill(
     chosen,
     asked.status && drop(own.statuses[asked.status] || asked.status, { status: null }),

@@ -4,6 +4,7 @@ import { events, get, path, Problem, upload, write } from "../common/api.js";
 import { button, byId, complain, draw, fill, make, say } from "../common/dom.js";
 import { emit, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { percent } from "../common/words.js";
 
 const own = texts.library;
 const OVER = new Set(["done", "failed", "cancelled", "interrupted"]);
@@ -97,6 +98,18 @@ function settle(one, how, reason = "") {
   one.part = FINAL.has(how) ? 1 : one.part;
 }
 
+function stateOf(one) {
+  return one.state === "sending" ? own.fileStates.sending({ percent: percent(one.part / SENDING) }) : own.fileStates[one.state];
+}
+
+/** Return how many files are over, and how they ended. */
+function totalOf(count, counts) {
+  const ended = Object.entries(counts).filter(([, files]) => files);
+  const done = ended.reduce((sum, [, files]) => sum + files, 0);
+  const said = ended.map(([name, files]) => own.parts[name]({ count: files })).join(", ");
+  return `${(done === count ? own.uploadDone : own.uploadWorking)({ done, count })}${said && ` (${said})`}`;
+}
+
 class Upload {
   constructor(files, fields) {
     this.files = files.map((file) => ({ file, name: (file.as || file.name).normalize("NFC"), state: "waiting", part: 0, reason: "", line: null }));
@@ -108,9 +121,9 @@ class Upload {
   }
 
   render() {
-    const title = this.files.length === 1 ? this.files[0].name : own.files(this.files.length);
+    const title = this.files.length === 1 ? this.files[0].name : texts.counts.files({ count: this.files.length });
     this.label = make("span", { class: "job-label" });
-    this.meter = make("progress", { max: 1, value: 0, "aria-label": own.progressOf(title) });
+    this.meter = make("progress", { max: 1, value: 0, "aria-label": own.progressOf({ title }) });
     this.tools = make("span", { class: "job-tools" });
     this.rows = make("ul", { class: "upload-files", tabindex: "0", "aria-label": own.eachFile });
     for (const one of this.files) {
@@ -144,11 +157,11 @@ class Upload {
       if (one.shown === `${one.state}${one.reason}${one.part}`) continue;
       one.shown = `${one.state}${one.reason}${one.part}`;
       one.line.dataset.state = one.state;
-      one.line.lastChild.textContent = one.reason || own.fileStates[one.state](Math.round((one.part / SENDING) * 100));
+      one.line.lastChild.textContent = one.reason || stateOf(one);
     }
     this.meter.value = done / size;
     this.counts = counts;
-    this.label.textContent = own.uploadTotal(this.files.length, counts);
+    this.label.textContent = totalOf(this.files.length, counts);
   }
 
   async run() {
@@ -219,7 +232,7 @@ class Upload {
     for (const one of batch) {
       if (FINAL.has(one.state)) continue;
       if (last.state === "cancelled") settle(one, "stopped");
-      else Object.assign(one, { again: true }), settle(one, "failed", last.error ? own.jobError(last.error) : own.jobStates[last.state]);
+      else Object.assign(one, { again: true }), settle(one, "failed", last.error ? own.jobError({ code: last.error }) : own.jobStates[last.state]);
     }
     this.job = null;
     emit("ingested");

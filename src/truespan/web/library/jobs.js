@@ -52,11 +52,11 @@ export async function load() {
 function render() {
   const listed = jobs.filter((job) => !follows(job.id));
   const running = listed.filter((job) => ACTIVE.has(job.state));
-  count.textContent = running.length ? own.running(running.length) : String(listed.length || "");
+  count.textContent = running.length ? own.running({ count: running.length }) : String(listed.length || "");
   if (running.length) box.open = true;
   empty.hidden = listed.length > 0;
   more.hidden = listed.length <= FIRST;
-  more.textContent = all ? own.fewerJobs : own.allJobs(listed.length);
+  more.textContent = all ? own.fewerJobs : own.allJobs({ count: listed.length });
   const shown = all ? listed : listed.slice(0, Math.max(FIRST, running.length));
   const kept = new Map();
   for (const job of shown) {
@@ -68,6 +68,18 @@ function render() {
   const nodes = [...kept.values()].map((row) => row.shown);
   // Moving a node that is in its place would close a menu or take the focus away.
   if (nodes.length !== list.children.length || nodes.some((node, at) => node !== list.children[at])) list.replaceChildren(...nodes);
+}
+
+/** Return the phase or the outcome of a job, and what became of its documents. */
+function describe({ state: how, phase, counts, error }) {
+  const running = how === "running";
+  const parts = [
+    (running || counts.documents_total > 0) && own.jobProgress({ done: counts.documents, count: counts.documents_total }),
+    !running && counts.unchanged > 0 && own.parts.unchanged({ count: counts.unchanged }),
+    counts.failed > 0 && own.parts.failed({ count: counts.failed }),
+    running ? counts.current && own.jobNow({ name: counts.current }) : error,
+  ].filter(Boolean);
+  return [running ? words.phase(phase) : own.jobStates[how] || how, parts.join(", ")].filter(Boolean).join(": ");
 }
 
 class Row {
@@ -89,12 +101,11 @@ class Row {
     this.shown.dataset.state = job.state === "done" && counts.failed ? "partly" : job.state;
     this.shown.dataset.job = job.id;
     this.title.textContent = own.jobKinds[job.kind] || job.kind;
-    this.when.textContent = own.when(job.created_at);
+    this.when.textContent = words.when(job.created_at);
     this.meter.hidden = !ACTIVE.has(job.state);
     this.meter.value = counts.fraction;
-    this.meter.setAttribute("aria-label", own.progressOf(this.title.textContent));
-    const phase = words.phase(job.phase);
-    this.label.textContent = job.state === "running" ? own.jobRunning(phase, counts) : own.jobEnded(own.jobStates[job.state] || job.state, counts, job.error);
+    this.meter.setAttribute("aria-label", own.progressOf({ title: this.title.textContent }));
+    this.label.textContent = describe(job);
     const tools = ACTIVE.has(job.state) ? "stop" : job.resumable ? "resume" : "";
     if (tools !== this.before) {
       this.before = tools;
@@ -126,8 +137,8 @@ class Row {
       this.outcome,
       !documents.length && make("p", { class: "hint" }, own.noOutcomes),
       make("ul", { class: "upload-files", tabindex: "0", "aria-label": own.documents }, listed.map((one) => make("li", { "data-state": one.state }, make("span", { class: "file-name" }, one.name), make("span", { class: "file-state" }, one.state === "failed" ? reasonOf(one) : own.outcomes[one.state] || one.state)))),
-      documents.length > listed.length && make("p", { class: "hint" }, own.moreDocuments(documents.length - listed.length)),
-      lines.length > 0 && make("details", { class: "job-log" }, make("summary", {}, own.log(lines.length)), make("pre", { tabindex: "0" }, lines.map((one) => `${one.at.slice(11, 19)} ${one.line}`).join("\n"))),
+      documents.length > listed.length && make("p", { class: "hint" }, own.moreDocuments({ count: documents.length - listed.length })),
+      lines.length > 0 && make("details", { class: "job-log" }, make("summary", {}, own.log({ count: lines.length })), make("pre", { tabindex: "0" }, lines.map((one) => `${one.at.slice(11, 19)} ${one.line}`).join("\n"))),
     );
   }
 }

@@ -73,11 +73,11 @@ async function learnAdded() {
 }
 
 function stateOf(one) {
-  if (one.sid !== undefined) return one.sid < 0 ? own.nothingRead : own.readUpTo(one.sid);
+  if (one.sid !== undefined) return one.sid < 0 ? own.nothingRead : own.readUpTo({ sid: one.sid });
   if (!one.visible) return own.beingIngested;
   const waiting = one.chunks - one.embedded - one.quarantined;
-  const size = own.sentences(one.sentences);
-  return waiting > 0 ? `${size}, ${own.notEmbedded(waiting)}` : size;
+  const size = texts.counts.sentences({ count: one.sentences });
+  return waiting > 0 ? `${size}, ${own.notEmbedded({ count: waiting })}` : size;
 }
 
 function entry(one, twins) {
@@ -110,7 +110,7 @@ function renderDocuments() {
   const none = state.world ? (documents.length ? own.nothingFound : own.noDocumentsYet) : own.noWorldsYet;
   fill(byId("documents"), listed.length ? listed.map((one) => entry(one, twins)) : make("li", { class: "empty" }, none));
   byId("documents-rest").hidden = found.length <= MOST;
-  byId("documents-rest").textContent = own.moreInList(found.length - MOST);
+  byId("documents-rest").textContent = own.moreInList({ count: found.length - MOST });
   byId("manage").hidden = !state.world || !(may("write") || may("read"));
 }
 
@@ -140,7 +140,7 @@ async function makeWorld(event) {
     byId("world-name").value = "";
     byId("world-dialog").close();
     await loadWorlds(made.id);
-    say(texts.start.worldCreated(made.name));
+    say(texts.start.worldCreated({ name: made.name }));
   } catch (problem) {
     complain(problem);
   }

@@ -31,7 +31,7 @@ function enlarge(address, words) {
 
 /** Return a figure with its description; its image is added when it is loaded. */
 export function figure(note) {
-  const words = note.description || texts.reading.figureNamed(note.figure_id);
+  const words = note.description || texts.reading.figureNamed({ id: note.figure_id });
   const frame = make("div", { class: "figure-frame" }, make("span", { class: "hint" }, "…"));
   const shown = make(
     "figure",

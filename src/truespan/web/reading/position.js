@@ -24,7 +24,7 @@ function words() {
   const sid = shown();
   if (sid < 0) return texts.reading.nothingReadYet;
   const place = placeOf(sid);
-  return texts.reading.sentenceOf(sid, state.lastSid, place && place.chapter);
+  return place?.chapter ? texts.reading.sentenceIn({ sid, last: state.lastSid, chapter: place.chapter }) : texts.reading.sentenceOf({ sid, last: state.lastSid });
 }
 
 function strip() {
@@ -56,7 +56,7 @@ function render() {
   parts.save.hidden = !may("write");
   parts.save.disabled = !preview || writing;
   parts.back.hidden = !preview;
-  parts.back.title = texts.reading.backTo(recorded());
+  parts.back.title = recorded() < 0 ? texts.reading.backToNothing : texts.reading.backTo({ sid: recorded() });
   parts.undo.hidden = preview || previous === undefined;
   strip();
 }
@@ -83,7 +83,7 @@ export function move(sid) {
 async function settle() {
   const own = turn;
   emit("settled", shown());
-  say(previewing() ? texts.reading.previewSaid(words()) : words());
+  say(previewing() ? texts.reading.previewSaid({ words: words() }) : words());
   await boundary(own);
 }
 
@@ -118,7 +118,7 @@ async function record(sid, undone = false) {
     clearNotice();
     emit("saved", sid);
     if (stayed) emit("settled", sid);
-    say(undone ? texts.reading.undone(words()) : texts.reading.savedSaid(words()));
+    say(undone ? texts.reading.undone({ words: words() }) : texts.reading.savedSaid({ words: words() }));
     await boundary(own);
   } catch (problem) {
     if (own === turn) complain(problem);
@@ -149,7 +149,7 @@ function slider() {
   const undo = button(texts.reading.undo, () => record(previous, true), { class: "small quiet", id: "undo-position", title: texts.reading.undoTitle });
   parts = { range, number, label, strip: lane, preview, save, back, undo };
   return [
-    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), label, preview),
+    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of({ reader: state.reader })}`)), label, preview),
     make("div", { class: "position-lane" }, lane, range),
     make("div", { class: "position-tools" },
       button(texts.reading.chapterBack, () => jump(-1), { class: "small quiet", title: texts.reading.chapterBackTitle }),
@@ -163,9 +163,9 @@ function slider() {
 function fixed() {
   parts = null;
   const sid = shown();
-  const why = may("read") || may("write") ? texts.reading.fixed : texts.reading.fixedBound(state.reader);
+  const why = may("read") || may("write") ? texts.reading.fixed : texts.reading.fixedBound({ reader: state.reader });
   return [
-    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of(state.reader)}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? texts.reading.nothingReadYet : texts.reading.sentence(sid))),
+    make("div", { class: "position-head" }, make("h2", {}, texts.reading.position, make("small", {}, ` ${texts.reading.of({ reader: state.reader })}`)), make("span", { class: "position-label", id: "position-label" }, sid < 0 ? texts.reading.nothingReadYet : texts.reading.sentence({ sid }))),
     make("p", { class: "hint", id: "position-fixed" }, why),
   ];
 }

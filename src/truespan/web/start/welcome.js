@@ -15,7 +15,7 @@ async function createWorld(event) {
   event.preventDefault();
   try {
     const made = await write("POST", "/v1/worlds", { name: byId("start-world-name").value.trim(), model: byId("start-world-model").value || null });
-    say(t.worldCreated(made.name));
+    say(t.worldCreated({ name: made.name }));
     reload(made);
   } catch (problem) {
     complain(problem);
@@ -39,10 +39,10 @@ function emptyLibrary() {
 }
 
 function emptyWorld() {
-  if (asReader() && !may("read")) return head(t.booksTitle(state.reader), t.booksLead);
-  if (!may("write")) return head(t.worldTitle(state.world.name), t.worldReadOnly);
+  if (asReader() && !may("read")) return head(t.booksTitle({ reader: state.reader }), t.booksLead);
+  if (!may("write")) return head(t.worldTitle({ name: state.world.name }), t.worldReadOnly);
   return [
-    ...head(t.worldTitle(state.world.name), t.worldLead),
+    ...head(t.worldTitle({ name: state.world.name }), t.worldLead),
     make("div", { class: "choices" },
       make("section", { class: "choice" }, make("h3", {}, t.ownTitle), make("p", {}, t.ownText), button(t.chooseFiles, () => (go({ view: "library" }, { apply: true }), byId("files").click()))),
       make("section", { class: "choice" }, make("h3", {}, t.sampleTitle), make("p", {}, t.sampleText), sampleButton(reload, { class: "second" }))),
@@ -75,7 +75,7 @@ function ready() {
   return make(
     "div",
     { class: "welcome" },
-    ...head(asReader() ? t.readyReader : t.readyOwner(state.world.name), lead),
+    ...head(asReader() ? t.readyReader : t.readyOwner({ world: state.world.name }), lead),
     suggestions(),
     make("ul", { class: "tips" }, tip(t.tipContext), tip(t.tipAnswer), tip(t.tipWhy), !asReader() && may("follow") && tip(t.tipReader)),
   );

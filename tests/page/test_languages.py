@@ -1,0 +1,60 @@
+"""The languages of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.page.library import QUESTION, Served
+from tests.page.test_form import WIDE
+from tests.page.visit import Visit
+
+DESK = {"viewport": {"width": 1440, "height": 900}}
+PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
+
+
+def test_page_speaks_the_language_of_the_browser(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(harbour.address, locale="de-AT", **DESK)
+
+    expect(visit.find("html[lang=de]")).to_be_attached()
+    expect(visit.find("#views")).to_contain_text("Bibliothek")
+    expect(visit.find("#question")).to_have_attribute("placeholder", "Zu den Dokumenten fragen")
+    visit.ask(QUESTION)
+    expect(visit.find(".card .score").first).to_contain_text("0,")
+    expect(visit.find("#panel-context .summary")).to_contain_text("5 Textstellen")
+
+
+def test_language_chosen_in_the_settings_is_remembered(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(harbour.address, locale="fr-FR", **DESK)
+    expect(visit.find("html[lang=en]")).to_be_attached()
+    visit.find("#open-settings").click()
+    visit.find("#page-language").select_option("de")
+    visit.find("#settings-form button:not([type])").click()
+
+    expect(visit.find("html[lang=de]")).to_be_attached()
+    visit.page.reload()
+    expect(visit.find("#views")).to_contain_text("Vergleichen")
+    visit.find("#open-settings").click()
+    expect(visit.find("#page-language")).to_have_value("de")
+    visit.find("#page-language").select_option("")
+    visit.find("#settings-form button:not([type])").click()
+    expect(visit.find("html[lang=en]")).to_be_attached()
+
+
+def test_german_texts_fit_on_a_phone(visits: Callable[..., Visit], harbour: Served) -> None:
+    visit = visits(harbour.address, locale="de", **PHONE)
+    found: list[str] = []
+    for view in ("library", "compare", "evaluate", "ask"):
+        visit.find(f"[data-to={view}]").click()
+        expect(visit.find(f"#view-{view}")).to_be_visible()
+        found += [f"{view}: {one}" for one in visit.page.evaluate(WIDE)]
+    visit.find("label.seg").filter(has_text="Als Leser").click()
+    expect(visit.find("#slider")).to_be_visible()
+    found += visit.page.evaluate(WIDE)
+
+    assert found == []
