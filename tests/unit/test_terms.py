@@ -11,8 +11,9 @@ from threading import Barrier
 
 import pytest
 
+from truespan.types.profile import MULTILINGUAL_LANGUAGES
 from truespan.words import term_counts
-from truespan.words.stop_words import guess_stemmer
+from truespan.words.stop_words import STOP_WORDS, guess_stemmer
 from truespan.words.term_counts import count_terms
 from truespan.words.terms import (
     LONGEST,
@@ -57,6 +58,14 @@ def _switch_threads_often() -> Iterator[None]:
         ("東京都庁 は 猫", "ja", ["東京", "京都", "都庁", "は", "猫"]),
         ("東京tower", "ja", ["東京", "tower"]),
         ("한국어 말", "ko", ["한국", "국어", "말"]),
+        ("สวัสดี 東京ไป", "th", ["สวั", "วัส", "ัสด", "สดี", "東京", "ไป"]),
+        ("น้ำ", "th", ["น้ำ"]),
+        ("Самолёт самолет", "ru", ["самолет", "самолет"]),
+        ("كِتَابٌ كــتاب الكتاب والكتاب", "ar", ["كتاب"] * 4),
+        ("مدرسة مدرسه أحمد احمد", "ar", ["مدرس", "مدرس", "احمد", "احمد"]),
+        ("Işık IŞIK ışık", "tr", ["işik"] * 3),
+        ("İstanbul istanbul ISTANBUL", "tr", ["istanbul"] * 3),
+        ("Schlüssel Schluessel", "de", ["schlussel"] * 2),
         ("भाषा हिन्दी", "", ["भाषा", "हिन्दी"]),
         ("café cafe\u0301", "", ["café", "café"]),
         ("שָׁלוֹם", "he", ["שָׁלוֹם"]),
@@ -69,7 +78,7 @@ def test_words_are_folded_and_stemmed_as_their_language_is(
 ) -> None:
     from unicodedata import normalize
 
-    assert terms(text, language) == [normalize("NFKC", term) for term in expected]
+    assert terms(text, language) == [normalize("NFC", term) for term in expected]
 
 
 def test_what_is_no_word_takes_no_more_room_than_one() -> None:
@@ -118,17 +127,25 @@ def test_terms_of_many_texts_are_those_of_each(
         assert counts == [dict(Counter(terms(text, "en"))) for text in chosen]
 
 
-def test_every_language_that_names_a_stemmer_has_one() -> None:
-    from truespan.words import terms as module
+def test_stemmers_are_all_that_snowball_has() -> None:
+    from Stemmer import algorithms
 
-    assert all(terms("word", language) for language in module._STEMMERS)
+    from truespan.words.terms import _STEMMERS
+
+    # The others are earlier algorithms for English and Dutch.
+    assert {*algorithms()} - {"porter", "dutch_porter"} == {*_STEMMERS.values()}
+
+
+def test_every_language_of_the_multilingual_model_has_stop_words() -> None:
+    without = [code for code in MULTILINGUAL_LANGUAGES if stemmer_of(code) not in STOP_WORDS]
+    assert without == []
 
 
 def test_terms_that_would_come_out_otherwise_have_another_recipe() -> None:
     assert stemmer_of("en_GB") == stemmer_of("EN") == "english"
-    assert stemmer_of("zh") == ""
+    assert stemmer_of("zh-TW") == stemmer_of("zh") == "chinese"
+    assert stemmer_of("xx") == ""
     assert len({recipe_of("en"), recipe_of("de"), recipe_of("zh")}) == 3
-    assert recipe_of("ja") == recipe_of("zh")
 
 
 @pytest.mark.usefixtures("_switch_threads_often")
@@ -170,6 +187,7 @@ def test_many_threads_make_the_same_terms_as_one() -> None:
         "ﬁne ＦＵＬＬ Straße İstanbul",
         "東京都庁 は 猫 tower",
         "भाषा हिन्दी cafe\u0301",
+        "น้ำใจ สวัสดี ນ້ຳ",
         "x" * (LONGEST + 1),
         "ß",
         " \n—…!",

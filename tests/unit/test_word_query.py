@@ -32,6 +32,8 @@ def test_every_stop_word_is_one_word_of_a_language_with_a_stemmer() -> None:
 
 
 QUESTIONS = {
+    "arabic": ("كم عدد الركاب ومن هو؟", "الركاب"),
+    "chinese": ("什么 船 ？ 多少 乘客 ？ 為什麼 ？", "船 乘客"),
     "danish": ("Hvor mange passagerer var der, og hvilket skib?", "passagerer skib"),
     "dutch": ("Hoeveel passagiers waren er, en wiens schip?", "passagiers schip"),
     "english": (
@@ -42,12 +44,16 @@ QUESTIONS = {
     "french": ("Combien de passagers y avait-il, et lequel des navires?", "passagers navires"),
     "german": ("Wie viele Passagiere waren es, wann und womit?", "passagiere"),
     "italian": ("Quanti passeggeri erano, e di quale nave?", "passeggeri nave"),
+    "japanese": ("どこ の 船 ですか 。 いつ 誰 が 乗客 でしたか 。", "船 乗客"),
+    "korean": ("누가 언제 어디 에서 무엇을 했습니까? 승객 은 몇 명?", "승객 명"),
     "norwegian": ("Hvor mange passasjerer var det, og hvilket skip?", "passasjerer skip"),
     "polish": ("Ilu było pasażerów i czyj był statek?", "pasażerów statek"),
     "portuguese": ("Quantos passageiros eram, e de quem o navio?", "passageiros navio"),
     "russian": ("Сколько было пассажиров, откуда и на каком корабле?", "пассажиров корабле"),
     "spanish": ("¿Cuántos pasajeros había, y cuáles en el barco?", "pasajeros barco"),
     "swedish": ("Hur många passagerare var det, och vilket skepp?", "passagerare skepp"),
+    "thai": ("ใคร เรือ ที่ไหน เมื่อไหร่ อย่างไร ทำไม", "เรื"),
+    "turkish": ("Kaç yolcu var ve hangi gemi nerede?", "yolcu gemi"),
 }
 """A question of each language with stop words, and its content words."""
 

@@ -8,7 +8,6 @@ reader, no sentence past the position is read or takes part in a choice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from math import inf
@@ -47,7 +46,6 @@ MAX_SENTENCES = 32
 the provider time."""
 MAX_WORDS = 200
 """Maximum number of words of a passage that are marked."""
-_WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f]+[^\W_]*)*")
 MIN_PASSAGES = 10
 """Minimum number of passages from which sentences are chosen."""
 WORDS_WEIGHT = 0.7
@@ -503,19 +501,18 @@ def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> M
 
 
 def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the words of a text that have these terms."""
+    """Yield the spans of the words of a text that have these terms; overlapping ones are joined."""
     from truespan.retrieval.best_sentence import STEMMED_AS
-    from truespan.words.terms import terms
+    from truespan.words.terms import stem_function, stemmer_of, word_spans
 
-    for run in _WORD.finditer(text):
-        found = terms(run[0], STEMMED_AS)
-        if len(found) == 1:
-            if found[0] in wanted:
-                yield run.span()
+    stem, first, last = stem_function(stemmer_of(STEMMED_AS)), 0, 0
+    for word, start, end in word_spans(text):
+        if stem(word) not in wanted:
             continue
-        # The terms of a script without spaces are pairs of characters.
-        end = run.start()
-        for place in range(run.start(), run.end() - 1):
-            if place >= end and not wanted.isdisjoint(terms(text[place : place + 2], STEMMED_AS)):
-                end = place + 2
-                yield place, end
+        if start >= last:
+            if last:
+                yield first, last
+            first = start
+        last = end
+    if last:
+        yield first, last

@@ -1,15 +1,34 @@
-"""Function words of languages with a stemmer: articles, pronouns, prepositions, auxiliaries, and
-words that ask for a number or a choice.
+"""Function words: articles, pronouns, prepositions, auxiliaries, and words that ask a question.
 
 They are left out of queries, never out of texts. The lists are short on purpose: a word that is a
 name or a noun as well, such as the English "may" or "will", decides more than it disturbs. What an
-apostrophe leaves of a contraction is listed too, because words end there.
+apostrophe leaves of a contraction is listed too, because words end there. In scripts without
+spaces, every two or three characters of a listed word are left out, as texts are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
+_ARABIC = """
+    من في على إلى عن مع أن إن أنه أنها إنه إنها كان كانت كانوا يكون تكون هو هي هم هن هما أنا أنت
+    أنتم نحن هذا هذه هذان هؤلاء ذلك تلك أولئك الذي التي الذين اللذان اللتان اللاتي ما ماذا لماذا
+    متى أين كيف كم هل أي أية ممن مما عما بماذا لمن بمن فيم حتى قد لقد لم لن لا ليس ليست ثم أو أم
+    بل لكن لكنه و ف ب ل ك بعد قبل بين عند عندما حيث حين خلال منذ كل بعض جميع غير سوى فقط أيضا
+    أيضاً كما مثل لأن لأنه إذا إذ لو به بها بهم له لها لهم فيه فيها منه منها عنه عنها إليه إليها
+    عليه عليها ولا وما وهو وهي وكان وكانت وقد كذلك يا تم يتم هناك هنا ومن وفي وعلى الى او اي اين
+    انه انها ان اذا ايضا كلا عدد
+"""
+
+_CHINESE = """
+    什么 什麼 甚麼 为什么 為什麼 什么时候 什麼時候 是什么 是什麼 了什么 了什麼 的什么 的什麼
+    哪些 哪个 哪個 哪里 哪裡 哪裏 哪儿 哪兒 哪一 哪种 哪種 哪位 谁 誰 是谁 是誰 多少 几个 幾個
+    多久 如何 怎么 怎麼 怎样 怎樣 怎么样 怎麼樣 何时 何時 何地 何处 何處 何人 何种 何種 为何
+    為何 是否 的 了 是 吗 嗎 呢 吧 的是 是在 这 這 那 这个 這個 那个 那個 这些 這些 那些 我们
+    我們 你们 你們 他们 他們 她们 她們 它们 它們 因为 因為 所以 但是 如果 以及 或者 可以 没有
+    沒有 之间 之間 为了 為了 由于 由於 关于 關於 对于 對於 除了 这样 這樣 那样 那樣 其他 其中
+    还有 還有
+"""
 _DANISH = """
     ad af alle alt anden at blev blive bliver da de dem den denne der deres det dette dig din
     disse dit dog du efter eller en end er et flere fleste for fra ham han hans har havde have
@@ -95,6 +114,26 @@ _ITALIAN = """
     vostra vostro è
 """
 
+_JAPANESE = """
+    何 何が 何を 何の 何に 何と 何ですか 何でしたか なに なん 誰 誰が 誰の だれ どこ どこで
+    どこに いつ なぜ どう どうして どのように どのような どんな どの どれ どちら いくつ いくら
+    どれくらい どのくらい は が を に で と の も へ や か です でした でしょう ですか でしたか
+    ます ました ません ますか ましたか である であった という といった として について によって
+    により による における において に対して ために から まで より など こと もの これ それ あれ
+    この その あの ここ そこ には では にも とは のは のか のが のを での との への からの する
+    した して している していた しました しますか された される ある あった いる いた ない
+    なかった ありますか いますか れる られる れた られた
+"""
+
+_KOREAN = """
+    은 는 이 가 을 를 의 에 와 과 도 로 만 무엇 무엇을 무엇이 무엇인가 무엇인가요 무엇입니까
+    무엇이었습니까 누구 누가 누구의 누구를 누구인가 누구입니까 언제 언제인가 어디 어디에 어디서
+    어디에서 어디에 있는 왜 어떻게 어떤 어느 얼마 얼마나 몇 입니까 습니까 있습니까 있었습니까
+    했습니까 하였습니까 되었습니까 됩니까 합니까 인가요 나요 있나요 그 저 것 그것 이것 저것
+    그리고 그러나 하지만 또는 및 등 때문에 대한 대해 위해 위한 에서 에게 으로 까지 부터 처럼
+    보다 하는 하고 했다 한다 합니다 있는 있다 있습니다 없는 없다 되는 된다 됩니다 입니다 이다
+"""
+
 _NORWEGIAN = """
     alle at av bare begge ble blei bli blir blitt både da de deg dei deim deira den denne der
     dere deres det dette di din disse ditt du då eg ein eit eitt eller en enn er et ett etter
@@ -167,7 +206,40 @@ _SWEDISH = """
     vid vilka vilkas vilken vilket vill vår våra vårt än är åt över
 """
 
+_THAI = """
+    อะไร อะไรบ้าง ใคร ของใคร ที่ไหน ไหน เมื่อไหร่ เมื่อไร เมื่อใด ทำไม อย่างไร ยังไง กี่ เท่าไร
+    เท่าไหร่ เท่าใด ใด ใดบ้าง สิ่งใด เพราะเหตุใด หรือไม่ หรือ และ ของ ที่ ใน เป็น มี ได้ ให้ จาก
+    โดย ว่า คือ กับ แก่ แต่ ก็ จะ นี้ นั้น เหล่านี้ เหล่านั้น อยู่ ไม่ ถูก ซึ่ง เพื่อ ต่อ ตาม
+    ถึง มาก ไป มา แล้ว ยัง เขา เธอ มัน เรา ฉัน ผม คุณ พวกเขา ด้วย เมื่อ ถ้า เพราะ ระหว่าง บาง
+    ทุก แต่ละ อื่น
+"""
+
+_TURKISH = """
+    a ama ancak arasında az bana bazı ben beni benim bile bir biz bize bizi bizim bu buna bundan
+    bunlar bunu bunun bütün da daha daki dan de deki den değil değildir dir diye dur dür dır e
+    eder edildi edilen en etmek etti fakat gibi göre hangi hangileri hangisi hem hep her hiç i
+    için idi ile imiş in ine ini ise kadar kaç kaçı kaçıncı ki kim kimden kimdi kimdir kime kimi
+    kimin kimler la le mi midir miydi mu mudur muydu mü müdür müydü mı mıdır mıydı na nasıl ne
+    neden nedir nelerdir nerede nereden neresi neresinde nereye neydi nin niye niçin nun nün nın
+    o olan olarak oldu olduğu olduğunu olmak olup olur ona ondan onlar onların onu onun sana sen
+    seni senin si siz size sizi sizin sonra su sü sı ta taki tan tarafından te teki ten tir tur
+    tür tüm tır u un una unu var ve veya ya ye yi yla yle yok yu yü yı zaman çok çünkü önce ü ün
+    üne ünü üzere ı ın ına ını şey şu şuna şunlar şunu şunun
+"""
+
+
+def _split(listed: str, size: int) -> frozenset[str]:
+    """Return every `size` characters of the words of a list, and shorter words whole."""
+    return frozenset(
+        word[start : start + size]
+        for word in listed.split()
+        for start in range(max(len(word) - size, 0) + 1)
+    )
+
+
 STOP_WORDS: dict[str, frozenset[str]] = {
+    "arabic": frozenset(_ARABIC.split()),
+    "chinese": _split(_CHINESE, 2),
     "danish": frozenset(_DANISH.split()),
     "dutch": frozenset(_DUTCH.split()),
     "english": frozenset(_ENGLISH.split()),
@@ -175,12 +247,16 @@ STOP_WORDS: dict[str, frozenset[str]] = {
     "french": frozenset(_FRENCH.split()),
     "german": frozenset(word.casefold() for word in _GERMAN.split()),
     "italian": frozenset(_ITALIAN.split()),
+    "japanese": _split(_JAPANESE, 2),
+    "korean": _split(_KOREAN, 2),
     "norwegian": frozenset(_NORWEGIAN.split()),
     "polish": frozenset(_POLISH.split()),
     "portuguese": frozenset(_PORTUGUESE.split()),
     "russian": frozenset(_RUSSIAN.split()),
     "spanish": frozenset(_SPANISH.split()),
     "swedish": frozenset(_SWEDISH.split()),
+    "thai": _split(_THAI, 3),
+    "turkish": frozenset(_TURKISH.split()),
 }
 """Case-folded function words by the name of the stemmer; other languages have none."""
 

@@ -1,6 +1,7 @@
 """Turn text into terms: words, case-folded and stemmed by language.
 
-Texts keep their stop words; `word_query` leaves them out of queries.
+Scripts without spaces are read two or three characters at a time, which finds as much as
+dictionaries do. Texts keep their stop words; `parse_query` leaves them out of queries.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from unicodedata import category, is_normalized, normalize
 
 from msgspec import Struct
 
-RECIPE = "1"
+RECIPE = "2"
 """Version of the rules for terms; stored counts with another version are replaced."""
 LONGEST = 64
 """Maximum length of a term in characters; longer terms are cut."""
 MAX_STEMS = 1 << 16
 """Maximum number of cached terms of each language."""
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_EAST_ASIAN = (
+    "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003134f"
 )
-"""Scripts without spaces between words, whose runs are read two characters at a time."""
+"""Chinese, Japanese and Korean, whose runs are read two characters at a time. Korean has spaces
+between words, but its particles and endings are written without one."""
+_SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese and Khmer without spaces between words, read three characters at a time."""
+_UNSPACED = _EAST_ASIAN + _SOUTH_EAST_ASIAN
+_COMPOSED_VOWELS = {"\u0e4d\u0e32": "\u0e33", "\u0ecd\u0eb2": "\u0eb3"}
+"""Vowels of Thai and Lao that NFKC takes apart. They are one key, and one character of a text."""
 
 _CODEC = "cp1252"
 """The characters of Western European languages with their usual punctuation, one byte each."""
@@ -67,12 +74,23 @@ _STEMMERS = {
     "ro": "romanian",
     "ru": "russian",
     "sr": "serbian",
+    "st": "sesotho",
     "sv": "swedish",
     "ta": "tamil",
     "tr": "turkish",
     "yi": "yiddish",
 }
 """Snowball's algorithm for each language that has one."""
+
+_UNSTEMMED = {"ja": "japanese", "ko": "korean", "th": "thai", "zh": "chinese"}
+"""Names of languages without a stemmer that have stop words."""
+
+_ARABIC_MARKS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
+"""Vowel signs, and the tatweel that stretches a word."""
+_ARABIC_CONJUNCTION = re.compile(
+    "^[\u0648\u0641](?=(?:\u0627\u0644|\u0628\u0627\u0644|\u0643\u0627\u0644|\u0644\u0644)..)"
+)
+"""A conjunction before an article. The stemmer removes the article only from the start."""
 
 
 def terms(text: str, language: str) -> list[str]:
@@ -120,9 +138,10 @@ def word_spans(text: str) -> list[WordSpan]:
     for match in _pattern().finditer(text):
         start, end = match.span()
         found = _split_any(match[0])
-        if len(found) > 1 and len(found) == end - start - 1:
-            # Pairs of characters of a script without spaces.
-            spans += (WordSpan(pair, at, at + 2) for at, pair in enumerate(found, start))
+        size = len(found[0]) if found else 0
+        if len(found) > 1 and size <= 3 and len(found) == end - start - size + 1:
+            # Two or three characters of a script without spaces.
+            spans += (WordSpan(word, at, at + size) for at, word in enumerate(found, start))
         else:
             spans += (WordSpan(word[:LONGEST], start, end) for word in found)
     return spans
@@ -160,14 +179,20 @@ def fold_bytes(text: str) -> FoldedBytes | None:
 
 def _split_any(text: str) -> list[str]:
     """Return the words of a text in any script."""
-    folded = text if is_normalized("NFKC", text) else normalize("NFKC", text)
+    folded = text
+    if not is_normalized("NFKC", text):
+        folded = normalize("NFKC", text)
+        for apart, vowel in _COMPOSED_VOWELS.items():
+            folded = folded.replace(apart, vowel)
     found: list[str] = []
     for match in _pattern().finditer(folded.casefold()):
         run = match[0]
-        if match[1] is None or len(run) < 3:
+        # The number of the group is the number of characters that are read at a time.
+        size = match.lastindex + 1 if match.lastindex else len(run)
+        if len(run) <= size:
             found.append(run)
         else:
-            found += (run[place : place + 2] for place in range(len(run) - 1))
+            found += (run[place : place + size] for place in range(len(run) - size + 1))
     return found
 
 
@@ -195,8 +220,12 @@ def _byte_table() -> bytes:
 
 
 def stemmer_of(language: str) -> str:
-    """Return the name of the stemmer of a language; blank if there is none."""
-    return _STEMMERS.get(language.casefold().replace("_", "-").partition("-")[0], "")
+    """Return the name of the stemmer of a language.
+
+    A language without a stemmer has the name of its stop words, or a blank one without any.
+    """
+    code = language.casefold().replace("_", "-").partition("-")[0]
+    return _STEMMERS.get(code) or _UNSTEMMED.get(code, "")
 
 
 # Shared by threads: as above.
@@ -216,13 +245,17 @@ def recipe_of(language: str) -> str:
 def stem_function(name: str) -> Callable[[str], str]:
     """Return a function that stems one word, safe to call from any thread.
 
-    `name` is an algorithm of Snowball; with a blank name, words are returned unchanged.
+    `name` is that of `stemmer_of`; without an algorithm of Snowball, words are returned unchanged.
     """
-    if not name:
+    if not _is_stemmed(name):
         return lambda word: word
     stemmer = _ThreadStemmer(name)
     # A cached stem takes a third of the time.
     return lru_cache(maxsize=MAX_STEMS)(lambda word: stemmer.stem(word))
+
+
+def _is_stemmed(name: str) -> bool:
+    return bool(name) and name not in _UNSTEMMED.values()
 
 
 class _ThreadStemmer(local):
@@ -232,7 +265,19 @@ class _ThreadStemmer(local):
         # Imported here because most programs never stem a word.
         from Stemmer import Stemmer
 
-        self.stem: Callable[[str], str] = Stemmer(name, 0).stemWord
+        stem: Callable[[str], str] = Stemmer(name, 0).stemWord
+        if name == "arabic":
+            self.stem = lambda word: stem(_trim_arabic(word))
+        elif name == "turkish":
+            # Case folding loses which I had a dot, so that no I has one.
+            self.stem = lambda word: stem(word.replace("i\u0307", "i")).replace("\u0131", "i")
+        else:
+            self.stem = stem
+
+
+def _trim_arabic(word: str) -> str:
+    """Return a word without vowel signs, and without a conjunction before an article."""
+    return _ARABIC_CONJUNCTION.sub("", _ARABIC_MARKS.sub("", word))
 
 
 class StemmedBytes(dict[bytes, str]):
@@ -244,7 +289,7 @@ class StemmedBytes(dict[bytes, str]):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._stemmer = _ThreadStemmer(name) if name else None
+        self._stemmer = _ThreadStemmer(name) if _is_stemmed(name) else None
 
     def __missing__(self, word: bytes) -> str:
         term = word.decode(_CODEC)[:LONGEST]
@@ -266,11 +311,12 @@ def stemmed_bytes(name: str) -> StemmedBytes:
 # Shared by threads: caches of texts, of a compiled pattern and of a table, which never change.
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Return the pattern of words; its first group is a run of a script without spaces.
+    """Return the pattern of words; its groups are runs that are read some characters at a time.
 
     A combining mark belongs to the letter before it, unlike in Python's own `\\w`.
     """
     codes = (code for code in range(0x300, 0x10000) if category(chr(code))[0] == "M")
     marks = "".join(f"\\u{code:04x}" for code in codes)
     letter = f"[^\\W_{_UNSPACED}]"
-    return re.compile(f"([{_UNSPACED}][{_UNSPACED}{marks}]*)|{letter}+(?:[{marks}]+{letter}*)*")
+    runs = (f"([{script}][{script}{marks}]*)" for script in (_EAST_ASIAN, _SOUTH_EAST_ASIAN))
+    return re.compile(f"{'|'.join(runs)}|{letter}+(?:[{marks}]+{letter}*)*")
