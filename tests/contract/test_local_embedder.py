@@ -23,7 +23,8 @@ from truespan.providers.local import (
     LocalEmbedder,
     LocalModel,
 )
-from truespan.providers.onnx import TOKENIZER_FILE, gather
+from truespan.providers.model_files import TOKENIZER_FILE
+from truespan.providers.onnx import gather
 from truespan.types.profile import Distance
 from truespan.types.vectors import Vector
 

@@ -11,7 +11,7 @@ import numpy
 
 from truespan.providers import onnx_writer
 from truespan.providers.local import LocalModel
-from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.providers.model_files import TOKENIZER_FILE
 from truespan.providers.onnx_writer import ElementType, external_tensor, node, tensor, value
 
 _SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"

@@ -11,7 +11,7 @@ import pytest
 from truespan.errors import ModelUnavailable
 from truespan.providers import local
 from truespan.providers.local import BUNDLED_FOLDER, NETWORK_FILE, LocalModel
-from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.providers.model_files import TOKENIZER_FILE
 
 BUNDLED = LocalModel()
 FILES = (NETWORK_FILE, TOKENIZER_FILE)

@@ -16,7 +16,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from truespan.errors import ModelUnavailable, resource_error
-from truespan.providers.onnx import TOKENIZER_FILE, ModelFiles, read_checked, unreadable
+from truespan.providers.model_files import TOKENIZER_FILE, read_checked, unreadable
+from truespan.providers.onnx import NetworkFiles
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.prefixes import ModelPrefixes
 from truespan.providers.word_states import Projection, orthogonal_projection, read_projection
@@ -38,7 +39,7 @@ _REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-d
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
 # afterwards only encodes; the properties are computed from files.
-class LocalModel(ModelFiles):
+class LocalModel(NetworkFiles):
     """The network and the tokenizer of the local model.
 
     Without a `folder`, the files must be exactly those that Truespan is distributed with, so their
@@ -131,7 +132,7 @@ class LocalEmbedder(OnnxEmbedder):
                 input_limit=INPUT_LIMIT,
             ),
             ModelPrefixes(query=INSTRUCTION),
-            Pooling.CLS,
             INPUT_LIMIT,
+            pooling=Pooling.CLS,
             output="last_hidden_state",
         )

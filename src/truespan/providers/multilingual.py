@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from truespan.errors import ModelUnavailable
-from truespan.providers.onnx import ModelFiles
+from truespan.providers.onnx import NetworkFiles
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.onnx_writer import (
     ElementType,
@@ -203,7 +203,7 @@ def _transform() -> Iterator[bytes]:
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
 # afterwards only encodes; the properties are computed from files.
-class MultilingualModel(ModelFiles):
+class MultilingualModel(NetworkFiles):
     """The network and the tokenizer of the multilingual model, made from its two files."""
 
     @property
@@ -272,8 +272,8 @@ class MultilingualEmbedder(OnnxEmbedder):
                 input_limit=INPUT_LIMIT,
             ),
             prefixes,
-            Pooling.NONE,
             INPUT_LIMIT,
+            pooling=Pooling.NONE,
         )
 
     def _clean(self, text: str) -> str:

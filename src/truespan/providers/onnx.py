@@ -1,6 +1,6 @@
-"""Networks in the ONNX format that run on this machine: their files, their tokenizer, their runs.
+"""Networks in the ONNX format that run on this machine: their files and their runs.
 
-Owns: reading and hashing the files of a model, loading its network, and feeding it tokens.
+Owns: finding the files of a network, loading it, and feeding it tokens.
 Does not own: what an output means; embedders and rerankers decide that.
 Must hold: the bytes that were hashed are the bytes used, no file outside the model's folder is
 read, and nothing leaves the machine.
@@ -8,123 +8,65 @@ read, and nothing leaves the machine.
 
 from __future__ import annotations
 
-import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
+from truespan.providers.model_files import (
+    DATA_LIMIT,
+    TEXT_LIMIT,
+    TOKENIZER_FILE,
+    ModelFiles,
+    ModelFolder,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     import numpy
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
-TOKENIZER_FILE = "tokenizer.json"
 NETWORK_FILES = ("model.onnx", "onnx/model.onnx")
 """Usual places of the network in an export; the first existing one is used."""
 CPU = "CPUExecutionProvider"
 
-_GIB = 1 << 30
-_NETWORK_LIMIT, _DATA_LIMIT = 2 * _GIB, 64 * _GIB
-"""Maximum sizes of a network, by its format, and of a file with its weights."""
-_TEXT_LIMIT = 256 << 20
-"""Maximum size of a tokenizer or configuration file."""
-_CHANGED = "Start again if the folder was changed on purpose."
+_NETWORK_LIMIT = 2 << 30
+"""Maximum size of a network, by its format."""
 
 Result = TypeVar("Result")
 
 
-class ModelFiles(ABC):
-    """The files of one model in one folder. Bytes are hashed before they are used."""
-
-    def __init__(self) -> None:
-        self._loading = Lock()
-        self._tokenizer: Tokenizer | None = None
-
-    @cached_property
-    def location(self) -> Path:
-        """Return the folder the files are in; `ModelUnavailable` if there is none."""
-        return self._locate()
+class NetworkFiles(ModelFiles):
+    """The files of one model in the ONNX format."""
 
     @cached_property
     def network(self) -> str:
         """Return the name of the network's file."""
         return self._find_network()
 
-    @cached_property
-    def digests(self) -> Mapping[str, str]:
-        """Return the SHA-256 that each file must have."""
-        return self._find_digests()
-
-    @abstractmethod
-    def _locate(self) -> Path: ...
-
-    @abstractmethod
-    def _find_network(self) -> str: ...
-
-    @abstractmethod
-    def _find_digests(self) -> Mapping[str, str]: ...
-
     @property
     def external(self) -> tuple[str, ...]:
         """Return the names, as the network spells them, of the files with its weights."""
         return ()
 
-    def path(self, name: str) -> Path:
-        """Return the path of a file."""
-        return self.location / name
-
-    def remedy(self) -> str:
-        """Return the advice for a file with another content than expected."""
-        return _CHANGED
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a file; raise ModelUnavailable if their SHA-256 differs."""
-        return read_checked(self.path(name), self.digests[name], advice=self.remedy())
-
-    def tokenizer(self) -> Tokenizer:
-        """Return the model's tokenizer, loaded once, without truncation and padding.
-
-        Names of special tokens in a text are read as ordinary text: a document cannot end its own
-        input by spelling out a separator.
-        """
-        with self._loading:
-            if self._tokenizer is not None:
-                return self._tokenizer
-            tokenizer = self._read_tokenizer()
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-            tokenizer.encode_special_tokens = True
-            self._tokenizer = tokenizer
-            return tokenizer
-
-    def _read_tokenizer(self) -> Tokenizer:
-        from tokenizers import Tokenizer
-
-        content = self.read(TOKENIZER_FILE)
-        try:
-            return Tokenizer.from_buffer(content)
-        except Exception as failure:  # The library raises nothing narrower.
-            raise ModelUnavailable(
-                f"The file {self.path(TOKENIZER_FILE)} is not a valid tokenizer.",
-                advice=self.remedy(),
-            ) from failure
+    @abstractmethod
+    def _find_network(self) -> str: ...
 
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
 # afterwards only encodes; the properties are computed from files.
-class FolderFiles(ModelFiles):
+class FolderFiles(NetworkFiles, ModelFolder):
     """The files of a model that was exported into a folder.
 
     `network` names the file of the network; blank for `model.onnx`, in the folder or in its folder
@@ -132,29 +74,8 @@ class FolderFiles(ModelFiles):
     """
 
     def __init__(self, folder: Path, network: str = "") -> None:
-        super().__init__()
-        self._folder = folder
+        ModelFolder.__init__(self, folder)
         self._network = network
-
-    def _locate(self) -> Path:
-        folder = self._folder.resolve()
-        if not folder.is_dir():
-            raise ModelUnavailable(
-                f"There is no model folder {self._folder}.",
-                advice="Correct the setting; a relative path begins at the library's folder.",
-            )
-        return folder
-
-    def path(self, name: str) -> Path:
-        """Return the path of a file; raise ModelUnavailable if it is outside the folder."""
-        path = self.location / name
-        inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
-        if not inside or not path.resolve().is_relative_to(self.location):
-            raise ModelUnavailable(
-                f"The model file {name!r} leads out of the folder {self.location}.",
-                advice="Copy the files themselves into the folder, without links.",
-            )
-        return path
 
     def _find_network(self) -> str:
         if self._network:
@@ -182,15 +103,10 @@ class FolderFiles(ModelFiles):
 
     def _find_digests(self) -> Mapping[str, str]:
         beside = PurePosixPath(self.network).parent
-        limits = {(beside / name).as_posix(): _DATA_LIMIT for name in self.external}
+        limits = {(beside / name).as_posix(): DATA_LIMIT for name in self.external}
         digests = {self.network: self._network_read[0]}
-        for name, limit in (limits | {TOKENIZER_FILE: _TEXT_LIMIT}).items():
-            self._require_size(name, limit)
-            try:
-                with self.path(name).open("rb") as file:
-                    digests[name] = file_digest(file, "sha256").hexdigest()
-            except OSError as failure:
-                raise resource_error(failure) or unreadable(self.path(name)) from failure
+        for name, limit in (limits | {TOKENIZER_FILE: TEXT_LIMIT}).items():
+            digests[name] = self._digest(name, limit)
         return digests
 
     @cached_property
@@ -206,87 +122,6 @@ class FolderFiles(ModelFiles):
             raise ModelUnavailable(
                 f"The file {path} is not an ONNX network.", advice="Export the model again."
             ) from failure
-
-    def configuration(self, name: str) -> dict[str, Any]:
-        """Return the content of a JSON file of the folder; empty if there is no such file."""
-        path = self.path(name)
-        if not path.is_file():
-            return {}
-        self._require_size(name, _TEXT_LIMIT)
-        try:
-            content = json.loads(path.read_bytes())
-        except OSError as failure:
-            raise resource_error(failure) or unreadable(path) from failure
-        except (ValueError, RecursionError):
-            content = None
-        if isinstance(content, list):
-            content = {"entries": content}
-        if not isinstance(content, dict):
-            raise ModelUnavailable(
-                f"The file {path} is not valid JSON.", advice="Export the model again."
-            )
-        return content
-
-    @property
-    def positions(self) -> int | None:
-        """Return the number of positions of the network, if `config.json` states it."""
-        config = self.configuration("config.json")
-        positions = whole_number(config.get("max_position_embeddings"))
-        if positions and config.get("model_type") in _SHIFTED_POSITIONS:
-            positions -= (whole_number(config.get("pad_token_id")) or 1) + 1
-        return positions
-
-    @property
-    def tokenizer_limit(self) -> int | None:
-        """Return the maximum number of tokens in the tokenizer's settings, if they state it."""
-        return whole_number(self.configuration("tokenizer_config.json").get("model_max_length"))
-
-    def _require_size(self, name: str, limit: int) -> None:
-        path = self.path(name)
-        if not path.is_file():
-            raise ModelUnavailable(
-                f"The model folder {self.location} does not hold {name}.",
-                advice="Export the model again, with all its files.",
-            )
-        if path.stat().st_size > limit:
-            raise ModelUnavailable(
-                f"The model file {path} has more than {limit >> 20} MiB.",
-                advice="Choose a smaller model.",
-            )
-
-
-_SHIFTED_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "xlm-roberta-xl")
-"""Models whose positions start after the number of the padding token."""
-_UNLIMITED = 1_000_000
-"""Number above which a stated limit means no limit."""
-
-
-def whole_number(value: object) -> int | None:
-    """Return a positive whole number of a configuration file; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 < value < _UNLIMITED and value == value // 1 else None
-
-
-def unreadable(path: Path) -> ModelUnavailable:
-    """Return the error for a model file that cannot be read."""
-    return ModelUnavailable(
-        f"The model file {path} cannot be read.", advice="Check that it exists and is readable."
-    )
-
-
-def read_checked(path: Path, expected: str, *, advice: str) -> bytes:
-    """Return the bytes of a model file; raise ModelUnavailable if their SHA-256 differs."""
-    try:
-        content = path.read_bytes()
-    except OSError as failure:
-        raise resource_error(failure) or unreadable(path) from failure
-    if sha256(content).hexdigest() != expected:
-        raise ModelUnavailable(
-            f"The SHA-256 of the model file {path} differs from the expected one.",
-            advice=advice,
-        )
-    return content
 
 
 class NetworkContents(Struct, frozen=True):
@@ -447,7 +282,7 @@ def find_execution_provider(device: str) -> str:
     )
 
 
-def open_session(files: ModelFiles, provider: str = CPU) -> InferenceSession:
+def open_session(files: NetworkFiles, provider: str = CPU) -> InferenceSession:
     """Return the loaded network of a model; models with the same files share one.
 
     Raises:
@@ -468,7 +303,7 @@ def open_session(files: ModelFiles, provider: str = CPU) -> InferenceSession:
 
 
 def _load(
-    files: ModelFiles, content: bytes, weights: list[bytes], provider: str
+    files: NetworkFiles, content: bytes, weights: list[bytes], provider: str
 ) -> InferenceSession:
     disable_telemetry()
     import onnxruntime
@@ -520,7 +355,7 @@ def _load(
 _KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
-def require_known_inputs(session: InferenceSession, files: ModelFiles) -> None:
+def require_known_inputs(session: InferenceSession, files: NetworkFiles) -> None:
     """Raise ModelUnavailable if a network needs other inputs than the tokens of texts."""
     names = [entry.name for entry in session.get_inputs()]
     unknown = [name for name in names if name not in _KNOWN_INPUTS]

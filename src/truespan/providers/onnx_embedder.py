@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -18,40 +18,35 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply, TextTooLong
-from truespan.protocols import EmbeddingLimits
+from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
+from truespan.providers.model_files import TOKENIZER_FILE, whole_number
 from truespan.providers.onnx import (
     CPU,
-    TOKENIZER_FILE,
     FolderFiles,
-    ModelFiles,
+    NetworkFiles,
     Workers,
     find_execution_provider,
     open_session,
     require_known_inputs,
     run_tokens,
-    whole_number,
 )
-from truespan.providers.prefixes import ModelPrefixes, prefixes_for
-from truespan.providers.word_states import (
-    Projection,
-    TokenStates,
-    document_states,
-    orthogonal_projection,
-    query_states,
+from truespan.providers.tokenized import (
+    Input,
+    Output,
+    Result,
+    TokenizedEmbedder,
+    TokenizedModel,
 )
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import Vector
-from truespan.types.word_states import QueryStates, WordStates
 
 if TYPE_CHECKING:
     import numpy
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding
 
 _MAX_THREADS = 8
 """Default maximum of threads: each may need 40 MB for the longest text."""
@@ -61,8 +56,6 @@ _TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 """Usual names of outputs with a vector for each text, and for each token."""
 _LENGTH_STEP = 32
 """Number of tokens to a multiple of which the texts of a run are padded."""
-
-Result = TypeVar("Result")
 
 
 class Pooling(StrEnum):
@@ -76,17 +69,12 @@ class Pooling(StrEnum):
     """The network itself returns one vector for each text."""
 
 
-class OnnxModel(Struct, frozen=True):
+class OnnxModel(TokenizedModel, frozen=True, kw_only=True):
     """Everything needed to embed with a network."""
 
-    profile: EmbeddingProfile
-    prefixes: ModelPrefixes
     pooling: Pooling
-    limit: int
-    """Maximum number of tokens of a text, including its prefix, without special tokens."""
     output: str = ""
     """Output to use; blank for the usual one."""
-    lowercase: bool = False
     padding: int = 0
     batch: int = 1
     """Number of texts in a run."""
@@ -99,145 +87,45 @@ class _Loaded(Struct, frozen=True):
     workers: Workers
 
 
-class _Input(Struct, frozen=True):
-    """The tokens of a text after its prefix."""
+class OnnxEmbedder(TokenizedEmbedder):
+    """An embedder with a network in the ONNX format on this machine."""
 
-    encoding: Encoding
-    text: str
-    """Text without the prefix, as the tokenizer reads it."""
-    first: int
-    """Length of the prefix in characters."""
-
-    def with_states(self, states: numpy.ndarray) -> TokenStates:
-        return TokenStates(self.text, states, self.encoding.offsets, self.first)
-
-
-class _Output(Struct, frozen=True):
-    vector: Vector
-    states: numpy.ndarray
-    """States of the tokens; with `Pooling.NONE`, of the whole text."""
-
-
-class OnnxEmbedder(ABC):
-    """An embedder with a network on this machine, loaded with the first text.
-
-    Embedding raises:
-        TextTooLong: a text is longer than the maximum; no text is embedded.
-        ModelUnavailable: the model's files are missing or changed, or cannot be used.
-        ProviderBadReply: the network returned no valid vector.
-    """
-
-    endpoint = "local"
-    # Batches are small, so that progress is smooth and an interruption loses little.
-    limits = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False)
-
-    def __init__(self, files: ModelFiles, *, threads: int | None = None) -> None:
-        self._files = files
+    def __init__(self, files: NetworkFiles, *, threads: int | None = None) -> None:
+        super().__init__(files)
+        self._network_files = files
         self._threads = threads or min(os.cpu_count() or 1, _MAX_THREADS)
         self._loading = Lock()
         self._loaded: _Loaded | None = None
-
-    @property
-    def profile(self) -> EmbeddingProfile:
-        """Return the model's profile, without loading the network."""
-        return self._model.profile
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector per text, in the order of the texts."""
-        inputs = self._encode(self._model.prefixes.document, texts, limit=self._model.limit)
-        return self._embed(inputs, lambda _, output: output.vector)
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a query."""
-        inputs = self._encode(self._model.prefixes.query, [text], limit=self._model.limit)
-        [output] = self._run(self._load(), inputs)
-        return output.vector
 
     def gives_word_states(self) -> bool:
         """Return whether the network gives a state for each token, and not for whole texts."""
         return self._model.pooling is not Pooling.NONE
 
-    def embed_documents_with_states(self, texts: Sequence[str]) -> list[tuple[Vector, WordStates]]:
-        """Return the vector and the states of words of each text, in the order of the texts."""
-        model, projection = self._model, self._projection
-        inputs = self._encode(model.prefixes.document, texts, limit=model.limit, offsets=True)
-        return self._embed(
-            inputs,
-            lambda text, output: (
-                output.vector,
-                document_states(text.with_states(output.states), projection),
-            ),
-        )
-
-    def embed_query_with_states(self, text: str) -> tuple[Vector, QueryStates]:
-        """Return the vector and the states of words of a query."""
-        model = self._model
-        inputs = self._encode(model.prefixes.query, [text], limit=model.limit, offsets=True)
-        [output] = self._run(self._load(), inputs)
-        return output.vector, query_states(inputs[0].with_states(output.states), self._projection)
-
-    def count_query(self, text: str) -> int:
-        """Return the number of tokens of a query, including its prefix."""
-        [found] = self._encode(self._model.prefixes.query, [text])
-        return len(found.encoding.ids) - self._special_tokens
-
     @abstractmethod
-    def _describe(self) -> OnnxModel:
-        """Return the properties of the model, without loading the network."""
+    def _describe(self) -> OnnxModel: ...
 
     @cached_property
     def _model(self) -> OnnxModel:
         return self._describe()
 
-    @cached_property
-    def _special_tokens(self) -> int:
-        return self._files.tokenizer().num_special_tokens_to_add(False)
-
-    @cached_property
-    def _projection(self) -> Projection:
-        """Projection of the states of tokens; it must be a function of the profile."""
-        return orthogonal_projection(self._model.profile.dimensions)
-
-    def _encode(
-        self,
-        prefix: str,
-        texts: Sequence[str],
-        *,
-        limit: int | None = None,
-        offsets: bool = False,
-    ) -> list[_Input]:
-        """Return the tokens of texts after a prefix; with `offsets`, also their places."""
-        if not texts:
-            return []
-        before, clean = self._clean(prefix), [self._clean(text) for text in texts]
-        tokenizer = self._files.tokenizer()
-        # Without offsets it takes a sixth less time.
-        encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
-        found = encode([before + text for text in clean])
-        longest = max(len(encoding.ids) for encoding in found) - self._special_tokens
-        if limit is not None and longest > limit:
-            raise TextTooLong(
-                f"A text has {longest} tokens; the model reads {limit}.",
-                advice="Split it into smaller texts.",
-            )
-        return [
-            _Input(encoding, text, len(before)) for encoding, text in zip(found, clean, strict=True)
-        ]
-
-    def _clean(self, text: str) -> str:
-        # A lone surrogate has no UTF-8; the tokenizer drops the character that replaces it.
-        clean = text.encode(errors="surrogatepass").decode(errors="replace")
-        return clean.lower() if self._model.lowercase else clean
+    def _embed_one(self, text: Input, *, states: bool = False) -> Output:
+        del states  # The network always gives them.
+        [output] = self._run(self._load(), [text])
+        return output
 
     def _embed(
-        self, inputs: Sequence[_Input], read: Callable[[_Input, _Output], Result]
+        self,
+        inputs: Sequence[Input],
+        read: Callable[[Input, Output], Result],
+        *,
+        states: bool = False,
     ) -> list[Result]:
-        """Run the network on texts and return what `read` makes of each output."""
+        del states
         if not inputs:
             return []
         loaded = self._load()
         # The longest go first, so that no core is left with a long text at the end.
-        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].encoding.ids), reverse=True)
+        order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].encoding), reverse=True)
         if self._model.batch > 1:
             return self._embed_batches(loaded, inputs, order, read)
         return loaded.workers.map(
@@ -247,14 +135,14 @@ class OnnxEmbedder(ABC):
     def _embed_batches(
         self,
         loaded: _Loaded,
-        inputs: Sequence[_Input],
+        inputs: Sequence[Input],
         order: Sequence[int],
-        read: Callable[[_Input, _Output], Result],
+        read: Callable[[Input, Output], Result],
     ) -> list[Result]:
         """Run texts of about the same length together, in runs of equal size."""
         size, groups = self._model.batch, defaultdict[int, list[int]](list)
         for i in order:
-            groups[-(-len(inputs[i].encoding.ids) // _LENGTH_STEP) * _LENGTH_STEP].append(i)
+            groups[-(-len(inputs[i].encoding) // _LENGTH_STEP) * _LENGTH_STEP].append(i)
         results: dict[int, Result] = {}
         for width, members in groups.items():
             longest = self._model.limit + self._special_tokens
@@ -267,9 +155,9 @@ class OnnxEmbedder(ABC):
         return [results[i] for i in range(len(inputs))]
 
     def _run(
-        self, loaded: _Loaded, inputs: Sequence[_Input], length: int | None = None
-    ) -> list[_Output]:
-        model, where = self._model, self._files.path(self._files.network)
+        self, loaded: _Loaded, inputs: Sequence[Input], length: int | None = None
+    ) -> list[Output]:
+        model, where = self._model, self._network_files.path(self._network_files.network)
         encodings = [text.encoding for text in inputs]
         try:
             states = run_tokens(
@@ -292,14 +180,14 @@ class OnnxEmbedder(ABC):
                 )
             if len(vector) != 4 * model.profile.dimensions:
                 raise self._wrong_dimensions(len(vector) // 4)
-            outputs.append(_Output(vector, own))
+            outputs.append(Output(vector, own))
         return outputs
 
     def _load(self) -> _Loaded:
         with self._loading:
             if self._loaded is None:
-                session = open_session(self._files, self._model.execution_provider)
-                require_known_inputs(session, self._files)
+                session = open_session(self._network_files, self._model.execution_provider)
+                require_known_inputs(session, self._network_files)
                 output = self._choose_output(session)
                 self._loaded = _Loaded(session, output, Workers(self._threads))
             return self._loaded
@@ -318,10 +206,10 @@ class OnnxEmbedder(ABC):
         raise self._wrong_dimensions(None)
 
     def _wrong_dimensions(self, found: int | None) -> ModelUnavailable:
-        wanted = self._model.profile.dimensions
+        wanted, files = self._model.profile.dimensions, self._network_files
         return ModelUnavailable(
-            f"The network {self._files.path(self._files.network)} does not give vectors of "
-            f"{wanted} dimensions" + (f" but of {found}." if found else "."),
+            f"The network {files.path(files.network)} does not give vectors of {wanted} dimensions"
+            + (f" but of {found}." if found else "."),
             advice=f"The model folder must hold {self._model.profile.model} as ONNX; check also "
             "the pooling, output and dimensions that the settings give.",
         )
@@ -389,12 +277,12 @@ class FolderEmbedder(OnnxEmbedder):
     def _describe(self) -> OnnxModel:
         options, folder = self._options, self._folder
         pooling = self._pooling()
-        name = options.model or self._name()
-        prefixes = self._prefixes(name)
-        encoder = folder.configuration("sentence_bert_config.json")
-        lowercase = encoder.get("do_lower_case") is True
+        name = options.model or folder.stated_name()
+        prefixes = folder.prefixes(
+            name, query_prefix=options.query_prefix, document_prefix=options.document_prefix
+        )
         tokenizer = folder.tokenizer()
-        limit = self._max_length(encoder) - tokenizer.num_special_tokens_to_add(False)
+        limit = folder.max_length(options.max_length) - tokenizer.num_special_tokens_to_add(False)
         prefix = tokenizer.encode(prefixes.document, add_special_tokens=False)
         execution_provider = find_execution_provider(options.device)
         padding = folder.configuration("config.json").get("pad_token_id")
@@ -402,7 +290,7 @@ class FolderEmbedder(OnnxEmbedder):
             EmbeddingProfile(
                 provider=self.provider,
                 model=name,
-                revision=self._revision(pooling, lowercase),
+                revision=self._revision(pooling, folder.lowercase),
                 dimensions=self._dimensions(pooling),
                 distance=Distance.COSINE,
                 document_mode=prefixes.modes[0],
@@ -410,20 +298,14 @@ class FolderEmbedder(OnnxEmbedder):
                 input_limit=max(limit - len(prefix.ids), 1),
             ),
             prefixes,
-            pooling,
             limit,
+            folder.lowercase,
+            pooling=pooling,
             output=options.output,
-            lowercase=lowercase,
             padding=padding if isinstance(padding, int) and padding >= 0 else 0,
             batch=self._batch(execution_provider),
             execution_provider=execution_provider,
         )
-
-    def _name(self) -> str:
-        stated = self._folder.configuration("config.json").get("_name_or_path")
-        if isinstance(stated, str) and stated.count("/") == 1 and stated[0] not in "/.~":
-            return stated
-        return self._folder.location.name
 
     def _revision(self, pooling: Pooling, lowercase: bool) -> str:
         """Return a digest of everything that affects a vector and is not in the profile."""
@@ -482,48 +364,6 @@ class FolderEmbedder(OnnxEmbedder):
             advice="Set the pooling to 'cls', 'mean', 'max' or 'last', as the model's description "
             "says, or export the model with the output 'sentence_embedding'.",
         )
-
-    def _prefixes(self, name: str) -> ModelPrefixes:
-        stated = self._folder.configuration("config_sentence_transformers.json")
-        prompts, family = stated.get("prompts"), prefixes_for(name)
-        prompts = prompts if isinstance(prompts, dict) else {}
-        usual = prompts.get(stated.get("default_prompt_name") or "", "")
-        found = {
-            "query": [prompts.get(key) for key in ("query", "retrieval.query")],
-            "document": [
-                prompts.get(key) for key in ("document", "passage", "corpus", "retrieval.passage")
-            ],
-        }
-        query, document = (
-            next((text for text in [*texts, usual] if isinstance(text, str) and text), None)
-            for texts in found.values()
-        )
-        if query is None and document is None:
-            query, document = family.query, family.document
-        options = self._options
-        return ModelPrefixes(
-            query or "" if options.query_prefix is None else options.query_prefix,
-            document or "" if options.document_prefix is None else options.document_prefix,
-        )
-
-    def _max_length(self, encoder: dict[str, Any]) -> int:
-        """Return the maximum number of tokens of a text, including special tokens."""
-        positions = self._folder.positions
-        stated = whole_number(encoder.get("max_seq_length"))
-        known = [limit for limit in (stated, self._folder.tokenizer_limit, positions) if limit]
-        declared = self._options.max_length
-        if declared and positions and declared > positions:
-            raise InvalidConfiguration(
-                f"The maximum length is set to {declared} tokens, but the model in "
-                f"{self._folder.location} reads {positions}.",
-                advice=f"Set it to at most {positions}.",
-            )
-        if not declared and not known:
-            raise InvalidConfiguration(
-                f"The folder {self._folder.location} does not state the maximum length of a text.",
-                advice="Set the maximum length, as the model's description says.",
-            )
-        return declared or min(known)
 
     def _dimensions(self, pooling: Pooling) -> int:
         """Return the dimensions, which are checked when the network is loaded and run."""

@@ -15,7 +15,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from truespan.providers.local import LocalModel
-from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.providers.model_files import TOKENIZER_FILE
 from truespan.types.text import WHITE_SPACE, TokenMap
 
 _RULES = 1

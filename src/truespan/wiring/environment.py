@@ -14,7 +14,7 @@ from truespan.index.server import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import Clock, VectorIndex
 from truespan.providers.local import NETWORK_FILE, LocalModel
-from truespan.providers.onnx import TOKENIZER_FILE
+from truespan.providers.model_files import TOKENIZER_FILE
 from truespan.retrieval.rerank import RerankOptions, check_scores
 from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
