@@ -533,10 +533,11 @@ def test_every_page_has_one_title(page: Path) -> None:
 
 def test_readme_opens_with_sentence_install_and_ten_lines() -> None:
     opening = README.read_text("utf-8").split("```")[0].split("\n\n")[1]
-    install, example = blocks_of(README)[:2]
+    install, command, example = blocks_of(README)[:3]
 
     assert re.fullmatch(r"[^.!?]+\.\s*", opening)
     assert install.body == "$ pip install .\n"
+    assert command.body.startswith("$ truespan ask examples/")
     assert example.language == "python"
     assert len([line for line in example.body.splitlines() if line.strip()]) <= 10
 

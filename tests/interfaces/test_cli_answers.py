@@ -85,8 +85,8 @@ def test_ask_prints_answer_sources_quotes_and_reason(
     assert "✗ a blue one" in out
     assert "✗ a red cord" not in out
     assert "Sentences not supported by the sources:\n  ✗ It hung from “a red cord” [1], and" in out
-    assert "words not found: a blue one\nsupport: 0.00 (0 of 1 sentence)" in out
-    assert "rag: the best passage reached the high threshold" in out
+    assert "words not found: a blue one\n0 of 1 sentence supported." in out
+    assert "Answered from the documents: the best passage reached the high threshold" in out
     assert "the model was used" in out
     (question,) = server.questions
     assert "BEGIN SOURCE" in question["messages"][-1]["content"]

@@ -117,7 +117,7 @@ def test_piped_output_is_not_wrapped_or_padded(shell: Shell) -> None:
     shell("init", "-L", "books", "-w", "w")
     assert shell("ingest", "long.md", "note.md")[0] == 0
 
-    for command in (["search", "the lamp"], ["retrieve", "the lamp"]):
+    for command in (["search", "the lamp", "--full"], ["retrieve", "the lamp"]):
         _, out, _ = shell(*command)
         assert all(line == line.rstrip() for line in out.splitlines())
         assert max(len(line) for line in out.splitlines()) > 200

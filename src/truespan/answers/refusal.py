@@ -99,10 +99,17 @@ def find_near_misses(
 
 
 def excerpt(part: Visible, question: str) -> str:
-    """Return a preview of a passage that starts at the sentence with most words of a question."""
+    """Return a preview of a passage that starts at the sentence with most words of a question.
+
+    A chunk may begin within a sentence; of equally good ones, a whole sentence is preferred.
+    """
     start = 0
     if part.kind is not ChunkKind.FIGURE:
         spans = sentence_spans(part.text, part.labels.language or "en")
         scores = score_words(question, [part.text[first:last] for first, last in spans])
-        start = spans[scores.index(max(scores))][0] if scores else 0
+        ranks = [
+            (score, not part.text[first].islower())
+            for score, (first, _) in zip(scores, spans, strict=True)
+        ]
+        start = spans[ranks.index(max(ranks))][0] if ranks else 0
     return preview(part.text[start:], end=" …")

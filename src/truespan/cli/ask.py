@@ -53,6 +53,10 @@ def search(
     passages: PassageOptions,
     top_k: TopK = 10,
     floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
+    full: Annotated[
+        bool,
+        Option("--full", help="Print whole passages, not only the best sentence of each."),
+    ] = False,
     context: ContextOnly = False,
     as_json: Json = False,
 ) -> None:
@@ -68,11 +72,17 @@ def search(
     else:
         from truespan.cli.output.ask import print_search
 
-        print_search(result)
+        print_search(result, query, full=full)
 
 
 def ask(
-    question: Annotated[str, Argument(help="The question.")],
+    words: Annotated[
+        list[str],
+        Argument(
+            help="The question; files and folders before it are asked instead of a library.",
+            metavar="[SOURCE]... QUESTION",
+        ),
+    ],
     target: Target,
     filters: FilterOptions,
     passages: PassageOptions,
@@ -83,12 +93,18 @@ def ask(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a question from the documents, with citations and checked quotes."""
+    """Answer a question from the documents, with citations and checked quotes.
+
+    'truespan ask book.epub "Who is the murderer?"' asks a file or folder without a library of your
+    own: it is read into a temporary one.
+    """
     from truespan.cli.output.ask import print_answer
+    from truespan.cli.sources import open_asked, split_question
 
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)
-    with target.open() as (library, world):
+    sources, question = split_question(words)
+    with open_asked(target, sources, reader, hidden=as_json) as (library, world):
         options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
             events = world.answer_stream(question, **options, **chosen)
@@ -101,6 +117,10 @@ def chat(
     target: Target,
     filters: FilterOptions,
     passages: PassageOptions,
+    sources: Annotated[
+        list[str] | None,
+        Argument(help="Files and folders to ask instead of a library.", metavar="[SOURCE]..."),
+    ] = None,
     reader: AsReader = None,
     book: BookOfReader = None,
     conversation: Annotated[
@@ -113,14 +133,16 @@ def chat(
 ) -> int:
     """Ask questions that may follow up on earlier ones; piped input is one question a line."""
     from truespan.cli.chat_session import ChatSession
+    from truespan.cli.sources import open_asked, require_sources
 
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)
-    with target.open() as (library, world):
+    require_sources(sources or ())
+    with open_asked(target, sources or (), reader, hidden=as_json) as (library, world):
         options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
             owner, begin = world, world.conversation
-            command = "truespan chat --conversation"
+            command = None if sources else "truespan chat --conversation"
             options |= chosen
         else:
             owner = person = world.reader(reader)

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from truespan.cli.app import complete, say
-from truespan.cli.output.ask import show_answer_in_conversation, show_found, show_turns
-from truespan.cli.terminal import echo, write_error
+from truespan.cli.output.ask import (
+    print_account,
+    show_answer_in_conversation,
+    show_found,
+    show_turns,
+)
+from truespan.cli.terminal import WrappedText, echo, write_error
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted, TruespanError
 from truespan.types.answer import Answer, Finished, Piece
@@ -42,10 +47,13 @@ class ChatSession:
         conversation: str | None,
         options: Mapping[str, Any],
         *,
-        advice: str,
+        advice: str | None,
         as_json: bool,
     ) -> None:
-        """`advice` is the command that continues a conversation, without its id."""
+        """`advice` is the command that continues a conversation, without its id.
+
+        It is None for a conversation that is not kept.
+        """
         self._begin = begin
         self._conversation = begin(conversation)
         self._stored = conversation is not None
@@ -70,7 +78,7 @@ class ChatSession:
         echo(show_turns(self._conversation.turns()) + "\n" if self._stored else GREETING)
         with self._handle_interrupts():
             self._answer_lines(self._typed_lines())
-        if self._stored:
+        if self._stored and self._advice is not None:
             say(f"'{self._advice} {self._conversation.id}' continues this conversation.")
         return 0
 
@@ -171,6 +179,7 @@ class ChatSession:
 
     def _print_answer(self, question: str, token: CancelToken) -> None:
         answer: Answer | None = None
+        text = WrappedText()
         events = self._conversation.ask_stream(question, **self._options)
         with closing(events):  # type: ignore[type-var]
             for event in events:
@@ -178,7 +187,7 @@ class ChatSession:
                     answer = event.answer
                 elif isinstance(event, Piece) and not self._as_json:
                     token.check()
-                    echo(event.text, nl=False)
+                    text.write(event.text)
                     self._in_line = True
         if answer is None:
             return
@@ -186,7 +195,8 @@ class ChatSession:
         if self._as_json:
             echo(msgspec.json.encode(answer).decode())
         else:
-            echo(f"\n{show_answer_in_conversation(answer)}\n")
+            text.finish()
+            print_account(f"{show_answer_in_conversation(answer)}\n")
         sys.stdout.flush()
 
 

@@ -7,6 +7,7 @@ them could move the cursor or rename the window, and a direction override could 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed, line separators, direction controls, surrogates."""
+_SPACES = re.compile(r"([\n \t])")
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""
 _SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
@@ -39,6 +41,43 @@ def printable(text: str) -> str:
 def echo(text: object = "", *, nl: bool = True, err: bool = False) -> None:
     """Print a text, by default with a line end. JSON stays the same JSON."""
     click.echo(printable(str(text)), nl=nl, err=err)
+
+
+class WrappedText:
+    """Prints a text that arrives in pieces, and breaks the lines of a terminal between words."""
+
+    def __init__(self) -> None:
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self._width = shutil.get_terminal_size().columns if is_terminal else None
+        self._column, self._word = 0, ""
+
+    def write(self, piece: str) -> None:
+        """Print a piece. At a terminal, its last word waits until the word is complete."""
+        if self._width is None:
+            echo(piece, nl=False)
+            return
+        *parts, self._word = _SPACES.split(self._word + piece)
+        for word, space in zip(parts[::2], parts[1::2], strict=True):
+            self._place(word)
+            self._place(space)
+
+    def finish(self) -> None:
+        """Print the last word and end the line."""
+        self._place(self._word)
+        self._column, self._word = 0, ""
+        echo()
+
+    def _place(self, part: str) -> None:
+        if part == "\n":
+            self._column = 0
+        elif self._width is not None and self._column + len(part) > self._width and self._column:
+            echo()
+            # A space at the end of a line is not needed.
+            part = part.strip(" ")
+            self._column = len(part)
+        else:
+            self._column += len(part)
+        echo(part, nl=False)
 
 
 def write_error(text: str) -> None:

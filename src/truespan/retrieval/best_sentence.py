@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from msgspec.structs import replace
@@ -29,7 +29,14 @@ from truespan.types.text import (
 )
 from truespan.types.trust import Visible
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import fold_bytes, stemmed_bytes, stemmer_of, terms
+from truespan.words.terms import (
+    fold_bytes,
+    stem_function,
+    stemmed_bytes,
+    stemmer_of,
+    terms,
+    word_spans,
+)
 
 STEMMED_AS = "en"
 """Language whose stemmer is used for queries and sentences alike. A detected language would depend
@@ -133,6 +140,21 @@ def score_words(query: str, texts: Sequence[str]) -> list[float]:
     """
     words = content_words(query)
     return _weigh([words.intersection(_terms_of(text)) for text in texts])
+
+
+def find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the words of a text that have these terms; overlapping ones are joined."""
+    stem, first, last = stem_function(_STEMMER), 0, 0
+    for word, start, end in word_spans(text):
+        if stem(word) not in wanted:
+            continue
+        if start >= last:
+            if last:
+                yield first, last
+            first = start
+        last = end
+    if last:
+        yield first, last
 
 
 def _weigh(found: Sequence[frozenset[str]]) -> list[float]:

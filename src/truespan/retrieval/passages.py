@@ -493,26 +493,10 @@ def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[s
 
 def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> Match:
     """Return the match in a passage: a sentence of it, and words by their terms."""
-    words = tuple(_find_words(part.text, wanted)) if wanted else ()
+    from truespan.retrieval.best_sentence import find_words
+
+    words = tuple(find_words(part.text, wanted)) if wanted else ()
     if sentence is None:
         return Match(words=words[:MAX_WORDS])
     start, end = sentence.start - part.start, sentence.end - part.start
     return Match(sentence.first_sid, start, end, words[:MAX_WORDS])
-
-
-def _find_words(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the words of a text that have these terms; overlapping ones are joined."""
-    from truespan.retrieval.best_sentence import STEMMED_AS
-    from truespan.words.terms import stem_function, stemmer_of, word_spans
-
-    stem, first, last = stem_function(stemmer_of(STEMMED_AS)), 0, 0
-    for word, start, end in word_spans(text):
-        if stem(word) not in wanted:
-            continue
-        if start >= last:
-            if last:
-                yield first, last
-            first = start
-        last = end
-    if last:
-        yield first, last

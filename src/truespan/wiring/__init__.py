@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
@@ -32,7 +36,7 @@ from truespan.protocols import (
 from truespan.providers import cohort
 from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.settings import read_settings, shared_metrics
-from truespan.settings.catalogue import MEBIBYTE, Settings, split_list
+from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.request import Defaults
@@ -69,12 +73,13 @@ def open_library(
     observer: Observer | None = None,
     metrics: bool | None = None,
     logs: bool = False,
+    settings: Settings | None = None,
 ) -> Library:
     """Open the library in a folder; with `create`, create it if it is absent.
 
     An embedder, a token counter, chat models or a reranker replace the configured ones; `others`
-    are further embedders by name, for generations of other models. The rest is as for
-    `truespan.open`.
+    are further embedders by name, for generations of other models. `settings` replace those of the
+    folder and of the environment. The rest is as for `truespan.open`.
 
     Raises:
         LibraryNotFound: there is no library, and `create` is not given.
@@ -83,7 +88,7 @@ def open_library(
     folder = Path(path)
     if not (create or folder.is_dir()):
         raise LibraryNotFound(str(folder))
-    settings = read_settings(folder)
+    settings = settings or read_settings(folder)
     on_server = storage.is_on_server(settings)
     if not (folder.is_dir() if on_server else (folder / storage.STORE_FILE).exists()):
         if not create:
@@ -177,6 +182,26 @@ def open_library(
         ),
         authority,
     )
+
+
+@contextmanager
+def open_temporary_library(settings_folder: Path) -> Iterator[Library]:
+    """Open a new library in a temporary folder, which is removed afterwards.
+
+    It has the settings of `settings_folder` and of the environment, but uses no server.
+    """
+    settings = replace(
+        read_settings(settings_folder),
+        store=StoreSettings(),
+        # Its process outlives the command, but not for long.
+        index=IndexSettings(idle_seconds=10),
+        rag_assets_dir="",
+    )
+    with (
+        TemporaryDirectory(prefix="truespan-", ignore_cleanup_errors=True) as folder,
+        open_library(folder, create=True, settings=settings) as library,
+    ):
+        yield library
 
 
 def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from truespan.cli.terminal import (
+    WrappedText,
     echo,
     name_others,
     name_sentences,
@@ -30,7 +32,7 @@ from truespan.types.answer import (
     Support,
     SupportReason,
 )
-from truespan.types.bundle import ContextBundle, RerankReport, SearchResult, WhyNot
+from truespan.types.bundle import ContextBundle, Passage, RerankReport, SearchResult, WhyNot
 from truespan.types.conversation import ConversationInfo, Turn
 from truespan.types.decision import AnswerMode, DecisionReason, Refusal, RewrittenBy
 from truespan.types.text import name_best, name_place
@@ -40,9 +42,16 @@ from truespan.wire.serialize import to_json
 if TYPE_CHECKING:
     from truespan.maintenance.delete import Receipt
 
+Words = Sequence[tuple[int, int]]
+"""The spans of words in a text, in order."""
 BAR_WIDTH = 12
 _QUOTE_SHOWN = 80
 _CELL_SEPARATOR = " | "
+MODES = {
+    AnswerMode.RAG: "Answered from the documents",
+    AnswerMode.HYBRID: "Answered from documents between the thresholds",
+    AnswerMode.FALLBACK: "Not answered from the documents",
+}
 REASONS = {
     DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
     DecisionReason.NOTHING_USABLE: "no result can be given to a model",
@@ -68,12 +77,18 @@ _UNSUPPORTED = {
     SupportReason.NOT_SIMILAR: "not similar to any sentence",
     SupportReason.CITES_NOTHING: "cites nothing",
 }
+_INDENTED = re.compile(r"^(?:\t| {2})", re.MULTILINE)
+"""The beginning of an indented line, as code and nested lists have it."""
 _TITLE_SHOWN = 60
 _BEGINNING_SHOWN = 160
 
 
-def print_search(result: SearchResult) -> None:
-    """Print passages with score, place and receipt, then the funnel of the search."""
+def print_search(result: SearchResult, query: str, *, full: bool) -> None:
+    """Print passages with score, place and receipt, then the funnel of the search.
+
+    Of a passage, the sentence with most words of the query is printed, with one before and one
+    after it; with `full`, the whole passage.
+    """
     funnel = result.funnel
     lines = [
         f"{pluralize(funnel.in_scope, 'chunk')} in scope, {funnel.fetched} fetched at or "
@@ -93,7 +108,7 @@ def print_search(result: SearchResult) -> None:
             _explain_rank(passage.fused, passage.rerank),
             name_place((passage.title, passage.chapter, passage.section), passage.location)
             + name_best(passage.chapter, passage.section, passage.location, passage.best_sentence),
-            passage.text,
+            _mark_words(passage.text if full else _cut(passage, query), query),
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{name_sentences(passage)}, revision {passage.receipt.revision}, "
             f"chunk {passage.chunk_id}{name_others(passage)}",
@@ -136,7 +151,7 @@ def print_bundle(bundle: ContextBundle) -> None:
             _explain_rank(note.fused, note.rerank),
             name_place((note.title, chunk.chapter, chunk.section), note.location)
             + name_best(chunk.chapter, chunk.section, note.location, note.best_sentence),
-            chunk.content,
+            (chunk.content, ()),
             f"{note.text_hash[:12]}  {note.source_url}, {name_sentences(note)}, "
             f"{chunk.token_count} tokens{name_others(note)}",
         )
@@ -145,24 +160,58 @@ def print_bundle(bundle: ContextBundle) -> None:
     _print_passages(passages, lines)
 
 
+def _cut(passage: Passage, query: str) -> str:
+    """Return the best sentence of a passage by its words, with one before and one after it.
+
+    Tables and code are returned whole.
+    """
+    from truespan.retrieval.best_sentence import score_words
+    from truespan.text.sentences import sentence_spans
+
+    text = passage.text
+    if _CELL_SEPARATOR in text or _INDENTED.search(text):
+        return text
+    spans = sentence_spans(text, passage.language or "en")
+    scores = score_words(query, [text[start:end] for start, end in spans])
+    best = scores.index(max(scores)) if scores else 0
+    shown = spans[max(best - 1, 0) : best + 2]
+    if len(shown) == len(spans):
+        return text
+    before = "" if shown[0] == spans[0] else "… "
+    after = "" if shown[-1] == spans[-1] else " …"
+    return before + text[shown[0][0] : shown[-1][1]].strip() + after
+
+
+def _mark_words(text: str, query: str) -> tuple[str, Words]:
+    """Return a text with the spans of the words of a query; without them if it is not coloured."""
+    if not sys.stdout.isatty():
+        return text, ()
+    from truespan.retrieval.best_sentence import content_words, find_words
+
+    return text, tuple(find_words(text, content_words(query)))
+
+
 def _print_passages(
-    passages: Iterable[tuple[float, str, str, str, str]], lines: Iterable[str]
+    passages: Iterable[tuple[float, str, str, tuple[str, Words], str]], lines: Iterable[str]
 ) -> None:
-    """Print passages, each with score, rank, place, text and receipt, and then some lines."""
+    """Print passages, each with score, rank, place, text and receipt, and then some lines.
+
+    A text comes with the spans of its words that match the query.
+    """
     rows = [
         (
             (f"{place}. ", _draw_bar(score), f" {score:.3f}  {rank}"),
             printable(name),
-            printable(text),
+            [*_join_lines(*text)],
             printable(f"✓ verified {receipt}"),
         )
         for place, (score, rank, name, text, receipt) in enumerate(passages, 1)
     ]
     if not sys.stdout.isatty():
-        # For scripts and pipes: one line each, neither wrapped nor padded.
-        for head, title, text, receipt in rows:
-            one_line = " ".join(text.split())
-            echo(f"{''.join(head)}{title}\n   {one_line}\n   {receipt}\n")
+        # For scripts and pipes: neither wrapped nor padded.
+        for head, title, texts, receipt in rows:
+            shown = "".join(f"   {printable(text)}\n" for text, _ in texts)
+            echo(f"{''.join(head)}{title}\n{shown}   {receipt}\n")
         echo("\n".join(lines))
         return
     from rich.console import Console
@@ -170,19 +219,49 @@ def _print_passages(
     from rich.text import Text
 
     console = Console(highlight=False)
-    for (place, bar, score), title, text, receipt in rows:
+    for (place, bar, score), title, texts, receipt in rows:
         console.print(Text.assemble((place, "bold"), (bar, "green"), score, (title, "bold")))
-        console.print(Padding(Text("\n".join(_join_lines(text))), (0, 0, 0, 3)))
+        for text, words in texts:
+            parts = [
+                (printable(part), "bold" if is_word else "")
+                for part, is_word in _split(text, words)
+            ]
+            console.print(Padding(Text.assemble(*parts), (0, 0, 0, 3)))
         console.print(Padding(Text(receipt, "dim"), (0, 0, 1, 3)))
     for line in lines:
         console.print(Text(printable(line), "dim"))
 
 
-def _join_lines(text: str) -> Iterator[str]:
-    """Return running text as one line, and each row of a table as a line of its own."""
-    for is_row, lines in groupby(text.split("\n"), lambda line: _CELL_SEPARATOR in line):
-        words = [" ".join(line.split()) for line in lines]
-        yield from words if is_row else filter(None, [" ".join(filter(None, words))])
+def _join_lines(text: str, words: Words) -> Iterator[tuple[str, Words]]:
+    """Yield each paragraph as one line, and each line of code or row of a table by itself.
+
+    Each line comes with the spans of its own words.
+    """
+    is_code = _INDENTED.search(text) is not None
+
+    def kind(line: str) -> str:
+        if not line.strip():
+            return "blank"
+        return "alone" if is_code or _CELL_SEPARATOR in line else "running"
+
+    start = 0
+    for found, group in groupby(text.split("\n"), kind):
+        for line in [" ".join(group)] if found == "running" else group:
+            end = start + len(line)
+            if found != "blank":
+                own = tuple((a - start, b - start) for a, b in words if start <= a and b <= end)
+                yield line.rstrip(), own
+            start = end + 1
+
+
+def _split(text: str, words: Words) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text in order, and whether each is one of these words."""
+    end = 0
+    for first, last in words:
+        yield text[end:first], False
+        yield text[first:last], True
+        end = last
+    yield text[end:], False
 
 
 def _draw_bar(score: float) -> str:
@@ -209,12 +288,13 @@ def _explain_rerank(report: RerankReport | None) -> list[str]:
 def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) -> None:
     """Print an answer: as JSON, as one JSON event per line, or for people as it comes."""
     answer: Answer | None = None
+    text = WrappedText()
     for event in events:
         if as_json and stream:
             named = {"event": type(event).__name__.lower()}
             echo(msgspec.json.encode(named | msgspec.to_builtins(event)).decode())
         elif isinstance(event, Piece) and not as_json and stream is not False:
-            echo(event.text, nl=False)
+            text.write(event.text)
         if isinstance(event, Finished):
             answer = event.answer
     if answer is None or (as_json and stream):
@@ -222,8 +302,28 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
     if as_json:
         echo(to_json(answer))
         return
-    echo(answer.answer if stream is False else "")
-    echo(show_account(answer))
+    if stream is False:
+        text.write(answer.answer)
+    text.finish()
+    print_account(show_account(answer))
+
+
+def print_account(account: str) -> None:
+    """Print the account of an answer; at a terminal with wrapped lines and colours."""
+    if not sys.stdout.isatty():
+        echo(account)
+        return
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in account.split("\n"):
+        shown = line.lstrip(" ")
+        is_heading = shown.endswith(":")
+        style = "bold" if is_heading else "red" if "✗" in shown else "" if shown != line else "dim"
+        text = Text(printable(shown), style)
+        console.print(Padding(text, (0, 0, 0, len(line) - len(shown))))
 
 
 def show_account(answer: Answer, *, record: bool = True) -> str:
@@ -237,7 +337,9 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     for note in answer.near_misses:
         place = name_place((note.source, note.chapter, note.section), note.location)
         lines += [f"  {note.similarity:.3f}  {place}", f"         {note.text}"]
-    if answer.citations:
+    explained = answer.decision_explain
+    # Without a model, the answer itself names the place of each quote.
+    if answer.citations and explained["used_llm"] != "none":
         lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in answer.citations)]
     wrong = [quote.text for quote in answer.quotes if not quote.verified]
     if wrong:
@@ -245,11 +347,10 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     for text in wrong:
         lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
     lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
-    explained = answer.decision_explain
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
     decision = (
-        f"{explained['mode']}: {REASONS[DecisionReason(explained['reason'])]}; "
+        f"{MODES[AnswerMode(explained['mode'])]}: {REASONS[DecisionReason(explained['reason'])]}; "
         f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
         f"{models[explained['used_llm']]} was used"
     )
@@ -277,8 +378,7 @@ def show_support(answer: str, support: Support | None, *, has_sources: bool) -> 
         lines.append(
             f"    {reasons}" + (f": {shorten(missing, _QUOTE_SHOWN, '…')}" if missing else "")
         )
-    count = f"{support.supported} of {pluralize(support.claims, 'sentence')}"
-    return [*lines, f"support: {support.score:.2f} ({count})"]
+    return [*lines, f"{support.supported} of {pluralize(support.claims, 'sentence')} supported."]
 
 
 def cite(citation: Citation) -> str:

@@ -1,0 +1,95 @@
+"""Files and folders that a command asks directly: a temporary library with their documents."""
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from truespan.cli.app import complete
+from truespan.cli.options import Target, folder_of
+from truespan.cli.terminal import pluralize, write_error
+from truespan.errors import InvalidArgument, SourceMissing
+
+if TYPE_CHECKING:
+    from truespan.engine.library import Library
+    from truespan.engine.world import World
+
+
+def split_question(words: Sequence[str]) -> tuple[Sequence[str], str]:
+    """Return the sources and the question of a command: the question is the last word.
+
+    Raises:
+        InvalidArgument: There is no question, or the first source does not exist.
+    """
+    *sources, question = words
+    if sources:
+        require_sources(sources)
+    elif _exists(question):
+        raise InvalidArgument(
+            f"There is no question after {question!r}.",
+            advice=f'Ask as in: truespan ask {shlex.quote(question)} "What is it about?"',
+        )
+    return sources, question
+
+
+def require_sources(sources: Sequence[str]) -> None:
+    """Raise an error for the first source that does not exist."""
+    for source in sources:
+        if not _exists(source):
+            raise SourceMissing(
+                source, advice="Check the path; a question of several words needs quotes."
+            )
+
+
+def _exists(source: str) -> bool:
+    from truespan.types.source import is_page
+
+    return is_page(source) or os.path.lexists(source)
+
+
+@contextmanager
+def open_asked(
+    target: Target, sources: Sequence[str], reader: str | None, *, hidden: bool
+) -> "Iterator[tuple[Library, World]]":
+    """Open what a command asks: the named world, or a temporary library with the sources.
+
+    `hidden` hides progress and the advice that tells how to keep the library.
+    """
+    if not sources:
+        with target.open() as opened:
+            yield opened
+        return
+    # A world that the environment names is meant for commands that ask a library.
+    by_environment = Target(world=os.environ.get("TRUESPAN_WORLD"))
+    if reader is not None or target not in (Target(), by_environment):
+        raise InvalidArgument(
+            "Files are asked in a library of their own, without a reader, world or generation.",
+            advice="Keep them with 'truespan ingest' first, and ask without naming them.",
+        )
+    from truespan.wiring import open_temporary_library
+
+    with open_temporary_library(folder_of(None)) as library:
+        world = library.world(create=True)
+        _ingest(world, sources, hidden=hidden)
+        yield library, world
+    if not hidden:
+        named = shlex.join(sources)
+        write_error(complete(f"Nothing was kept. 'truespan ingest {named}' keeps the documents.\n"))
+
+
+def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:
+    from truespan.cli.follow import progress_bar
+
+    with progress_bar(hidden=hidden) as on_progress:
+        report = world.ingest(sources, on_progress=on_progress)
+    for failure in report.failures:
+        write_error(f"Not read: {failure.message}\n")
+    if not report.ingested:
+        raise InvalidArgument(
+            f"No document was found in {', '.join(sources)}.",
+            advice="Name files of a supported format, or folders that contain some.",
+        )
+    if not hidden:
+        read = pluralize(len(report.ingested), "document")
+        write_error(f"Read {read} in {pluralize(report.chunks, 'chunk')}.\n")

@@ -1,0 +1,148 @@
+"""Files that `truespan ask` and `truespan chat` read into a temporary library."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.interfaces.test_cli_newcomer import NOTE, Shell
+from tests.promises import proves
+from truespan.cli.terminal import WrappedText
+
+QUESTION = "Where does the spare key hang?"
+ANSWER = "> The spare key hangs on hook seven at the inn."
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    """Commands in a folder with a note, on a machine that has no library."""
+    for name in ("TRUESPAN_LIBRARY", "TRUESPAN_WORLD"):
+        monkeypatch.delenv(name, raising=False)
+    temporary = tmp_path / "temporary"
+    for folder in (temporary, tmp_path / "work"):
+        folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work" / "note.md").write_text(NOTE)
+    return Shell(tmp_path / "work", capsys)
+
+
+def left_behind(shell: Shell) -> list[str]:
+    """Return the files that commands left beside the note."""
+    folder = shell.folder.parent
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(str(path.relative_to(folder)) for path in kept if path.name != "note.md")
+
+
+@proves("cli.ask-file")
+@pytest.mark.parametrize("source", ["note.md", "."])
+def test_one_command_answers_from_a_file(
+    shell: Shell, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUESPAN_WORLD", "elsewhere")
+    code, out, err = shell("ask", source, QUESTION)
+
+    assert (code, ANSWER in out) == (0, True)
+    assert err == (
+        "Read 1 document in 1 chunk.\n"
+        f"Nothing was kept. 'truespan ingest {source}' keeps the documents.\n"
+    )
+    assert left_behind(shell) == []
+
+
+@proves("cli.ask-file")
+def test_asking_files_leaves_the_library_alone(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shell.folder / "other.md").write_text("# Lamp\n\nThe lamp burned all night.\n")
+    assert shell("ingest", "other.md")[0] == 0
+    monkeypatch.setenv("TRUESPAN_STORE_URL", "postgresql://127.0.0.1:1/none")
+
+    found = json.loads(shell("ask", "note.md", QUESTION, "--json")[1])
+
+    assert {note["source"] for note in found["retrieved_chunks_metadata"]} == {"note.md"}
+    monkeypatch.delenv("TRUESPAN_STORE_URL")
+    assert json.loads(shell("status", "--json")[1])["worlds"][0]["status"]["documents"] == 1
+
+
+@proves("cli.ask-file")
+def test_chat_asks_files(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\nWho may touch it?\n"))
+
+    code, out, err = shell("chat", "note.md")
+
+    assert (code, ANSWER in out, "Nobody is to touch it." in out) == (0, True, True)
+    assert "conversation" not in err
+    assert left_behind(shell) == []
+
+
+@proves("cli.ask-file")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ask", "note.md"], "There is no question after 'note.md'."),
+        (["ask", "Where", "is", "it?"], "a question of several words needs quotes."),
+        (["ask", "nowhere.md", "What?"], "nowhere.md: no such file or folder."),
+        (["ask", "empty", "What?"], "No document was found in empty."),
+        (["ask", "note.md", "What?", "-w", "w"], "without a reader, world or generation."),
+        (["ask", "note.md", "What?", "--reader", "ada"], "without a reader, world or generation."),
+        (["chat", "nowhere.md"], "nowhere.md: no such file or folder."),
+    ],
+)
+def test_wrong_sources_are_refused(shell: Shell, arguments: list[str], said: str) -> None:
+    (shell.folder / "empty").mkdir()
+
+    code, out, err = shell(*arguments)
+
+    assert (code, out) == (2, "")
+    assert said in err
+    assert left_behind(shell) == []
+
+
+def test_unreadable_files_are_named(shell: Shell) -> None:
+    (shell.folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing")
+
+    code, out, err = shell("ask", ".", QUESTION)
+
+    assert (code, ANSWER in out) == (0, True)
+    assert err.startswith("Not read: broken.pdf")
+
+
+def test_search_prints_the_best_sentence_with_its_neighbours(shell: Shell) -> None:
+    parts = ["The boat left.", "Rain fell.", NOTE.split("\n")[2], "Gulls cried.", "Night came."]
+    (shell.folder / "long.md").write_text(" ".join(parts))
+    shell("ingest", "long.md")
+
+    short = shell("search", QUESTION, "-k", "1")[1]
+    full = shell("search", QUESTION, "-k", "1", "--full")[1]
+
+    assert "   … Rain fell. The spare key hangs on hook seven at the inn. Nobody is" in short
+    assert f"   {' '.join(parts)}\n" in full
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_lines_of_a_terminal_break_between_words(
+    size: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "The spare key hangs on hook seven.\n\nNobody is to touch it: Donaudampfschifffahrt."
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "16")
+    wrapped = WrappedText()
+
+    for start in range(0, len(text), size):
+        wrapped.write(text[start : start + size])
+    wrapped.finish()
+
+    lines = [line.rstrip() for line in capsys.readouterr().out.split("\n")]
+    assert lines == [
+        *("The spare key", "hangs on hook", "seven.", "", "Nobody is to"),
+        *("touch it:", "Donaudampfschifffahrt.", ""),
+    ]
