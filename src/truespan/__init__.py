@@ -20,6 +20,7 @@ from truespan.errors import TruespanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from truespan.engine.library import Library
@@ -53,6 +54,7 @@ __all__ = [
     "__version__",
     "migrate",
     "open",
+    "open_temporary",
     "prepare_store",
     "restore",
     "verify_backup",
@@ -127,6 +129,26 @@ def open(
         metrics=metrics,
         logs=logs,
     )
+
+
+def open_temporary(settings_folder: str | Path = ".") -> AbstractContextManager[Library]:
+    """Open a new library in a temporary folder for a `with` statement, which removes it.
+
+    Args:
+        settings_folder: Folder whose `truespan.toml` applies, if it has one. Its servers for store
+            and index are not used.
+
+    Returns:
+        A context manager of the library.
+
+    Raises:
+        InvalidConfiguration: A setting is wrong.
+    """
+    from pathlib import Path
+
+    from truespan.wiring import open_temporary as open_with_settings
+
+    return open_with_settings(Path(settings_folder))
 
 
 def prepare_store(path: str | Path) -> tuple[int, int]:

@@ -4,7 +4,11 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
 
 from truespan.cli.app import complete
 from truespan.cli.options import Target, folder_of
@@ -60,16 +64,18 @@ def open_asked(
         with target.open() as opened:
             yield opened
         return
-    # A world that the environment names is meant for commands that ask a library.
-    by_environment = Target(world=os.environ.get("TRUESPAN_WORLD"))
-    if reader is not None or target not in (Target(), by_environment):
+    origin = click.get_current_context().get_parameter_source("world")
+    if origin is ParameterSource.ENVIRONMENT:
+        # It is meant for commands that ask a library.
+        target = replace(target, world=None)
+    if reader is not None or target != Target():
         raise InvalidArgument(
             "Files are asked in a library of their own, without a reader, world or generation.",
             advice="Keep them with 'truespan ingest' first, and ask without naming them.",
         )
-    from truespan.wiring import open_temporary_library
+    import truespan
 
-    with open_temporary_library(folder_of(None)) as library:
+    with truespan.open_temporary(folder_of(None)) as library:
         world = library.world(create=True)
         _ingest(world, sources, hidden=hidden)
         yield library, world

@@ -185,11 +185,8 @@ def open_library(
 
 
 @contextmanager
-def open_temporary_library(settings_folder: Path) -> Iterator[Library]:
-    """Open a new library in a temporary folder, which is removed afterwards.
-
-    It has the settings of `settings_folder` and of the environment, but uses no server.
-    """
+def open_temporary(settings_folder: Path) -> Iterator[Library]:
+    """Open a new library in a temporary folder, as `truespan.open_temporary` does."""
     settings = replace(
         read_settings(settings_folder),
         store=StoreSettings(),
