@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from truespan.types.answer import Answer
     from truespan.types.bundle import ContextBundle, Passage, SearchResult
     from truespan.types.job import Job
-    from truespan.types.maintenance import Manifest, MigrationReport, RestoreReport
+    from truespan.types.maintenance import Manifest, RestoreReport
     from truespan.types.scope import Authority
     from truespan.types.source import Upload
 
@@ -52,7 +52,6 @@ __all__ = [
     "Upload",
     "World",
     "__version__",
-    "migrate",
     "open",
     "open_temporary",
     "prepare_store",
@@ -171,32 +170,6 @@ def prepare_store(path: str | Path) -> tuple[int, int]:
     from truespan.wiring.storage import prepare_tables
 
     return prepare_tables(Path(path))
-
-
-def migrate(source: str | Path, path: str | Path) -> MigrationReport:
-    """Copy a library into another folder: from files to servers, or back.
-
-    Every row and every point is read back and compared. A call that was stopped continues when it
-    is repeated.
-
-    Args:
-        source: Folder of the library to copy, which is only read. Its store is taken from the
-            settings in this folder only.
-        path: Folder of the copy. Its store is taken from its settings or the environment.
-
-    Returns:
-        A report of what was copied.
-
-    Raises:
-        LibraryNotFound: The source does not exist.
-        InvalidArgument: Both are the same library.
-        MigrationRefused: The target is not empty, or the copy differs from the source.
-    """
-    from pathlib import Path
-
-    from truespan.wiring.migrate import migrate_library
-
-    return migrate_library(Path(source), Path(path))
 
 
 def restore(backup: str | Path, path: str | Path) -> RestoreReport:

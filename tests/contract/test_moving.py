@@ -11,13 +11,12 @@ import pytest
 from tests.support.postgres import Database, fresh_database
 from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
-from truespan.errors import MigrationRefused
+from truespan.errors import CopyDiffers
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.store.transfer.copy import (
     NOT_COPIED,
-    CopiedRows,
     NeutralRow,
     StoreRows,
     Table,
@@ -148,75 +147,14 @@ def test_a_library_moves_to_a_server_and_back_with_every_row(
     before = everything(on_file(lived))
     assert {name for (name, _), rows in before.items() if rows} == {one.name for one in TABLES}
 
-    there = copy_rows(on_file(lived), on_server(server))
+    copy_rows(on_file(lived), on_server(server))
     assert everything(on_server(server)) == before
     again = empty_place(tmp_path / "two")
-    back = copy_rows(on_server(server), on_file(again))
+    copy_rows(on_server(server), on_file(again))
 
     assert everything(on_file(again)) == before
     assert everything(on_file(lived)) == before
-    assert there == back
-    assert (there.worlds, there.rows) == (3, sum(map(len, before.values())))
     again.store.close()
-
-
-class Dying:
-    """A store that fails after a number of tables."""
-
-    def __init__(self, rows: StoreRows, after: int) -> None:
-        self._rows = rows
-        self._left = after
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)
-
-    def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
-        if self._left == 0:
-            # In the middle of a table, after some of its rows were sent.
-            self._rows.write(table, world, _broken(rows))
-        self._left -= 1
-        self._rows.write(table, world, rows)
-
-
-def _broken(rows: Iterable[NeutralRow]) -> Iterator[NeutralRow]:
-    for row in rows:
-        yield row
-        raise ConnectionAbortedError
-    raise ConnectionAbortedError
-
-
-@pytest.mark.parametrize("after", [0, 1, 5, 7, 13, 40, 68])
-def test_interrupted_copy_continues_without_repetition(
-    lived: LibraryFixture, server: Store, after: int
-) -> None:
-    sent: list[int] = []
-
-    def told(_: str, rows: int) -> None:
-        sent.append(rows)
-
-    with pytest.raises(ConnectionAbortedError):
-        copy_rows(on_file(lived), cast("StoreRows", Dying(on_server(server), after)), told)
-    moved = copy_rows(on_file(lived), on_server(server), told)
-
-    assert everything(on_server(server)) == everything(on_file(lived))
-    assert sum(sent) == moved.rows
-    assert copy_rows(on_file(lived), on_server(server), told) == moved
-    assert sum(sent) == moved.rows
-
-
-def test_target_with_another_library_is_refused_unchanged(
-    lived: LibraryFixture, server: Store, tmp_path: Path
-) -> None:
-    other = empty_place(tmp_path / "other")
-    other.world("theirs", a__txt="Somebody else's.")
-    copy_rows(on_file(other), on_server(server))
-    before = everything(on_server(server))
-
-    with pytest.raises(MigrationRefused, match="worlds that this library does not have"):
-        copy_rows(on_file(lived), on_server(server))
-
-    assert everything(on_server(server)) == before
-    other.store.close()
 
 
 @pytest.mark.parametrize(
@@ -236,15 +174,21 @@ def test_a_single_row_that_differs_is_noticed(
         assert admin.execute(cast("Any", damage)).rowcount > 0
         admin.execute("DELETE FROM truespan_shared.replays")
 
-    with pytest.raises(MigrationRefused, match="differs from that of this library"):
+    with pytest.raises(CopyDiffers, match="differs from its source"):
         copy_rows(on_file(lived), on_server(server))
 
     # Nothing more is sent to a target with other rows.
     assert everything(on_server(server))["replays", None] == []
 
 
-class Forgetful(Dying):
+class Forgetful:
     """A store that silently drops one row."""
+
+    def __init__(self, rows: StoreRows) -> None:
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
 
     def write(self, table: Table, world: str | None, rows: Iterable[NeutralRow]) -> None:
         kept = list(rows)
@@ -252,8 +196,8 @@ class Forgetful(Dying):
 
 
 def test_what_did_not_arrive_is_noticed_at_the_end(lived: LibraryFixture, server: Store) -> None:
-    with pytest.raises(MigrationRefused, match="table word_states"):
-        copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server), 0)))
+    with pytest.raises(CopyDiffers, match="table word_states"):
+        copy_rows(on_file(lived), cast("StoreRows", Forgetful(on_server(server))))
 
 
 def test_running_jobs_are_interrupted_only_in_the_copy(
@@ -261,9 +205,8 @@ def test_running_jobs_are_interrupted_only_in_the_copy(
 ) -> None:
     lived.sql("UPDATE jobs SET state = 'running', finished_at = NULL, background = 1")
 
-    moved: CopiedRows = copy_rows(on_file(lived), on_server(server))
+    copy_rows(on_file(lived), on_server(server))
 
-    assert moved.tables["jobs"].rows > 0
     server_jobs = "SELECT DISTINCT state, background FROM truespan.jobs"
     with database.admin() as admin:
         assert admin.execute(server_jobs).fetchall() == [("interrupted", False)]
@@ -280,7 +223,7 @@ def test_table_filled_by_another_process_is_refused_whole(
     rows = list(on_file(lived).rows(worlds, world))
     target.write(worlds, world, rows)
 
-    with pytest.raises(MigrationRefused, match="by another process"):
+    with pytest.raises(CopyDiffers, match="by another process"):
         target.write(worlds, world, rows)
 
     assert list(target.rows(worlds, world)) == rows

@@ -131,7 +131,7 @@ def test_start_up_lines_say_what_an_operator_asks() -> None:
     rows = {
         "plain": (startup(), ["9.8.7", "2 worlds: handbook, novels", "no token is needed",
                               "http://127.0.0.1:8700/metrics", "1 process", "in the server",
-                              "http://127.0.0.1:8700/docs"]),
+                              "http://127.0.0.1:8700/openapi.json"]),
         "damaged": (startup(worlds=None, tokens=None), ["truespan doctor", "tokens cannot be"]),
         "unknown": (startup(queue=True, workers_running=None), ["jobs run on workers"]),
         "empty": (startup(worlds=[]), ["no worlds yet", "truespan init"]),
@@ -186,7 +186,7 @@ def test_a_server_announces_itself_on_standard_error(lib: LibraryFixture, tmp_pa
     assert line.startswith("Truespan serves ")
     assert said.splitlines()[0] == f"Truespan {truespan.__version__}"
     assert "1 world: w" in said
-    assert f"{address}docs" in said
+    assert f"{address}openapi.json" in said
 
 
 @proves("http.request-log")

@@ -15,7 +15,7 @@ from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.parsing import load
-from truespan.parsing.formats.sheets.number_format import compile_format, show_plain, text_format
+from truespan.parsing.formats.sheets.number_format import compile_format, show_plain
 from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile
 from truespan.types.source import ParseOptions
@@ -43,33 +43,27 @@ NUMBERS: list[tuple[str, float, str]] = [
     ("#,##0.00", -1234.5, "-1,234.50"),
     ("#,##0.00;[Red](#,##0.00)", -3, "(3.00)"),
     ("0.0%", 0.12345, "12.3%"),
-    ("0.00E+00", 12345.678, "1.23E+04"),
-    ("##0.0E+0", 12345.678, "12.3E+3"),
-    ("# ?/?", 1.5, "1.5"),
     ('_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', 1234.5, "1,234.50 €"),
     ('_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', 0, "- €"),
     ("[$€-407]#,##0.00", 5, "€5.00"),
-    ("(000) 000-0000", 5551234567, "(555) 123-4567"),
     ("00000", 42, "00042"),
     ("0.##", 5.256, "5.26"),
     ("#.##", 0.5, ".5"),
     ('0.0,,"M"', 12345678, "12.3M"),
     ('General" kg"', 5.5, "5.5 kg"),
-    ('[>=1000]#,##0,"k";0', 1500, "2k"),
-    ('[>=1000]#,##0,"k";0', 15, "15"),
     ('"yes";"no";"zero"', -1, "no"),
     (";;;", 5, ""),
     ("{0}", 3, "{3}"),
     ("yyyy-mm-dd", 43831, "2020-01-01"),
-    ("d-mmm-yy", 43831, "1-Jan-20"),
-    ("dddd, mmmm dd, yyyy", 43831, "Wednesday, January 01, 2020"),
-    ('yyyy"年"m"月"d"日"', 43831, "2020年1月1日"),
-    ("m/d/yy h:mm", 43831.5, "1/1/20 12:00"),
-    ("h:mm AM/PM", 0.75, "6:00 PM"),
+    ("d-mmm-yy", 43831, "2020-01-01"),
+    ('yyyy"年"m"月"d"日"', 43831, "2020-01-01"),
+    ("m/d/yy h:mm", 43831.5, "2020-01-01 12:00"),
+    ("h:mm AM/PM", 0.75, "18:00"),
     ("[h]:mm:ss", 1.5, "36:00:00"),
-    ("mm:ss.0", 1.23456 / 86400, "00:01.2"),
+    ("mm:ss.0", 1.23456 / 86400, "00:00:01"),
     ("hh:mm:ss", 1.9999999999, "00:00:00"),
-    ("mmm yyyy", 60, "Feb 1900"),
+    ("mmm yyyy", 60, "February 1900"),
+    ("yyyy-mm-dd", 1, "1900-01-01"),
     ("yyyy", -5, "-5"),
     ("yyyy", 1e300, "1E+300"),
 ]
@@ -86,8 +80,8 @@ def test_numbers_without_a_format_are_short() -> None:
     epoch = compile_format("yyyy-mm-dd", from_1904=True)
     assert epoch is not None
     assert epoch(0) == "1904-01-01"
-    assert text_format('"Dr. "@') == ("Dr. ", "")
-    assert compile_format("General") is None
+    for code in ("General", "@", '"Dr. "@', "0.00E+00", "# ?/?", "(000) 000-0000", "[>9]0.0;0"):
+        assert compile_format(code) is None, code
     plain = {
         "0.30000000000000004": "0.3",
         "123456789012": "123456789012",
@@ -136,7 +130,7 @@ def test_number_formats_match_spreadsheet_programs() -> None:
     )
     expected = (
         "50% | 2020-01-01 | 1,234.50 | TRUE | #N/A | a < b | plain & short | two runs | line break"
-        " | about plain & short | 36:00 | 2020-02-03"
+        " | plain & short | 36:00 | 2020-02-03"
     )
     data = sheet(f'<row r="1">{cells}</row>')
     for text in (data, data.replace("<sheetData>", "<!-- odd --><sheetData>")):

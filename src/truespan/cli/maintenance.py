@@ -201,26 +201,6 @@ def _manifest_data(manifest: "Manifest") -> dict[str, Any]:
     }
 
 
-def migrate(
-    source: Annotated[Path, Argument(help="The folder of the library to move.")],
-    library: Folder = None,
-    as_json: Json = False,
-) -> int:
-    """Move a library from files to PostgreSQL and Qdrant, or back, and verify every row.
-
-    The source is described by its own settings, the target by those of --library and the
-    environment.
-    """
-    import truespan
-    from truespan.cli.output.maintenance import show_migration
-
-    report = truespan.migrate(source, new_folder_of(library))
-    names = ("worlds", "rows", "tables", "files", "points", "pending", "findings")
-    result = {"library": report.path, **members(report, *names)}
-    echo(to_json(result) if as_json else show_migration(report))
-    return EXIT_UNHEALTHY if report.findings else 0
-
-
 def prepare_store(library: Folder = None, as_json: Json = False) -> None:
     """Create or update the tables of a PostgreSQL store as the role in store_owner_url."""
     import truespan

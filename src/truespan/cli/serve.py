@@ -141,7 +141,7 @@ def describe_startup(startup: "Startup") -> str:
         "authentication": authentication,
         "metrics": f"{startup.address}metrics, for the owner or a token with 'observe'",
         "workers": f"{processes}; {jobs}",
-        "API": f"{startup.address}docs",
+        "API": f"{startup.address}openapi.json",
         **({"watched": ", ".join(startup.watched)} if startup.watched else {}),
     }
     lines = [f"  {name:<15} {value}\n" for name, value in rows.items()]

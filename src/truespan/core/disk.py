@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from truespan.errors import MigrationRefused, StorageFull, resource_error
+from truespan.errors import CopyDiffers, StorageFull, resource_error
 
-_UNFINISHED_FOLDER = ".new-"
 _PARTIAL_COPY = ".moved"
 _BLOCK = 1 << 20
 
@@ -96,30 +95,14 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     os.replace(draft, path)
 
 
-def copy_tree(source: Path, target: Path, *, reserve: int) -> int:
-    """Copy all files below a folder that the target lacks; return the number of copied files.
-
-    Raises:
-        MigrationRefused: a file of the same name exists with other content.
-        StorageFull: the disk is full.
-    """
-    if not source.is_dir() or source.resolve() == target.resolve():
-        return 0
-    copied = 0
-    for parent, names, files in os.walk(source):
-        # An unfinished folder of a process that ended belongs to no document.
-        names[:] = sorted(name for name in names if not name.startswith(_UNFINISHED_FOLDER))
-        for name in sorted(files):
-            if not name.endswith(_PARTIAL_COPY):
-                path = Path(parent) / name
-                copied += copy_file(path, target / path.relative_to(source), reserve)
-    return copied
-
-
 def copy_file(source: Path, target: Path, reserve: int = 0) -> bool:
     """Copy a file unless the target has the same content; return whether it was copied.
 
-    The copy is read back before it is renamed. Raises the same errors as `copy_tree`.
+    The copy is read back before it is renamed.
+
+    Raises:
+        CopyDiffers: the target exists with other content.
+        StorageFull: the disk is full.
     """
     if not source.is_file() or source.is_symlink():
         return False
@@ -150,11 +133,7 @@ def hash_file(path: Path) -> tuple[str, int]:
 
 def _require_same_content(source: Path, target: Path) -> None:
     if hash_file(source) != hash_file(target):
-        raise MigrationRefused(
-            f"The file {target.name.removesuffix(_PARTIAL_COPY)} of the target differs from the "
-            "one in this library.",
-            advice="Start again with an empty target, while nothing writes to this library.",
-        )
+        raise CopyDiffers(f"The file {target.name.removesuffix(_PARTIAL_COPY)} differs.")
 
 
 _PAUSE = 0.01

@@ -30,7 +30,7 @@
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
     │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
-    │   ├── StoreOutdated, StoreUnsafe, MigrationRefused
+    │   ├── StoreOutdated, StoreUnsafe, CopyDiffers
     │   ├── IndexSchemaMismatch, IndexKeyRefused
     │   ├── ModelDrifted           the provider changed the model under the same name
     │   ├── StorageFull            no room is left, or less than the reserve

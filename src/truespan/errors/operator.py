@@ -61,10 +61,10 @@ class StoreUnsafe(OperatorError):
     code = "store_unsafe"
 
 
-class MigrationRefused(OperatorError):
-    """A migration target that holds something else, or differs from the source."""
+class CopyDiffers(OperatorError):
+    """A copy of a store or a file that differs from its source; backups catch it."""
 
-    code = "migration_refused"
+    code = "copy_differs"
 
 
 class ModelUnavailable(OperatorError):

@@ -30,8 +30,8 @@ from truespan.core.disk import (
 )
 from truespan.errors import (
     BackupInvalid,
+    CopyDiffers,
     InvalidArgument,
-    MigrationRefused,
     StoreDamaged,
     TruespanError,
     WorldNotFound,
@@ -394,7 +394,7 @@ def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
             missing = [path for path in (target, *target.parents) if not path.exists()]
             made[:0] = missing
             copy_file(source, target)
-    except MigrationRefused:
+    except CopyDiffers:
         raise InvalidArgument(
             "A file with the name of a restored file was created meanwhile."
         ) from None
@@ -420,7 +420,7 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
         )
     try:
         copy_rows(rows, target, skip=NOT_RESTORED)
-    except (MigrationRefused, StoreDamaged, InvalidArgument, WorldNotFound, UnicodeDecodeError):
+    except (CopyDiffers, StoreDamaged, InvalidArgument, WorldNotFound, UnicodeDecodeError):
         raise BackupInvalid(
             "The store of the backup has rows that this store does not accept; nothing was kept.",
             advice="Restore the backup into a folder, and run 'truespan doctor' there.",

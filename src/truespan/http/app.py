@@ -25,7 +25,7 @@ from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.http import bodies, replies
 from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
 from truespan.http.mcp import McpApp
-from truespan.http.openapi import document_operation, make_document
+from truespan.http.openapi import document_operation
 from truespan.http.operation import (
     JSON,
     CallContext,
@@ -37,7 +37,7 @@ from truespan.http.operation import (
     Reply,
     Result,
 )
-from truespan.http.pages import PAGE_OPERATIONS, reference_operation
+from truespan.http.pages import PAGE_OPERATIONS
 from truespan.http.pool import Pool
 from truespan.http.routes import OPERATIONS
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
@@ -391,11 +391,8 @@ def make_app(library: Library, options: ServerOptions, ending: asyncio.Event) ->
     )
     needs_token = options.auth.needs_token
     document = document_operation(OPERATIONS, needs_token=needs_token)
-    reference = reference_operation(
-        lambda: make_document((*OPERATIONS, document), needs_token=needs_token)
-    )
     by_path: dict[str, dict[str, Operation]] = {}
-    for operation in (*OPERATIONS, document, reference, *PAGE_OPERATIONS):
+    for operation in (*OPERATIONS, document, *PAGE_OPERATIONS):
         by_path.setdefault(operation.path, {})[operation.method] = operation
     apps: dict[str, ASGIApp] = {
         path: Endpoint(context, operations) for path, operations in by_path.items()

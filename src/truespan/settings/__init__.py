@@ -174,19 +174,6 @@ def settings_file() -> str:
     return "\n".join(lines)
 
 
-def read_own_settings(folder: Path) -> Settings:
-    """Return the settings that the library's own file gives, for a command with two libraries.
-
-    The environment configures the other library. Only keys of providers still come from it.
-    """
-    others = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _KEY_VARIABLES or not (name.startswith(PREFIX) or name in SHARED_NAMES)
-    }
-    return read_settings(folder, others)
-
-
 def names_server(file: Path) -> bool:
     """Return whether a settings file puts store or index on a server, even if it is invalid."""
     try:

@@ -141,33 +141,6 @@ def _digest_of(fields: dict[str, Any]) -> str:
     return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-class MovedCount(Struct, frozen=True):
-    """Number of rows of a table in all worlds, and their digest, equal in source and target."""
-
-    rows: int
-    digest: str
-
-
-class MigrationReport(Struct, frozen=True):
-    """A migrated library. Every row was read back and compared, and every point checked."""
-
-    path: str
-    worlds: int
-    tables: dict[str, MovedCount]
-    files: int
-    """Number of copied images and keys."""
-    points: int
-    """Number of points in the target index, each compared with the store."""
-    pending: int
-    """Number of chunks without a stored vector; `truespan repair` embeds them."""
-    findings: dict[str, int]
-    """Findings of the doctor in the target by code, including damage of the source."""
-
-    @property
-    def rows(self) -> int:
-        return sum(table.rows for table in self.tables.values())
-
-
 class ErasureKind(StrEnum):
     """Storage that may contain deleted data, in the order of removal."""
 

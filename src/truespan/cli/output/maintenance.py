@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from truespan.cli.terminal import pluralize
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import MANUAL, Action, Finding, Item, Plan, RepairResult
-from truespan.types.maintenance import Check, Manifest, MigrationReport, Verdict
+from truespan.types.maintenance import Check, Manifest, Verdict
 from truespan.wire.serialize import members
 
 if TYPE_CHECKING:
@@ -159,19 +159,3 @@ def show_manifest(manifest: Manifest) -> str:
         f"{pluralize(manifest.worlds, 'world')}, {pluralize(manifest.documents, 'document')}, "
         f"{pluralize(manifest.chunks, 'chunk')}, {manifest.images} images, {vectors}"
     )
-
-
-def show_migration(report: MigrationReport) -> str:
-    lines = [
-        f"Moved to {report.path} and verified: {pluralize(report.worlds, 'world')}, "
-        f"{pluralize(report.rows, 'row')} in {len(report.tables)} tables, "
-        f"{pluralize(report.files, 'file')}.",
-        f"The index has {pluralize(report.points, 'point')}.",
-    ]
-    if report.pending:
-        chunks = pluralize(report.pending, "chunk")
-        lines.append(f"{chunks} must be embedded: run 'truespan repair'.")
-    if report.findings:
-        findings = ", ".join(f"{code}: {count}" for code, count in report.findings.items())
-        lines.append(f"'truespan doctor' reports: {findings}.")
-    return "\n".join(lines)

@@ -1,13 +1,9 @@
-"""Shapes and charts of Office files (DrawingML): paragraphs with list markers, charts as tables.
-
-The file of a chart keeps the values that it shows, so the workbook behind it is not opened.
-"""
+"""Shapes and charts of Office files (DrawingML): paragraphs with list markers, titles of charts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
 from typing import NamedTuple
 
 import lxml.etree as etree
@@ -35,11 +31,6 @@ _ESCAPED = {0x09: "\t", 0x0A: "\n", 0x0B: "\n", 0x0D: "\n"}
 C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 CHART = f"{C}chart"
 """The element of a chart, which is a separate part."""
-_SPARSE = 4
-"""Maximum number of cells for each value; a sparser chart has a row for each series."""
-_QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\[\]]*\]')
-_ZERO = date(1899, 12, 30)
-_LAST_DAY = 2_958_465
 
 
 class Line(NamedTuple):
@@ -180,135 +171,14 @@ def format_scheme(count: int, scheme: str) -> str:
     return number
 
 
-class Chart(NamedTuple):
-    """Titles of a chart, and its values as rows of cells; the first row has the column names."""
-
-    titles: list[str]
-    rows: list[list[str]]
-
-
-class _Series(NamedTuple):
-    name: str
-    labels: dict[int, str]
-    values: dict[int, str]
-
-
 def is_chart(root: etree._Element) -> bool:
     """Return whether a part is a chart."""
     return root.tag == f"{C}chartSpace"
 
 
 def write_chart(root: etree._Element, writer: BlockWriter) -> None:
-    """Add the titles of a chart, and its values as a table."""
-    chart = read_chart(root)
-    for title in chart.titles:
-        writer.add(Passage(title))
-    rows = [" | ".join(row).rstrip(" |") for row in chart.rows]
-    has_header = bool(chart.rows) and len(rows) > 1 and not chart.rows[0][0]
-    writer.add_table(Passage("\n".join(rows)), int(has_header))
-
-
-def read_chart(root: etree._Element) -> Chart:
-    """Return the titles and values of a chart part."""
-    titles = list(_read_titles(root))
-    series = [_read_series(element) for element in root.iter(f"{C}ser")]
-    return Chart(titles, _to_rows([found for found in series if found.labels or found.values]))
-
-
-def _read_titles(root: etree._Element) -> Iterator[str]:
-    """Yield the titles of the chart and its axes, and manual labels.
-
-    The title of a series is in the table.
-    """
+    """Add the titles of a chart and its axes, and manual labels."""
     for rich in root.iter(f"{C}rich"):
         lines = (read_text(paragraph) for paragraph in rich.iterchildren(f"{A}p"))
         if text := " ".join(" ".join(lines).split()):
-            yield text
-    for title in root.iter(f"{C}title"):
-        # A title may refer to a cell.
-        if text := " ".join(_read_points(title).values()):
-            yield text
-
-
-def _read_series(element: etree._Element) -> _Series:
-    name = " ".join(
-        point for child in element.iterchildren(f"{C}tx") for point in _read_points(child).values()
-    ) or " ".join(value.text or "" for value in element.iterfind(f"{C}tx/{C}v"))
-    parts = {kind: first_child(element, f"{C}{kind}") for kind in ("cat", "xVal", "val", "yVal")}
-    labels = parts["cat"] if parts["cat"] is not None else parts["xVal"]
-    values = parts["val"] if parts["val"] is not None else parts["yVal"]
-    return _Series(
-        name,
-        {} if labels is None else _read_points(labels),
-        {} if values is None else _read_points(values),
-    )
-
-
-def _read_points(element: etree._Element) -> dict[int, str]:
-    """Return the cached texts or numbers by index; several levels are joined."""
-    points: dict[int, str] = {}
-    levels = list(element.iter(f"{C}lvl"))
-    if len(levels) > 1:
-        # The innermost level comes first; an outer label applies up to the next one.
-        inner = {
-            parse_count(point.get("idx"), 0) or 0: _read_value(point, "")
-            for point in levels[0].iterchildren(f"{C}pt")
-        }
-        outer = [
-            {
-                parse_count(point.get("idx"), 0) or 0: _read_value(point, "")
-                for point in level.iterchildren(f"{C}pt")
-            }
-            for level in reversed(levels[1:])
-        ]
-        current = [""] * len(outer)
-        for index in sorted(inner):
-            current = [level.get(index, now) for level, now in zip(outer, current, strict=True)]
-            points[index] = " ".join(filter(None, [*current, inner[index]]))
-        return points
-    for cache in element.iter(
-        f"{C}strCache", f"{C}numCache", f"{C}strLit", f"{C}numLit", f"{C}lvl"
-    ):
-        code = "".join(found.text or "" for found in cache.iterchildren(f"{C}formatCode"))
-        for point in cache.iterchildren(f"{C}pt"):
-            index = parse_count(point.get("idx"), 0) or 0
-            points[index] = _read_value(point, point.get("formatCode", code))
-    return points
-
-
-def _read_value(point: etree._Element, code: str) -> str:
-    text = " ".join(" ".join(value.text or "" for value in point.iterchildren(f"{C}v")).split())
-    return format_value(text, code) if code else text
-
-
-def format_value(text: str, code: str) -> str:
-    """Return a number in its format: as a date, a percentage or with few digits."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    code = _QUOTED.sub("", code.partition(";")[0]).lower()
-    if "%" in code:
-        decimals = len(code.partition(".")[2].rstrip("%").rstrip("#"))
-        return f"{number * 100:.{min(decimals, 9)}f}%"
-    if code != "general" and "y" in code and 0 < number < _LAST_DAY:
-        return str(_ZERO + timedelta(days=int(number)))
-    return f"{number:.15g}"
-
-
-def _to_rows(series: list[_Series]) -> list[list[str]]:
-    if not series:
-        return []
-    labels: dict[int, str] = {}
-    for found in series:
-        labels = {**found.labels, **labels}
-    indexes = sorted({index for found in series for index in (*found.values, *found.labels)})
-    points = sum(len(found.values) + len(found.labels) for found in series)
-    if len(indexes) * len(series) > _SPARSE * points + 1000:
-        return [[found.name, *found.labels.values(), *found.values.values()] for found in series]
-    names = [found.name for found in series]
-    rows = [
-        [labels.get(index, ""), *(found.values.get(index, "") for found in series)]
-        for index in indexes
-    ]
-    return [["", *names], *rows] if any(names) else rows
+            writer.add(Passage(text))

@@ -284,13 +284,6 @@ class PostgresDatabase(Database):
     def map_errors(self) -> AbstractContextManager[None]:
         return map_errors()
 
-    def identity(self) -> str:
-        return self.shared.value(
-            """SELECT CAST(oid AS text) || ' of ' || CAST(pg_postmaster_start_time() AS text)
-                 || ' at ' || current_setting('port')
-               FROM pg_database WHERE datname = current_database()"""
-        )
-
     def size(self) -> int:
         return self.shared.value(
             """SELECT CAST(coalesce(sum(pg_table_size(c.oid)), 0) AS bigint) FROM pg_class c

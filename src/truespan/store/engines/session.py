@@ -252,10 +252,6 @@ class Database(ABC):
         """Turn errors of the engine into ours, as every transaction does when it ends."""
 
     @abstractmethod
-    def identity(self) -> str:
-        """Return a text that identifies the database, whichever address is used."""
-
-    @abstractmethod
     def size(self) -> int:
         """Return the approximate size of the database in bytes."""
 

@@ -284,9 +284,6 @@ class SqliteDatabase(Database):
                     connection.execute("ROLLBACK")
                 raise
 
-    def identity(self) -> str:
-        return self.shared.value("SELECT file FROM pragma_database_list WHERE seq = 0")
-
     def size(self) -> int:
         return self.path.stat().st_size
 

@@ -2,13 +2,12 @@
 
 Rows are copied in a form that does not depend on the engine: keys of other rows are replaced by
 names that are the same in every store, and texts are bytes, so that damage is copied unchanged.
-Each table of each world is one commit, so that an interrupted copy can be continued. The source is
-only read.
+The source is only read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +19,7 @@ from typing import Any, Final, LiteralString, TypeAlias, cast
 
 from msgspec import Struct
 
-from truespan.errors import MigrationRefused, StoreDamaged, WorldNotFound
+from truespan.errors import CopyDiffers, StoreDamaged, WorldNotFound
 from truespan.store.engines.session import (
     SHARED_TABLES,
     Database,
@@ -165,9 +164,6 @@ class StoreRows:
         self._session: Session | None = None
         self._writable = False
 
-    def identity(self) -> str:
-        return self._db.identity()
-
     def size(self) -> int:
         return self._db.size()
 
@@ -228,14 +224,12 @@ class StoreRows:
                     session.disable_timeout(idle=True)
                     write_rows(session, table, world, rows)
         except DuplicateRow:
-            raise MigrationRefused(
-                f"The table {table.name} of the target was written to by another process.",
-                advice="Let one run end before you start another.",
+            raise CopyDiffers(
+                f"The table {table.name} was written to by another process."
             ) from None
         except (MissingRow, InvalidRow):
-            raise MigrationRefused(
-                f"The table {table.name} of the source has rows that this store does not accept.",
-                advice="Run 'truespan doctor' on the source.",
+            raise CopyDiffers(
+                f"The table {table.name} has rows that this store does not accept."
             ) from None
 
 
@@ -369,56 +363,33 @@ class RowDigest:
         self.total = (self.total + int.from_bytes(digest, "big")) % _MODULUS
         self.rows += 1
 
-    @property
-    def digest(self) -> str:
-        return f"{self.total:064x}"
-
-
-class CopiedRows(Struct, frozen=True):
-    """Digests of the copied tables, over all worlds."""
-
-    worlds: int
-    tables: dict[str, RowDigest]
-
-    @property
-    def rows(self) -> int:
-        return sum(digest.rows for digest in self.tables.values())
-
 
 def copy_rows(
     source: StoreRows,
     target: StoreRows,
-    on_copied: Callable[[str, int], None] | None = None,
     *,
     skip: Collection[str] = (),
-) -> CopiedRows:
-    """Copy all rows that the target lacks, then read everything back and compare.
+) -> None:
+    """Copy all rows into a store without worlds, then read everything back and compare.
 
     Tables in `skip` are neither read nor written.
 
     Raises:
-        MigrationRefused: the target has other rows, or the copy differs from the source.
+        CopyDiffers: the target has other rows, or the copy differs from the source.
     """
     sent: dict[tuple[str, str | None], RowDigest] = {}
     with source.snapshot():
         worlds = source.world_ids()
-        with target.snapshot():
-            if set(target.world_ids()) - set(worlds):
-                raise MigrationRefused(
-                    "The target has worlds that this library does not have.",
-                    advice="Use an empty target, or the target of an interrupted run.",
-                )
         tables = [table for table in load_tables() if table.name not in skip]
         units = [(table, world) for world in worlds for table in tables if table.in_world]
         units += [(table, None) for table in tables if not table.in_world]
         for table, world in units:
             digest = digest_table(target, table, world)
             if digest.rows:
-                # A previous run copied it.
                 copied = digest_table(source, table, world)
                 created_there = table.name in _CREATED_LATER and not copied.rows
                 if digest.total != copied.total and not created_there:
-                    raise _differs(table)
+                    raise CopyDiffers(f"The table {table.name} differs from its source.")
             else:
                 rows = _count_rows(source, table, world, digest)
                 try:
@@ -426,19 +397,11 @@ def copy_rows(
                 finally:
                     # The generator must not read on after its transaction has ended.
                     rows.close()
-                if on_copied is not None and digest.rows:
-                    on_copied(table.name, digest.rows)
             sent[table.name, world] = digest
     with target.snapshot():
         for table, world in units:
             if digest_table(target, table, world) != sent[table.name, world]:
-                raise _differs(table)
-    totals: dict[str, RowDigest] = {}
-    for (name, _), digest in sent.items():
-        total = totals.setdefault(name, RowDigest())
-        total.rows += digest.rows
-        total.total = (total.total + digest.total) % _MODULUS
-    return CopiedRows(len(worlds), totals)
+                raise CopyDiffers(f"The table {table.name} differs from its source.")
 
 
 def digest_table(rows: StoreRows, table: Table, world: str | None) -> RowDigest:
@@ -455,11 +418,3 @@ def _count_rows(
     for row in source.rows(table, world):
         digest.add(table.compared(row))
         yield row
-
-
-def _differs(table: Table) -> MigrationRefused:
-    return MigrationRefused(
-        f"The table {table.name} of the target differs from that of this library.",
-        advice="One of them was changed meanwhile. Start again with an empty target, while nothing "
-        "writes to this library.",
-    )

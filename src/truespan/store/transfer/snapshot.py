@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from truespan.errors import (
     BackupInvalid,
-    MigrationRefused,
+    CopyDiffers,
     StorageFull,
     StoreBusy,
     TooManyOpenFiles,
@@ -91,7 +91,7 @@ class ServerSnapshots(Struct, frozen=True):
             skip = NOT_RESTORED if vectors else (*NOT_RESTORED, *CACHES)
             copy_rows(self.rows(), StoreRows(database), skip=skip)
             return _describe(database.connection)
-        except MigrationRefused:
+        except CopyDiffers:
             raise BackupInvalid(
                 "The copy of the store differs from the store; no backup was made.",
                 advice="Try again. If that does not help, run 'truespan doctor'.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 import lxml.etree as etree
 from msgspec import Struct, field
@@ -21,13 +20,7 @@ from truespan.parsing.formats.sheets import (
     layout,
     read_area,
 )
-from truespan.parsing.formats.sheets.number_format import (
-    BUILT_IN,
-    compile_format,
-    is_date_format,
-    show_plain,
-    text_format,
-)
+from truespan.parsing.formats.sheets.number_format import BUILT_IN, compile_format, show_plain
 from truespan.parsing.xml import iterate_xml, local
 from truespan.types.text import Block, Loaded
 
@@ -38,7 +31,6 @@ C = f"{{{_FORMATS}/drawingml/2006/chart}}"
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 _ON = ("1", "true")
 _THREADED = "[Threaded comment]"
-_MAX_DATES = 20_000
 
 Show = Callable[[str], str]
 
@@ -81,8 +73,6 @@ class _Book(Struct):
     strings: list[str] = field(default_factory=list)
     numbers: dict[str, Show] = field(default_factory=dict)
     """Formatters of numbers by style; styles without an entry have the general format."""
-    frames: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Literals before and after texts, by style."""
     hidden_sheets: int = 0
     hidden_lines: int = 0
     broken: int = 0
@@ -110,12 +100,7 @@ class _Book(Struct):
             number = element.get("numFmtId", "")
             code = codes.get(int(number), "") if number.isdecimal() else ""
             if show := compile_format(code, from_1904):
-                # Dates are slow to format and repeat often.
-                shown = _read_number(show)
-                is_date = is_date_format(code)
-                self.numbers[str(index)] = lru_cache(_MAX_DATES)(shown) if is_date else shown
-            if frame := text_format(code):
-                self.frames[str(index)] = frame
+                self.numbers[str(index)] = _read_number(show)
 
     def read_strings(self, member: str | None) -> None:
         content = self._read(member)
@@ -132,11 +117,7 @@ class _Book(Struct):
             return lambda value: {"1": "TRUE", "0": "FALSE"}.get(value, value)
         if kind == "d":
             return lambda value: value.removesuffix("T00:00:00").replace("T", " ")
-        read = self._find_string if kind == "s" else _clean
-        if style not in self.frames:
-            return read
-        before, after = self.frames[style]
-        return lambda value: f"{before}{text}{after}" if (text := read(value)) else ""
+        return self._find_string if kind == "s" else _clean
 
     def _find_string(self, number: str) -> str:
         """Return a shared string; empty if it does not exist."""
