@@ -114,7 +114,7 @@ def both(claims: Library, questions: Library) -> Calibration:
 
 def measure_library(own: Library, other: Library) -> tuple[float, float, float, float]:
     """Return floor, low and high of a library, and the best score of a question of the other."""
-    evaluation = own.world.evaluate(own.golden)
+    evaluation = own.world.evaluation.run(own.golden)
     passages = calibrate(scored_hits(evaluation))
     foreign = [
         own.world.search(query.query, top_k=1, floor=0.0, mode="vector").passages[0].score

@@ -464,13 +464,6 @@ class AssetStore(Protocol):
     def remove_all(self, world: WorldId) -> RemovedFiles: ...
 
 
-class GoldenFiles(Protocol):
-    """Files of golden queries, which are replaced atomically; see `GoldenFolder`."""
-
-    def read(self, path: str) -> bytes: ...
-    def change(self, path: str, change: Callable[[bytes], bytes]) -> None: ...
-
-
 def ignore_delay(_seconds: float) -> None:
     """Ignore a requested delay."""
 

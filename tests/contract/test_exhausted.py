@@ -36,7 +36,6 @@ from truespan.errors import (
 )
 from truespan.files.assets import AssetFolder
 from truespan.files.checks import _search_file
-from truespan.files.golden import GoldenFolder
 from truespan.files.jail import list_folder, read_file
 from truespan.files.uploads import UploadFolder
 from truespan.files.usage_key import UsageKey
@@ -236,14 +235,12 @@ def test_failed_write_names_the_exhausted_resource(
     tmp_path: Path, exhausted: Callable[[], object]
 ) -> None:
     world = WorldId("0" * 8)
-    golden = tmp_path / "golden.jsonl"
     work: dict[str, Callable[[], object]] = {
         "images": lambda: AssetFolder(tmp_path / "assets", reserve=0).stage_images(
             world, "doc", "token", [Image("png", b"x" * 5000)]
         ),
         "uploads": lambda: receive(tmp_path / "uploads", Upload("a.txt", b"x" * 5000)),
         "usage key": lambda: UsageKey(tmp_path / "usage.key").mark("w", "query"),
-        "golden queries": lambda: GoldenFolder().change(str(golden), lambda _: b"x" * 5000),
     }
     expected = StorageFull if exhausted is full_disk else TooManyOpenFiles
 

@@ -13,9 +13,10 @@ import pytest
 from tests.interfaces.clients import settled
 from tests.interfaces.http_client import Client, serve_library
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
+from truespan.engine.evaluation import EvaluationProgress
 from truespan.evaluation.compare import compare, gate
 from truespan.evaluation.evaluate import Evaluation
+from truespan.evaluation.report import EvaluationReport
 
 GOLDEN = """
 - id: key
@@ -66,21 +67,22 @@ def timeless(evaluation: Evaluation | Any) -> Any:
 def test_the_figures_are_those_of_the_library(lib: LibraryFixture, client: Client) -> None:
     world = lib.library.world("w")
     one = evaluated(client)
-    assert timeless(one["evaluations"][0]) == timeless(world.evaluate(GOLDEN.encode()))
+    assert timeless(one["evaluations"][0]) == timeless(world.evaluation.run(GOLDEN.encode()))
     assert (one["comparisons"], one["verdict"]) == ([], None)
     assert one["evaluations"][0]["totals"]["absent_documents"] == 1
     assert one["curve"]["relevant"] > 0
 
     modes = ["vector", "keyword", "hybrid"]
     several = evaluated(client, modes=modes)
-    whole = world.evaluation.compare_modes(GOLDEN.encode(), modes)
+    *_, whole = world.evaluation.report_stream(GOLDEN.encode(), modes=modes)
+    assert isinstance(whole, EvaluationReport)
     assert [timeless(one) for one in several["evaluations"]] == [
         timeless(one) for one in whole.evaluations
     ]
     assert several["comparisons"] == settled(whole.comparisons)
 
     two = evaluated(client, generation=2, against=1)
-    old, new = (world.evaluate(GOLDEN.encode(), generation=number) for number in (1, 2))
+    old, new = (world.evaluation.run(GOLDEN.encode(), generation=number) for number in (1, 2))
     assert two["comparisons"] == settled([compare(old, new)])
     assert two["verdict"] == settled(gate(compare(old, new)))
 

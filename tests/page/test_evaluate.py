@@ -14,6 +14,7 @@ from tests.page.library import LAST_READ, Served
 from tests.page.test_compare import DESK, PHONE, compared, comparison, open_page
 from tests.page.test_form import CONTRAST, SMALL
 from tests.page.visit import Visit
+from truespan.evaluation.report import EvaluationReport
 
 GOLDEN = """\
 - id: nail
@@ -76,7 +77,7 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     evaluate(visit)
 
     with truespan.open(library.library) as opened:
-        whole = opened.world("harbour").evaluate(GOLDEN.encode())
+        whole = opened.world("harbour").evaluation.run(GOLDEN.encode())
     metrics = whole.totals.metrics
     named = [metrics.hit, metrics.reciprocal_rank, metrics.recall, metrics.precision, metrics.ndcg]
     assert column(visit, "means", 1) == [
@@ -153,7 +154,9 @@ def test_modes_and_generations_are_compared_with_their_p_values(
 
     with truespan.open(library.library) as opened:
         world = opened.world("harbour")
-        whole = world.evaluation.compare_modes(GOLDEN.encode(), ["vector", "keyword", "hybrid"])
+        modes = ["vector", "keyword", "hybrid"]
+        *_, whole = world.evaluation.report_stream(GOLDEN.encode(), modes=modes)
+    assert isinstance(whole, EvaluationReport)
     heads = visit.find("[data-part=means] thead th").all_inner_texts()
     assert heads == [
         *("metric", "vector", "keyword", "hybrid"),

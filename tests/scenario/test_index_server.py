@@ -114,7 +114,7 @@ def ask_everything(world: World) -> dict[str, tuple[Notice, ...]]:
         "outranked": world.why_not(found[-1].chunk_id, "otter", top_k=1, language=None).warnings,
         "absent": world.why_not("none", "otter", language=None).warnings,
         "unrelated": world.why_not(found[0].chunk_id, "otter", **selected).warnings,
-        "evaluate": world.evaluate(golden).warnings,
+        "evaluate": world.evaluation.run(golden).warnings,
         "calibrate": world.evaluation.calibrate(golden).notes,
         "search": world.search("otter by night", floor=0.0).warnings,
         "retrieve": world.retrieve("otter by night", language=None).metadata.warnings,

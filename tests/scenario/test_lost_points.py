@@ -96,7 +96,7 @@ def questions(world: World, mode: str | None = None) -> dict[str, Callable[[], A
         "search": lambda: world.search("otter by night", mode=mode),
         "retrieve": lambda: world.retrieve("otter by night", **options),
         "answer": lambda: world.answer("otter by night", mode=mode),
-        "evaluate": lambda: world.evaluate(golden),
+        "evaluate": lambda: world.evaluation.run(golden),
     }
 
 

@@ -204,7 +204,7 @@ def test_metadata_with_wrong_checksum_are_named_and_ignored(
         "filtered_out", ["metadata_damaged"],
     )  # fmt: skip
     golden = GoldenQuery("q", "the lamp", (Expected("1"),), filters=Filters(metadata=TEAM_A))
-    assert world.evaluate([golden]).results[0].error == StoreDamaged.code
+    assert world.evaluation.run([golden]).results[0].error == StoreDamaged.code
     # Nothing is said without a condition on metadata, or if another filter leaves it out.
     assert not world.search("the lamp", floor=0).warnings
     others = world.search("the lamp", metadata={"team": "a"}, kinds=["book"])

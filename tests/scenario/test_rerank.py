@@ -253,7 +253,7 @@ def test_evaluation_grades_reranked_order_and_its_failures(
     reranker = Backwards()
     world = reranked(lib, reranker)
 
-    plain, found = (world.evaluate(golden, rerank=rerank) for rerank in (False, True))
+    plain, found = (world.evaluation.run(golden, rerank=rerank) for rerank in (False, True))
 
     assert plain.results[0].documents[3].document == found.results[0].documents[0].document
     assert "reranked" in found.name
@@ -262,7 +262,7 @@ def test_evaluation_grades_reranked_order_and_its_failures(
         raise InvalidArgument("no")
 
     reranker.before = fail
-    assert world.evaluate(golden, rerank=True).results[0].error
+    assert world.evaluation.run(golden, rerank=True).results[0].error
 
 
 # Failures

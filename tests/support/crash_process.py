@@ -19,12 +19,12 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.files.assets import AssetFolder
-from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
 from truespan.parsing import supported
 from truespan.types.source import Upload
+from truespan.wiring import read_golden
 
 DURABLE = {
     "stage", "keep_vectors", "mark_embedded", "activate", "tombstone", "purge", "record_failures",
@@ -98,7 +98,7 @@ def library(folder: Path, step: int = 0) -> Library:
             parser=DirectParser(),
             assets=Mortal(AssetFolder(folder / "assets", reserve=0), countdown),  # type: ignore[arg-type]
             uploads=Mortal(UploadFolder(folder / "uploads", reserve=0), countdown),  # type: ignore[arg-type]
-            golden=GoldenFolder(),
+            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
         )

@@ -16,7 +16,6 @@ from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.files.assets import AssetFolder
-from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
@@ -27,6 +26,7 @@ from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector
+from truespan.wiring import read_golden
 
 LIMITS = QueueLimits(stalled_seconds=2.0)
 FEW = EmbeddingLimits(items=2, in_flight=1, joint=False)
@@ -61,7 +61,7 @@ def library(
             parser=DirectParser(),
             assets=AssetFolder(folder / "assets", reserve=0),
             uploads=UploadFolder(folder / "uploads", reserve=0),
-            golden=GoldenFolder(),
+            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
             queue=ProcrastinateQueue(url, limits),

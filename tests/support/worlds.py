@@ -19,7 +19,6 @@ from truespan.engine.components import Components, OtherEmbedder
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.files.assets import AssetFolder
-from truespan.files.golden import GoldenFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
@@ -52,6 +51,7 @@ from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, Pars
 from truespan.types.text import CanonicalText, Loaded, Sentence
 from truespan.types.trust import Hit
 from truespan.types.vectors import Vector
+from truespan.wiring import read_golden
 
 
 class DirectParser:
@@ -242,7 +242,7 @@ def make_library(
         parser=parser or DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
-        golden=GoldenFolder(),
+        read_golden=read_golden,
         processes=SystemProcesses(),
         random_bytes=secrets.token_bytes,
         clock=own_clock,

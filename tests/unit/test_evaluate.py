@@ -20,8 +20,6 @@ from truespan.evaluation.evaluate import (
     State,
     evaluate,
     scored_hits,
-    trec_qrels,
-    trec_run,
 )
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.tables import evaluation_table
@@ -218,8 +216,6 @@ def test_evaluation_contains_no_document_text() -> None:
     forms = [
         to_json(evaluation),
         evaluation_table(evaluation),
-        trec_run(evaluation),
-        trec_qrels(evaluation),
     ]
 
     assert not [form for form in forms if SECRET in form]
@@ -242,35 +238,3 @@ def test_table_columns_do_not_depend_on_query_text() -> None:
 
     assert not set("\x1b\u202e\t") & set(table)
     assert len(table.splitlines()) == 5
-
-
-def test_run_file_keeps_the_order_of_equal_scores() -> None:
-    lines = [line.split(" ") for line in trec_run(whole()).splitlines() if line[:3] == "one"]
-
-    assert [(line[2], line[3]) for line in lines] == [
-        ("a", "1"),
-        ("c", "2"),
-        ("b", "3"),
-        ("d%20d", "4"),
-    ]
-    assert [line[4] for line in lines] == ["0.900000", "0.899999", "0.899998", "0.899997"]
-    assert {tuple(line[i] for i in (0, 1, 5)) for line in lines} == {("one", "Q0", "truespan")}
-
-
-def test_qrels_file_has_every_grade() -> None:
-    assert trec_qrels(whole()) == "one 0 b 2\none 0 z 0\nfour 0 a 1\n"
-
-
-def test_run_and_qrels_files_give_the_same_figures_in_trec_eval() -> None:
-    trec = pytest.importorskip(
-        "pytrec_eval", reason="pytrec-eval-terrier is not installed: files are not compared"
-    )
-    evaluation = whole()
-    run = trec.parse_run(trec_run(evaluation).splitlines())
-    qrels = trec.parse_qrel(trec_qrels(evaluation).splitlines())
-
-    theirs = trec.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recip_rank"}).evaluate(run)
-
-    ours = evaluation.results[0].metrics
-    assert theirs["one"]["ndcg_cut_10"] == pytest.approx(ours.ndcg, abs=1e-9)
-    assert theirs["one"]["recip_rank"] == pytest.approx(ours.reciprocal_rank, abs=1e-9)

@@ -368,7 +368,7 @@ def test_an_unknown_mode_is_refused_with_the_names_of_the_known(tmp_path: Path) 
             with pytest.raises(InvalidArgument, match="one of auto, hybrid, vector, keyword"):
                 call("harbour", mode=mode)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument, match="one of auto, hybrid, vector, keyword"):
-            world.evaluate([], mode=mode)  # type: ignore[arg-type]
+            world.evaluation.run([], mode=mode)  # type: ignore[arg-type]
 
 
 def test_a_readers_scope_is_refused(tmp_path: Path) -> None:

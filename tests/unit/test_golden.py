@@ -22,7 +22,6 @@ from truespan.evaluation.golden import (
     MAX_TOP_K,
     Expected,
     GoldenQuery,
-    golden_entry,
     golden_line,
     parse_golden,
     question_digest,
@@ -280,7 +279,6 @@ queries = st.builds(
 @example(GoldenQuery("a", "x\u2028\ufeff\uffff", (Expected("a\u2029b", 2),)))
 def test_written_query_reads_back_unchanged(query: GoldenQuery) -> None:
     assert parse_golden("g.jsonl", golden_line(query).encode()) == (query,)
-    assert parse_golden("g.yaml", golden_entry(query).encode()) == (query,)
 
 
 @proves("tenants.no-stall")

@@ -49,14 +49,7 @@ CALLS: dict[str, Call] = {
     "min_hit_rate": lambda lib, golden, n: world(lib).generations.promote(
         1, golden=golden, min_hit_rate=n
     ),
-    "evaluate": lambda lib, golden, n: world(lib).evaluate(golden, generation=n),
-    "compare": lambda lib, golden, n: world(lib).evaluation.compare(golden, new=n),
-    "add_query top_k": lambda lib, golden, n: world(lib).evaluation.add_query(
-        golden, "lamp", documents=["a.txt"], top_k=n
-    ),
-    "add_query documents": lambda lib, golden, n: world(lib).evaluation.add_query(
-        golden, "lamp", documents=[n]
-    ),
+    "evaluate": lambda lib, golden, n: world(lib).evaluation.run(golden, generation=n),
     "documents.get": lambda lib, _, n: world(lib).documents.get(n),
     "documents.find": lambda lib, _, n: world(lib).documents.find(offset=n),
     "documents.chunks": lambda lib, _, n: world(lib).documents.chunks("a.txt", offset=n),

@@ -185,12 +185,12 @@ def test_part_of_the_ranking_can_be_left_out_of_an_evaluation(tmp_path: Path) ->
     golden = [GoldenQuery("ship", "which ship", (Expected("b.txt"),))]
 
     def reciprocal_rank(*parts: str) -> float | None:
-        return world.evaluate(golden, without=parts).totals.metrics.reciprocal_rank
+        return world.evaluation.run(golden, without=parts).totals.metrics.reciprocal_rank
 
     assert reciprocal_rank() == reciprocal_rank("window") == 1.0
     assert reciprocal_rank("late") == 0.5
     with pytest.raises(InvalidArgument, match="window, late"):
-        world.evaluate(golden, without=["early"])
+        world.evaluation.run(golden, without=["early"])
 
 
 def test_gains_of_long_queries_are_smaller() -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
 
 from truespan.evaluation.calibrate import calibrate
-from truespan.evaluation.compare import ModeComparison, compare, compare_modes, gate
+from truespan.evaluation.compare import compare, gate
 from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.evaluation.plots import MAX_BARS, MAX_POINTS, element, text
-from truespan.evaluation.report import MAX_ROWS, Report, report_page, report_sections
+from truespan.evaluation.report import MAX_ROWS, EvaluationReport, report_page, report_sections
 from truespan.types.request import Mode
 
 BODY = "what stands in the document"
@@ -41,29 +42,28 @@ def evaluation(name: str = "new", count: int = 30, shift: int = 0) -> Evaluation
     return evaluate(name, golden, search)
 
 
-def against_old(old: Evaluation, new: Evaluation) -> Report:
+def against_old(old: Evaluation, new: Evaluation) -> EvaluationReport:
     comparison = compare(old, new)
-    return Report(
+    return EvaluationReport(
         title=new.name,
-        evaluations=[old, new],
-        names=[old.name, new.name],
-        comparisons=[comparison],
+        evaluations=(old, new),
+        names=(old.name, new.name),
+        comparisons=(comparison,),
         verdict=gate(comparison),
         curve=calibrate(scored_hits(new)),
     )
 
 
-def alone(subject: Evaluation) -> Report:
-    return Report(title=subject.name, evaluations=[subject], curve=calibrate(scored_hits(subject)))
-
-
-def of_modes(found: ModeComparison) -> Report:
-    return Report(
-        title=found.name,
-        evaluations=found.evaluations,
-        names=found.modes,
-        comparisons=found.comparisons,
+def alone(subject: Evaluation) -> EvaluationReport:
+    return EvaluationReport(
+        title=subject.name, evaluations=(subject,), curve=calibrate(scored_hits(subject))
     )
+
+
+def of_modes(title: str, evaluations: dict[Mode, Evaluation]) -> EvaluationReport:
+    found = tuple(evaluations.values())
+    comparisons = tuple(compare(old, new) for old, new in combinations(found, 2))
+    return EvaluationReport(title, found, tuple(evaluations), comparisons)
 
 
 def page_of() -> str:
@@ -225,7 +225,7 @@ MODES = (Mode.VECTOR, Mode.KEYWORD, Mode.HYBRID)
 
 def test_modes_have_a_page_with_means_changes_and_every_query() -> None:
     evaluations = {mode: evaluation(mode, shift=place) for place, mode in enumerate(MODES)}
-    page = report_page(of_modes(compare_modes("w", evaluations)))
+    page = report_page(of_modes("w", evaluations))
     reader = Reader(page)
     words = "\n".join(reader.words)
 
@@ -236,5 +236,5 @@ def test_modes_have_a_page_with_means_changes_and_every_query() -> None:
     assert "Change from vector to hybrid" in words
     assert "question 29?" in words
     assert BODY not in page
-    hostile = compare_modes(HOSTILE, dict.fromkeys(MODES, evaluation(HOSTILE, 1)))
-    assert not {tag for tag, _ in Reader(report_page(of_modes(hostile))).tags} & {"script", "img"}
+    hostile = of_modes(HOSTILE, dict.fromkeys(MODES, evaluation(HOSTILE, 1)))
+    assert not {tag for tag, _ in Reader(report_page(hostile)).tags} & {"script", "img"}

@@ -40,7 +40,7 @@ def test_abstracts_become_documents_and_claims_become_golden_queries(tmp_path: P
     report = world.ingest(manifest=folder / "manifest.jsonl")
     assert (len(report.ingested), report.failures) == (3, [])
     assert world.documents.get("13.txt").title == 'A "quoted" title – très bien'
-    found = world.evaluate(folder / "golden.jsonl")
+    found = world.evaluation.run(folder / "golden.jsonl")
     assert [one.id for one in found.results] == ["1", "2"]
     assert [one.metrics.hit for one in found.results] == [1.0, 1.0]
     assert found.totals.absent_documents == 0

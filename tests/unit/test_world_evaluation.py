@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,8 +15,6 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import (
     BlankQuery,
-    ChunkNotFound,
-    DocumentNotFound,
     GenerationNotFound,
     GoldenInvalid,
     InvalidArgument,
@@ -26,6 +26,7 @@ from truespan.errors import (
 )
 from truespan.evaluation.evaluate import State
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
+from truespan.evaluation.report import EvaluationReport
 from truespan.evaluation.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import calibration_of
@@ -50,6 +51,13 @@ def lib(tmp_path: Path) -> LibraryFixture:
     return make_library(tmp_path)
 
 
+def report(world: World, golden: Sequence[GoldenQuery], **options: Any) -> EvaluationReport:
+    """Return the report of an evaluation."""
+    *_, found = world.evaluation.report_stream(golden, **options)
+    assert isinstance(found, EvaluationReport)
+    return found
+
+
 def filled(lib: LibraryFixture) -> World:
     return lib.world(lamp__txt=LAMP, keys__txt=KEYS, tide__txt=TIDE)
 
@@ -60,7 +68,7 @@ def of(lib: LibraryFixture, authority: Authority, world: World) -> World:
 
 
 def test_golden_queries_are_asked_and_judged(lib: LibraryFixture) -> None:
-    found = filled(lib).evaluate(ASKED)
+    found = filled(lib).evaluation.run(ASKED)
 
     assert found.name == "world, generation 1"
     assert [one.metrics.hit for one in found.results] == [1.0, 1.0, 1.0]
@@ -75,7 +83,7 @@ def test_evaluation_uses_no_floor_and_the_requested_depth(lib: LibraryFixture) -
     world = filled(lib)
     stranger = GoldenQuery("x", "zebra xylophone", (Expected("keys.txt"),), top_k=3)
 
-    [result] = world.evaluate([stranger]).results
+    [result] = world.evaluation.run([stranger]).results
 
     assert len(result.documents) == 3
     assert result.state is State.ANSWERED
@@ -86,7 +94,7 @@ def test_passages_of_one_document_do_not_crowd_out_the_others(lib: LibraryFixtur
     world = lib.world(long__txt=paragraphs, keys__txt=KEYS)
     query = GoldenQuery("q", "ferry sails", (Expected("keys.txt"),), top_k=2)
 
-    [result] = world.evaluate([query]).results
+    [result] = world.evaluation.run([query]).results
 
     assert [one.name for one in result.documents] == ["long.txt", "keys.txt"]
     assert result.metrics.recall == 1.0
@@ -101,7 +109,7 @@ def test_words_count_where_that_is_asked_for(lib: LibraryFixture) -> None:
     )
     query = GoldenQuery("q", "the ferry goblet", (Expected("middle.txt"),), top_k=1)
 
-    near, fused = world.evaluate([query]), world.evaluate([query], mode="hybrid")
+    near, fused = world.evaluation.run([query]), world.evaluation.run([query], mode="hybrid")
 
     assert (near.results[0].metrics.hit, fused.results[0].metrics.hit) == (0.0, 1.0)
     assert fused.name == "world, generation 1, hybrid"
@@ -119,26 +127,27 @@ def test_modes_are_compared_side_by_side(lib: LibraryFixture) -> None:
         GoldenQuery("tar", "ropes and tar", (), ("ropes AND tar",), top_k=1),
     ]
 
-    found = world.evaluation.compare_modes(asked)
+    found = report(world, asked, modes=["hybrid", "vector", "keyword"])
 
-    assert found.name == "world, generation 1"
-    assert found.modes == ("hybrid", "vector", "keyword")
-    assert found.evaluations == tuple(world.evaluate(asked, mode=mode) for mode in found.modes)
-    assert found.pairs == [("hybrid", "vector"), ("hybrid", "keyword"), ("vector", "keyword")]
+    assert found.title == "world, generation 1"
+    assert found.names == ("hybrid", "vector", "keyword")
+    assert found.evaluations == tuple(
+        world.evaluation.run(asked, mode=mode) for mode in found.names
+    )
+    pairs = [(pair.old_name[21:], pair.new_name[21:]) for pair in found.comparisons]
+    assert pairs == [("hybrid", "vector"), ("hybrid", "keyword"), ("vector", "keyword")]
     [change] = [change for change in found.comparisons[0].changes if change.difference]
     assert (change.id, change.old.hit, change.new.hit) == ("goblet", 1.0, 0.0)
-    two = world.evaluation.compare_modes(asked, ["vector", "hybrid"])
+    two = report(world, asked, modes=["vector", "hybrid"])
     assert [pair.better for pair in two.comparisons] == [1]
     for wrong in (
-        (),
-        ["hybrid"],
         ["hybrid", "hybrid"],
         ["hybrid", "nearest"],
         ["hybrid", None],
         "hybrid",
     ):
         with pytest.raises(InvalidArgument, match=r"mode"):
-            world.evaluation.compare_modes(asked, wrong)  # type: ignore[arg-type]
+            report(world, asked, modes=wrong)
 
 
 @proves("evaluation.modes")
@@ -151,7 +160,7 @@ def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> Non
     ]
     world.reader("anna").set_position("book.txt", sentence=1)
 
-    found = world.evaluate(asked, reader="anna", mode="vector")
+    found = world.evaluation.run(asked, reader="anna", mode="vector")
 
     assert found.name == "world, generation 1, reader anna, vector"
     assert [result.judged for result in found.results] == [True, False, True]
@@ -159,15 +168,15 @@ def test_reader_is_asked_and_judged_by_what_was_read(lib: LibraryFixture) -> Non
     assert [result.phrases for result in found.results] == [1, 0, 1]
     assert found.results[0].metrics.recall is None
     world.reader("anna").set_position("book.txt", sentence=2)
-    assert world.evaluate(asked, reader="anna", mode="vector").totals.judged == 3
-    compared = world.evaluation.compare_modes(asked, ["keyword", "hybrid"], reader="anna")
-    assert compared.name == "world, generation 1, reader anna"
+    assert world.evaluation.run(asked, reader="anna", mode="vector").totals.judged == 3
+    compared = report(world, asked, modes=["keyword", "hybrid"], reader="anna")
+    assert compared.title == "world, generation 1, reader anna"
     assert [one.totals.metrics.hit for one in compared.evaluations] == [1.0, 1.0]
     filtered = GoldenQuery("q", "key", (), ("key",), filters=Filters(language="en"))
     with pytest.raises(InvalidArgument, match="filters"):
-        world.evaluate([filtered], reader="anna")
+        world.evaluation.run([filtered], reader="anna")
     with pytest.raises(PositionNotFound):
-        world.evaluate(asked, reader="nobody")
+        world.evaluation.run(asked, reader="nobody")
 
 
 @pytest.mark.parametrize("reference", ["2", "keys.txt", "world/keys.txt", "doc_id", "path"])
@@ -178,7 +187,7 @@ def test_a_document_is_known_by_number_id_name_and_path(
     document = world.documents.get("keys.txt")
     called = {"doc_id": document.doc_id, "path": document.path}.get(reference, reference)
 
-    found = world.evaluate([GoldenQuery("q", "spare key", (Expected(called),))])
+    found = world.evaluation.run([GoldenQuery("q", "spare key", (Expected(called),))])
 
     assert found.totals.absent_documents == 0
     assert found.results[0].metrics.hit == 1.0
@@ -193,13 +202,9 @@ def test_ambiguous_name_needs_a_path(lib: LibraryFixture) -> None:
         GoldenQuery("part", "spare key", (Expected("eys.txt"),)),
     ]
 
-    results = world.evaluate(asked).results
+    results = world.evaluation.run(asked).results
 
     assert [one.absent for one in results] == [("keys.txt",), (), ("eys.txt",)]
-    assert world.evaluation.missing_documents(asked) == {
-        "both": ("keys.txt",),
-        "part": ("eys.txt",),
-    }
 
 
 def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> None:
@@ -208,7 +213,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> Non
 
     def names(**filters: object) -> list[str]:
         query = GoldenQuery("q", "key", (Expected("1"),), filters=Filters(**filters))  # type: ignore[arg-type]
-        return [one.name for one in world.evaluate([query]).results[0].documents]
+        return [one.name for one in world.evaluation.run([query]).results[0].documents]
 
     assert sorted(names()) == ["keys.txt", "lamp.txt"]
     assert names(tags=("keys",)) == ["keys.txt"]
@@ -222,7 +227,7 @@ def test_filters_of_a_query_decide_where_it_is_asked(lib: LibraryFixture) -> Non
 def test_failed_query_does_not_stop_the_others(lib: LibraryFixture) -> None:
     too_long = GoldenQuery("many", "w " * 450, (Expected("1"),))
 
-    found = filled(lib).evaluate([too_long, ASKED[0]])
+    found = filled(lib).evaluation.run([too_long, ASKED[0]])
 
     assert [one.state for one in found.results] == [State.FAILED, State.ANSWERED]
     assert found.results[0].error == "query_too_long"
@@ -241,10 +246,10 @@ def test_a_passing_failure_is_tried_again_before_it_counts(tmp_path: Path) -> No
 
     embedder.before = before
 
-    assert world.evaluate(ASKED[:1]).totals.failed == 0
+    assert world.evaluation.run(ASKED[:1]).totals.failed == 0
     assert lib.clock.slept == [0.5, 2.0]
     troubles += [ProviderUnavailable("down")] * 3
-    assert world.evaluate([GoldenQuery("new", "new", (Expected("1"),))]).totals.failed == 1
+    assert world.evaluation.run([GoldenQuery("new", "new", (Expected("1"),))]).totals.failed == 1
 
 
 def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixture) -> None:
@@ -252,10 +257,10 @@ def test_a_file_its_bytes_and_its_queries_are_the_same_to_ask(lib: LibraryFixtur
     path = lib.write("g.yaml", "- query: spare key\n  expected: [keys.txt]\n")
     line = b'{"query": "spare key", "expected": ["keys.txt"]}\n'
 
-    found = [world.evaluate(one) for one in (path, Path(path), Path(path).read_bytes(), line)]
+    found = [world.evaluation.run(one) for one in (path, Path(path), Path(path).read_bytes(), line)]
 
     assert all(one == found[0] for one in found)
-    assert world.evaluate(parse_golden("g.jsonl", line), name="mine").name == "mine"
+    assert world.evaluation.run(parse_golden("g.jsonl", line), name="mine").name == "mine"
 
 
 def test_bad_golden_queries_are_refused_before_anything_is_asked(lib: LibraryFixture) -> None:
@@ -263,15 +268,15 @@ def test_bad_golden_queries_are_refused_before_anything_is_asked(lib: LibraryFix
     asked = len(lib.embedder.queries)
 
     with pytest.raises(GoldenInvalid):
-        world.evaluate(b"- query: ok\n  expected: [a]\n- nonsense: 1\n")
+        world.evaluation.run(b"- query: ok\n  expected: [a]\n- nonsense: 1\n")
     with pytest.raises(SourceMissing):
-        world.evaluate(lib.folder / "none.yaml")
+        world.evaluation.run(lib.folder / "none.yaml")
     with pytest.raises(GenerationNotFound):
-        world.evaluate(ASKED, generation=9)
+        world.evaluation.run(ASKED, generation=9)
     with pytest.raises(InvalidArgument, match="not both"):
-        world.evaluate(ASKED, generation=1, domain="d")
+        world.evaluation.run(ASKED, generation=1, domain="d")
     with pytest.raises(InvalidArgument, match="Ingest"):
-        lib.library.create_world("empty").evaluate(ASKED)
+        lib.library.create_world("empty").evaluation.run(ASKED)
     assert len(lib.embedder.queries) == asked
 
 
@@ -281,10 +286,7 @@ def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> No
     reading = of(lib, OWNER.narrow(worlds=[lib.scope(world).world], verbs=[Verb.READ]), world)
 
     for refused in (
-        lambda: of(lib, follower, world).evaluate(ASKED),
-        lambda: of(lib, follower, world).evaluation.add_query(
-            lib.folder / "g.yaml", "q", documents=["1"]
-        ),
+        lambda: of(lib, follower, world).evaluation.run(ASKED),
         lambda: reading.evaluation.calibrate(many(), keep=True),
         lambda: reading.evaluation.forget_calibration(),
     ):
@@ -292,7 +294,7 @@ def test_evaluation_needs_the_right_to_read_the_world(lib: LibraryFixture) -> No
             refused()
     with pytest.raises(WorldNotFound):
         of(lib, Authority(frozenset(), frozenset(Verb)), world)
-    assert reading.evaluate(ASKED).totals.judged == 3
+    assert reading.evaluation.run(ASKED).totals.judged == 3
 
 
 def test_the_search_behind_it_refuses_a_follower_by_itself(lib: LibraryFixture) -> None:
@@ -316,15 +318,15 @@ def test_unused_generation_is_evaluated_and_compared(lib: LibraryFixture) -> Non
     query = GoldenQuery("key", KEYS, (), ("hangs on hook seven",), top_k=50)
     built = world.generations.reindex(chunking="sentences").generation
 
-    old, new = world.evaluate([query]), world.evaluate([query], generation=built)
-    change = world.evaluation.compare([query], old=1, new=built)
+    old, new = world.evaluation.run([query]), world.evaluation.run([query], generation=built)
+    [change] = report(world, [query], generation=built, against=1).comparisons
 
     assert built == 2
     assert (old.name, new.name) == ("world, generation 1", "world, generation 2")
     assert old.results[0].best_relevant != new.results[0].best_relevant
     assert (change.old_name, change.new_name) == (old.name, new.name)
     assert len(change.changes) == 1
-    assert world.evaluation.compare([query], old=1, new=1).same == 1
+    assert report(world, [query], generation=1, against=1).comparisons[0].same == 1
 
 
 def many() -> list[GoldenQuery]:
@@ -394,7 +396,7 @@ def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> No
     assert "write 'fused_weight = 0.4' at the top of truespan.toml" in calibration_table(report)
     assert too_low.means == weight.means
     assert [point.weight for point in weight.means] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
-    measured = similar.evaluate(asked, mode="hybrid").totals.metrics.ndcg
+    measured = similar.evaluation.run(asked, mode="hybrid").totals.metrics.ndcg
     assert measured == too_low.means[0].mean < 1.0
     odd = Library(replace(components, fused_weight=0.25), OWNER).world(world.id)
     assert odd.evaluation.calibrate(asked).weight.means[1].weight == 0.25
@@ -420,51 +422,3 @@ def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
     lib.library.close()
 
     assert make_library(tmp_path).library.world("world").evaluation.calibration() == kept
-
-
-@pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
-def test_a_good_answer_is_kept_by_the_documents_of_its_chunks(
-    lib: LibraryFixture, name: str
-) -> None:
-    world = filled(lib)
-    best = world.search("Where does the spare key hang?", top_k=1).passages[0]
-    path = lib.folder / name
-
-    added = world.evaluation.add_query(
-        path, "Where does the spare key hang?", chunks=[best.chunk_id]
-    )
-    more = world.evaluation.add_query(
-        path, "And the tide?", documents=[3, "1"], phrases=["violet ink"]
-    )
-
-    assert added.expected == (Expected("keys.txt"),)
-    assert [one.document for one in more.expected] == ["tide.txt", "lamp.txt"]
-    assert world.evaluation.queries(path) == (added, more)
-    assert world.evaluate(path).results[0].metrics.hit == 1.0
-
-
-def test_ambiguous_document_is_written_by_id(lib: LibraryFixture) -> None:
-    world = lib.world()
-    world.ingest([lib.write("a/keys.txt", KEYS), lib.write("b/keys.txt", TIDE)])
-
-    added = world.evaluation.add_query(lib.folder / "g.yaml", "ink?", documents=["b/keys.txt"])
-
-    assert added.expected == (Expected(world.documents.get("2").doc_id),)
-
-
-def test_nothing_is_added_that_the_world_does_not_have(lib: LibraryFixture) -> None:
-    world = filled(lib)
-    path = lib.folder / "g.yaml"
-
-    with pytest.raises(DocumentNotFound):
-        world.evaluation.add_query(path, "q?", documents=["none.txt"])
-    with pytest.raises(ChunkNotFound):
-        world.evaluation.add_query(path, "q?", chunks=["00000000-0000-0000-0000-000000000000"])
-    with pytest.raises(InvalidArgument, match="documents or phrases"):
-        world.evaluation.add_query(path, "q?")
-    with pytest.raises(InvalidArgument, match="list"):
-        world.evaluation.add_query(path, "q?", documents="keys.txt")
-    world.evaluation.add_query(path, "q?", documents=["keys.txt"])
-    with pytest.raises(InvalidArgument, match="already"):
-        world.evaluation.add_query(path, "Q? ", documents=["lamp.txt"])
-    assert len(world.evaluation.queries(path)) == 1

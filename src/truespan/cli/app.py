@@ -25,7 +25,7 @@ PANELS = {
     "Read without spoilers": ("read", "reader"),
     "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
-    "Quality": ("quality", "defaults", "usage", "explain", "golden", "evaluate", "calibrate"),
+    "Quality": ("quality", "defaults", "usage", "explain", "evaluate", "calibrate"),
     "Generations": (
         "generations",
         *("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),

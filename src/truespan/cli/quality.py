@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, Option
 from truespan.cli.options import (
     Domain,
     Folder,
@@ -16,17 +16,13 @@ from truespan.cli.options import (
     open_world,
 )
 from truespan.cli.terminal import echo, table, write_file
-from truespan.errors import InvalidArgument
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
-    from truespan.evaluation.compare import ModeComparison
     from truespan.types.answer import UsageRecord
     from truespan.types.decision import Decision
     from truespan.types.request import Defaults
-
-golden_group = command_group("golden", "Golden queries: questions whose right answers are known.")
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 SCALE_WIDTH = 50
@@ -88,58 +84,6 @@ def explain(
     return EXIT_UNHEALTHY if replay.same is False else 0
 
 
-@golden_group.register("add")
-def add_query(
-    file: GoldenFile,
-    query: Annotated[str, Argument(help="The question.")],
-    world: WorldName = None,
-    library: Folder = None,
-    document: Annotated[list[str] | None, Option(help="An expected document; repeatable.")] = None,
-    phrase: Annotated[
-        list[str] | None,
-        Option("--phrase", "-p", help="A phrase of a correct passage; repeatable."),
-    ] = None,
-    chunk: Annotated[
-        list[str] | None,
-        Option(help="A chunk of a good answer: its document is expected; repeatable."),
-    ] = None,
-    top_k: Annotated[int, Option("--top-k", "-k", help="Number of passages to look among.")] = 10,
-    name: Annotated[str | None, Option("--id", help="Id; default: generated.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Add a golden query to a file, which is created if needed."""
-    with open_world(library, world) as chosen:
-        added = chosen.evaluation.add_query(
-            file,
-            query,
-            documents=document or (),
-            phrases=phrase or (),
-            chunks=chunk or (),
-            top_k=top_k,
-            id=name,
-        )
-    echo(to_json({"file": file, "added": added}) if as_json else f"Added {added.id} to {file}.")
-
-
-@golden_group.register("check")
-def check_queries(
-    file: GoldenFile, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> int:
-    """Check a file of golden queries, and list expected documents that the world lacks."""
-    with open_world(library, world) as chosen:
-        evaluation = chosen.evaluation
-        count, absent = len(evaluation.queries(file)), evaluation.missing_documents(file)
-    if as_json:
-        result: dict[str, Any] = {"file": file, "queries": count, "absent": absent}
-        echo(to_json(result))
-    else:
-        for query, names in absent.items():
-            echo(f"{query}: not in this world: {', '.join(names)}")
-        good = "" if absent else " Every document they name is in this world."
-        echo(f"{count} golden {'query' if count == 1 else 'queries'}.{good}")
-    return EXIT_PARTIAL if absent else 0
-
-
 def evaluate(
     golden: GoldenFile,
     world: WorldName = None,
@@ -163,92 +107,44 @@ def evaluate(
         Option(help="Leave out a part of the ranking, 'window' or 'late'; repeatable."),
     ] = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
-    trec_run: Annotated[
-        Path | None, Option(help="Write the rankings to this file, for trec_eval.")
-    ] = None,
-    trec_qrels: Annotated[
-        Path | None, Option(help="Write the relevant documents to this file, for trec_eval.")
-    ] = None,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
-    from msgspec.structs import replace
+    from truespan.evaluation.report import EvaluationReport, report_page
+    from truespan.evaluation.tables import (
+        comparison_table,
+        evaluation_table,
+        modes_table,
+        summary_table,
+    )
 
-    from truespan.evaluation import evaluate as results
-    from truespan.evaluation.calibrate import calibrate as calibrate_hits
-    from truespan.evaluation.compare import compare, gate
-    from truespan.evaluation.report import Report, name_generation, report_page
-    from truespan.evaluation.tables import comparison_table, evaluation_table, summary_table
-
-    if generation is not None and domain is not None:
-        raise InvalidArgument("Name a generation or a domain, not both.")
-    if mode and len(mode) > 1:
-        if against is not None or trec_run is not None or trec_qrels is not None or without:
-            raise InvalidArgument(
-                "Modes cannot be compared with --against, --without, --trec-run or --trec-qrels.",
-                advice="Give one --mode.",
-            )
-        with open_world(library, world, domain) as chosen:
-            compared = chosen.evaluation.compare_modes(
-                golden, mode, generation=generation, domain=domain, rerank=rerank, reader=reader
-            )
-        return _print_modes(compared, html, per_query=per_query, as_json=as_json)
-    settings: dict[str, Any] = {"rerank": rerank, "reader": reader, "without": without or ()}
-    settings["mode"] = mode[0] if mode else None
-    with open_world(library, world, domain) as chosen:
-        found = chosen.evaluate(golden, generation=generation, domain=domain, **settings)
-        old = None
-        if against is not None:
-            old = chosen.evaluate(golden, generation=against, **settings)
-    comparison = compare(old, found) if old else None
-    verdict = gate(comparison, allowed_drop) if comparison else None
-    if trec_run is not None:
-        write_file(trec_run, results.trec_run(found))
-    if trec_qrels is not None:
-        write_file(trec_qrels, results.trec_qrels(found))
+    with open_world(library, world, domain, generation) as chosen:
+        *_, report = chosen.evaluation.report_stream(
+            golden,
+            modes=mode or (),
+            against=against,
+            allowed_drop=allowed_drop,
+            rerank=rerank,
+            reader=reader,
+            without=without or (),
+        )
+    assert isinstance(report, EvaluationReport)
     if html is not None:
-        report = Report(title=found.name, evaluations=[found])
-        if old is not None and comparison is not None:
-            report = Report(
-                title=found.name,
-                evaluations=[old, found],
-                names=[name_generation(old), name_generation(found)],
-                comparisons=[comparison],
-                verdict=verdict,
-            )
-        curve = calibrate_hits(results.scored_hits(found))
-        write_file(html, report_page(replace(report, curve=curve)))
+        write_file(html, report_page(report))
+    found, verdict = report.evaluations[-1], report.verdict
     if as_json:
-        compared = {"comparison": comparison, "verdict": verdict} if comparison else {}
-        echo(to_json({"evaluation": found} | compared))
+        echo(to_json(report))
+    elif report.comparisons and verdict is None:
+        compared = report.title, report.names, report.evaluations, report.comparisons
+        echo(modes_table(*compared, per_query=per_query).rstrip("\n"))
     else:
         echo((evaluation_table(found) if per_query else summary_table(found)).rstrip("\n"))
-        if comparison is not None:
+        for comparison in report.comparisons:
             echo("\n" + comparison_table(comparison, verdict).rstrip("\n"))
     if verdict is not None and not verdict.passed:
         return EXIT_UNHEALTHY
-    return EXIT_PARTIAL if found.totals.failed else 0
-
-
-def _print_modes(
-    found: "ModeComparison", html: Path | None, *, per_query: bool, as_json: bool
-) -> int:
-    from truespan.evaluation.report import Report, report_page
-    from truespan.evaluation.tables import modes_table
-
-    if html is not None:
-        report = Report(
-            title=found.name,
-            evaluations=found.evaluations,
-            names=found.modes,
-            comparisons=found.comparisons,
-        )
-        write_file(html, report_page(report))
-    table = "" if as_json else modes_table(found, per_query=per_query).rstrip("\n")
-    echo(to_json(found) if as_json else table)
-    failed = any(evaluation.totals.failed for evaluation in found.evaluations)
-    return EXIT_PARTIAL if failed else 0
+    return EXIT_PARTIAL if any(each.totals.failed for each in report.evaluations) else 0
 
 
 def calibrate(

@@ -19,7 +19,6 @@ from truespan.protocols import (
     Embedder,
     EmbeddingLimits,
     FolderWatcher,
-    GoldenFiles,
     JobQueue,
     PageFetcher,
     Processes,
@@ -114,7 +113,8 @@ class Components(Struct, frozen=True):
     sources: SourceFinder
     parser: SourceParser
     assets: AssetStore
-    golden: GoldenFiles
+    read_golden: Callable[[str], bytes]
+    """Returns the bytes of a file of golden queries."""
     processes: Processes
     clock: Clock
     limits: EmbeddingLimits = field(default_factory=EmbeddingLimits)

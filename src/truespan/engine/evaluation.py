@@ -8,15 +8,14 @@ from itertools import combinations, islice
 from pathlib import PurePath
 from typing import TypeAlias, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.reader import Reader
-from truespan.errors import ChunkNotFound, InvalidArgument, NotAllowed, ServiceError, TruespanError
+from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
     CalibrationReport,
-    Curve,
     Unrelated,
     calibrate,
     curves_of,
@@ -25,13 +24,8 @@ from truespan.evaluation.calibrate import (
 )
 from truespan.evaluation.compare import (
     ALLOWED_DROP,
-    SEED,
-    Comparison,
-    ModeComparison,
-    Verdict,
     check_drop,
     compare,
-    compare_modes,
     gate,
 )
 from truespan.evaluation.evaluate import (
@@ -44,16 +38,12 @@ from truespan.evaluation.evaluate import (
     summarize,
 )
 from truespan.evaluation.golden import (
-    GOLDEN_TOP_K,
     DocumentNames,
-    Expected,
     GoldenQuery,
-    append_golden,
-    check_golden,
     normalize_text,
     parse_golden,
 )
-from truespan.evaluation.golden import MAX_TOP_K as MAX_GOLDEN_TOP_K
+from truespan.evaluation.report import EvaluationReport, name_generation
 from truespan.evaluation.weights import WEIGHTS, WeightReport, propose_weight
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
@@ -61,9 +51,8 @@ from truespan.retrieval.search import search_documents
 from truespan.retrieval.snapshot import require_world
 from truespan.types.bundle import Notice
 from truespan.types.document import Document
-from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration
-from truespan.types.reading import LAST_FIRST, MAX_PAGE_SENTENCES
+from truespan.types.reading import MAX_PAGE_SENTENCES
 from truespan.types.request import (
     MAX_TOP_K,
     Filters,
@@ -71,7 +60,6 @@ from truespan.types.request import (
     RankPart,
     check_mode,
     check_parts,
-    check_whole,
 )
 from truespan.types.scope import GenerationSelector, Scope, Verb
 from truespan.types.vectors import similarity_of
@@ -83,8 +71,6 @@ Golden: TypeAlias = str | PurePath | bytes | Sequence[GoldenQuery]
 
 PAUSES = (0.5, 2.0)
 """Seconds to wait before a query that failed with a retryable error is asked again."""
-COMPARED_MODES = (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD)
-"""Modes that are compared by default; `auto` is one of them."""
 SAMPLED_PASSAGES = 200
 SAMPLED_QUERIES = 100
 """Numbers of passages and queries that are compared to see how unrelated pairs score."""
@@ -95,24 +81,6 @@ class EvaluationProgress(Struct, frozen=True):
 
     done: int
     searches: int
-
-
-class EvaluationReport(Struct, frozen=True):
-    """Golden queries as asked once or several times, and every two of the times compared.
-
-    `evaluations` are in the order of the modes, or the old generation before the new one.
-    `comparisons` are in the order of their pairs: the first with the second, the first with the
-    third, and so on.
-    """
-
-    evaluations: tuple[Evaluation, ...]
-    comparisons: tuple[Comparison, ...]
-    verdict: Verdict | None
-    """Whether the new generation may replace the old; None without an old one."""
-    curve: Curve
-    """Precision and recall over the threshold, in the last evaluation."""
-    html: str | UnsetType = UNSET
-    """Figures and plots as HTML, without the queries; only over HTTP, on request."""
 
 
 class _Run(Struct, frozen=True):
@@ -168,11 +136,7 @@ class WorldEvaluation(Struct, frozen=True):
             GenerationNotFound, DomainNotFound: The world has no such generation or domain.
             NotAllowed: The caller may read only as a reader.
         """
-        if generation is not None and domain is not None:
-            raise InvalidArgument("Give a generation or a domain, not both.")
-        target = self._with_target(domain if generation is None else generation)
-        if without:
-            target = target._without(check_parts(without))
+        target = self._select(generation, domain, without)
         return target._evaluate(golden, name, mode=check_mode(mode), rerank=rerank, reader=reader)
 
     def report_stream(
@@ -185,6 +149,7 @@ class WorldEvaluation(Struct, frozen=True):
         allowed_drop: float = ALLOWED_DROP,
         rerank: bool | None = None,
         reader: str | None = None,
+        without: Sequence[RankPart | str] = (),
     ) -> Iterator[EvaluationProgress | EvaluationReport]:
         """Evaluate step by step: progress after each query, and at the end the report.
 
@@ -198,6 +163,7 @@ class WorldEvaluation(Struct, frozen=True):
                 default of the world.
             reader: Name of a reader to ask as, in the current book. Queries are judged by the
                 phrases that were read; a query without such a phrase is not judged.
+            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
 
         Returns:
             An iterator. The first progress comes once the arguments are checked and before anything
@@ -211,8 +177,8 @@ class WorldEvaluation(Struct, frozen=True):
         if against is not None and len(wanted) > 1:
             raise InvalidArgument("Modes and generations cannot be compared at once.")
         check_drop(allowed_drop)
-        queries, target = self.queries(golden), self._with_target(generation)
-        old = [] if against is None else [self._with_target(against)]
+        queries, target = self.queries(golden), self._select(generation, None, without)
+        old = [] if against is None else [self._select(against, None, without)]
         runs = [
             evaluation._prepare(queries, mode=mode, rerank=rerank, reader=reader)
             for evaluation in (*old, target)
@@ -229,87 +195,19 @@ class WorldEvaluation(Struct, frozen=True):
                 yield EvaluationProgress(done, searches)
             evaluations.append(run.finish(results))
         comparisons = tuple(compare(old, new) for old, new in combinations(evaluations, 2))
+        title, names = evaluations[-1].name, tuple(map(str, wanted))
+        if against is not None:
+            names = tuple(map(name_generation, evaluations))
+        elif len(wanted) > 1:
+            title = title.replace(f", {wanted[-1]}", "")
         yield EvaluationReport(
-            tuple(evaluations),
-            comparisons,
-            None if against is None else gate(comparisons[0], allowed_drop),
-            calibrate(scored_hits(evaluations[-1])),
+            title=title,
+            names=names if comparisons else ("mean",),
+            evaluations=tuple(evaluations),
+            comparisons=comparisons,
+            verdict=None if against is None else gate(comparisons[0], allowed_drop),
+            curve=calibrate(scored_hits(evaluations[-1])),
         )
-
-    def compare_modes(
-        self,
-        golden: Golden,
-        modes: Sequence[Mode | str] = COMPARED_MODES,
-        *,
-        generation: int | None = None,
-        domain: str | None = None,
-        rerank: bool | None = None,
-        reader: str | None = None,
-        seed: int = SEED,
-    ) -> ModeComparison:
-        """Ask the same golden queries in several modes, and compare every two modes.
-
-        Args:
-            golden: Path of a file, its bytes, or the queries.
-            modes: At least two modes.
-            generation: Number of the generation to ask; None for the default.
-            domain: Domain whose generation to ask.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
-            reader: Name of a reader to ask as, in the current book. Queries are judged by the
-                phrases that were read; a query without such a phrase is not judged.
-            seed: Seed of the randomisation tests.
-
-        Returns:
-            The evaluation of each mode and the comparisons.
-
-        Raises:
-            InvalidArgument: There are fewer than two different modes.
-            GoldenInvalid, GenerationNotFound, DomainNotFound, NotAllowed: As `run`.
-        """
-        wanted = _check_modes(modes)
-        if len(wanted) < 2:
-            raise InvalidArgument(_TWO_MODES)
-        queries = self.queries(golden)
-        evaluations = {
-            mode: self.run(
-                queries,
-                generation=generation,
-                domain=domain,
-                mode=mode,
-                rerank=rerank,
-                reader=reader,
-            )
-            for mode in wanted
-        }
-        name = evaluations[wanted[0]].name.removesuffix(f", {wanted[0]}")
-        return compare_modes(name, evaluations, seed=seed)
-
-    def compare(
-        self,
-        golden: Golden,
-        *,
-        old: GenerationSelector = None,
-        new: GenerationSelector = None,
-        seed: int = SEED,
-    ) -> Comparison:
-        """Ask the same golden queries of two generations, and compare the results.
-
-        Args:
-            golden: Path of a file, its bytes, or the queries.
-            old: Number or domain of the old generation; None for that of this world.
-            new: Number or domain of the new generation; None for that of this world.
-            seed: Seed of the randomisation tests.
-
-        Returns:
-            The comparison.
-
-        Raises:
-            GoldenInvalid, GenerationNotFound, DomainNotFound, NotAllowed: As `run`.
-        """
-        queries = self.queries(golden)
-        first, second = (self._with_target(target)._evaluate(queries) for target in (old, new))
-        return compare(first, second, seed=seed)
 
     def calibrate(
         self, golden: Golden, *, generation: int | None = None, keep: bool = False
@@ -393,7 +291,7 @@ class WorldEvaluation(Struct, frozen=True):
             GoldenInvalid: The file has invalid lines; the error lists all of them.
         """
         if isinstance(golden, str | PurePath):
-            content = self._access.components.golden.read(str(golden))
+            content = self._access.components.read_golden(str(golden))
             return tuple(parse_golden(PurePath(golden).name, content))
         if isinstance(golden, bytes):
             # A JSON line starts with a brace, an entry of a YAML list with a dash.
@@ -401,95 +299,20 @@ class WorldEvaluation(Struct, frozen=True):
             return tuple(parse_golden("golden.jsonl" if is_jsonl else "golden.yaml", golden))
         return tuple(golden)
 
-    def missing_documents(self, golden: Golden) -> dict[str, tuple[str, ...]]:
-        """Return the expected documents that are absent or ambiguous in this world, by query id.
-
-        Args:
-            golden: Path of a file, its bytes, or the queries.
-
-        Raises:
-            GoldenInvalid: The file has invalid lines; the error lists all of them.
-        """
-        names = self._names(self._scope())
-        missing = {
-            query.id: tuple(
-                expected.document
-                for expected in query.expected
-                if names.key_of(expected.document) is None
-            )
-            for query in self.queries(golden)
-        }
-        return {query: documents for query, documents in missing.items() if documents}
-
-    def add_query(
-        self,
-        path: str | PurePath,
-        query: str,
-        *,
-        documents: Sequence[str | int] = (),
-        phrases: Sequence[str] = (),
-        chunks: Sequence[str] = (),
-        top_k: int = GOLDEN_TOP_K,
-        id: str | None = None,
-    ) -> GoldenQuery:
-        """Add a golden query to the end of a YAML or JSON Lines file, created if absent.
-
-        Args:
-            path: The file.
-            query: The question.
-            documents: Expected documents, by number, doc id or name; written by name where that is
-                unambiguous.
-            phrases: Phrases that a good result contains.
-            chunks: Ids of chunks that a good answer used; their documents are expected.
-            top_k: Number of results to judge.
-            id: Id of the query; None for one derived from the question.
-
-        Returns:
-            The query as it was written.
-
-        Raises:
-            DocumentNotFound, ChunkNotFound: The world has no such document or chunk.
-            GoldenInvalid: The query, or the existing file, is invalid.
-            InvalidArgument: The file contains the query already, or nothing is expected.
-        """
-        check_whole("top_k", top_k, 1, MAX_GOLDEN_TOP_K)
-        for label, values in (("documents", documents), ("phrases", phrases), ("chunks", chunks)):
-            if isinstance(values, str):
-                raise InvalidArgument(f"{label} must be a list.")
-        scope, name = self._scope(), PurePath(path).name
-        names = self._names(scope)
-        ids = [ChunkId(chunk) for chunk in chunks]
-        records = self._access.components.store.read_chunks(scope, ids) if ids else {}
-        for chunk in ids:
-            if chunk not in records or not records[chunk].live:
-                raise ChunkNotFound(chunk)
-        references = [
-            *map(_reference, documents),
-            *(str(records[id].document.number) for id in ids),
-        ]
-        expected = dict.fromkeys(names.to_write(reference) for reference in references)
-        if not expected and not phrases:
-            raise InvalidArgument("Name the documents or phrases that a good answer contains.")
-        wanted = check_golden(
-            name,
-            GoldenQuery(
-                id=id or "",
-                query=query,
-                expected=tuple(Expected(document) for document in expected),
-                phrases=tuple(phrases),
-                top_k=top_k,
-            ),
-        )
-        golden = self._access.components.golden
-        golden.change(str(path), lambda content: append_golden(name, content, wanted))
-        return wanted
-
     def _with_target(self, target: GenerationSelector) -> WorldEvaluation:
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
-    def _without(self, parts: frozenset[RankPart]) -> WorldEvaluation:
-        components = replace(self._access.components, without=parts)
-        return WorldEvaluation(replace(self._access, components=components))
+    def _select(
+        self, generation: int | None, domain: str | None, without: Sequence[RankPart | str]
+    ) -> WorldEvaluation:
+        """Return the evaluation of a generation or a domain, without parts of the ranking."""
+        if generation is not None and domain is not None:
+            raise InvalidArgument("Give a generation or a domain, not both.")
+        target = self._with_target(domain if generation is None else generation)
+        if not without:
+            return target
+        components = replace(self._access.components, without=check_parts(without))
+        return WorldEvaluation(replace(target._access, components=components))
 
     def _evaluate(
         self,
@@ -663,20 +486,10 @@ class WorldEvaluation(Struct, frozen=True):
         return unrelated(scores) if scores else None
 
 
-_TWO_MODES = "Give at least two different modes to compare."
-
-
 def _check_modes(modes: Sequence[Mode | str]) -> list[Mode]:
     if isinstance(modes, str):
         raise InvalidArgument("modes must be a list.")
     wanted = [mode for mode in map(check_mode, modes) if mode is not None]
     if len(set(wanted)) < len(modes):
-        raise InvalidArgument(_TWO_MODES)
+        raise InvalidArgument("Name each mode once.")
     return wanted
-
-
-def _reference(document: str | int) -> str:
-    """Return how a golden query names a document; a number is checked."""
-    if isinstance(document, int):
-        check_whole("The number of a document", document, 0, LAST_FIRST)
-    return str(document)

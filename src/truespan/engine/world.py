@@ -6,7 +6,7 @@ Collaborators are imported where they are used, so that a search imports only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, overload
 
 from msgspec.structs import replace
@@ -23,8 +23,6 @@ from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
 from truespan.types.request import (
     Defaults,
-    Mode,
-    RankPart,
     check_defaults,
     check_reader_name,
     check_whole,
@@ -35,11 +33,10 @@ from truespan.types.telemetry import Request
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.documents import Documents
-    from truespan.engine.evaluation import Golden, WorldEvaluation
+    from truespan.engine.evaluation import WorldEvaluation
     from truespan.engine.generations import Generations
     from truespan.engine.reader import Reader
     from truespan.engine.world_jobs import WorldJobs
-    from truespan.evaluation.evaluate import Evaluation
     from truespan.ingest.report import Progress
     from truespan.maintenance.delete import Receipt
     from truespan.maintenance.doctor.plan import Plan
@@ -230,49 +227,6 @@ class World(WorldQueries, WorldIngestion):
         from truespan.engine.conversations import delete_conversations
 
         return delete_conversations(self.access, erase=erase)
-
-    def evaluate(
-        self,
-        golden: Golden,
-        *,
-        generation: int | None = None,
-        domain: str | None = None,
-        name: str | None = None,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
-        reader: str | None = None,
-        without: Sequence[RankPart | str] = (),
-    ) -> Evaluation:
-        """Ask golden queries and grade the results; the same as `evaluation.run`.
-
-        Args:
-            golden: Golden queries, or a file of them.
-            generation: Number of the generation to ask; None for the default.
-            domain: Domain whose generation to ask.
-            name: Name of the evaluation in reports.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
-            reader: Name of the reader to ask as, in the current book.
-            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
-
-        Returns:
-            The grades of each query and their means.
-
-        Raises:
-            GoldenInvalid: The file has invalid queries; the error lists all of them.
-            InvalidArgument: The mode is unknown, or options exclude each other.
-        """
-        return self.evaluation.run(
-            golden,
-            generation=generation,
-            domain=domain,
-            name=name,
-            mode=mode,
-            rerank=rerank,
-            reader=reader,
-            without=without,
-        )
 
     @overload
     def repair(self, *, background: Literal[True]) -> Job: ...

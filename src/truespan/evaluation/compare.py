@@ -6,9 +6,9 @@ because a comparison that silently leaves queries out means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import shake_256
-from itertools import combinations, compress
+from itertools import compress
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from truespan.evaluation.evaluate import (
     mean,
 )
 from truespan.types.bundle import Notice
-from truespan.types.request import Mode, check_share
+from truespan.types.request import check_share
 
 SEED = 20_260_101
 ALLOWED_DROP = 0.01
@@ -88,23 +88,6 @@ class Comparison(Struct, frozen=True):
     """
 
 
-class ModeComparison(Struct, frozen=True):
-    """Golden queries in several modes, with a comparison of every two modes.
-
-    `comparisons` are in the order of `pairs`.
-    """
-
-    name: str
-    modes: tuple[Mode, ...]
-    evaluations: tuple[Evaluation, ...]
-    comparisons: tuple[Comparison, ...]
-
-    @property
-    def pairs(self) -> list[tuple[Mode, Mode]]:
-        """Return all pairs of modes, in the order of `modes`."""
-        return list(combinations(self.modes, 2))
-
-
 class Verdict(Struct, frozen=True):
     """Result of the gate: whether it passed, and all reasons against it."""
 
@@ -153,15 +136,6 @@ def compare(old: Evaluation, new: Evaluation, *, seed: int = SEED) -> Comparison
         changed_queries=tuple(result.id for _, result in shared if result.id not in compared),
         newly_judged=newly_judged,
     )
-
-
-def compare_modes(
-    name: str, evaluations: Mapping[Mode, Evaluation], *, seed: int = SEED
-) -> ModeComparison:
-    """Compare every two evaluations of the same queries in different modes."""
-    ran = tuple(evaluations.values())
-    comparisons = tuple(compare(old, new, seed=seed) for old, new in combinations(ran, 2))
-    return ModeComparison(name, tuple(evaluations), ran, comparisons)
 
 
 def leading(metrics: QueryMetrics) -> float:

@@ -10,7 +10,6 @@ unjudged documents count as irrelevant.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -326,40 +325,3 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if there are none."""
     present = [value for value in values if value is not None]
     return fsum(present) / len(present) if present else None
-
-
-_MICRO = 1_000_000
-
-
-def trec_run(evaluation: Evaluation, tag: str = "truespan") -> str:
-    """Return the rankings, one document a line: query, Q0, document, rank, score, tag."""
-    # Programs that read such files rank by score and break ties in their own way. So each score is
-    # written as lower than the previous one, which keeps the order.
-    lines = []
-    for result in evaluation.results:
-        above: int | None = None
-        for rank, ranked in enumerate(result.documents, start=1):
-            micro = round(ranked.score * _MICRO)
-            above = micro if above is None else min(micro, above - 1)
-            score = f"{above / _MICRO:.6f}"
-            lines.append(_trec_line(result.id, "Q0", ranked.document, str(rank), score, tag))
-    return "".join(lines)
-
-
-def trec_qrels(evaluation: Evaluation) -> str:
-    """Return the judgements, one document a line: query, 0, document, grade."""
-    return "".join(
-        _trec_line(result.id, "0", expected.document, str(expected.grade))
-        for result in evaluation.results
-        for expected in result.expected
-    )
-
-
-def _trec_line(*columns: str) -> str:
-    """Return a line of columns; white space, control and percent characters are percent-encoded."""
-
-    def to_hex(found: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in found[0].encode())
-
-    words = (re.sub(r"[\s\x00-\x1f\x7f-\x9f%]", to_hex, column) for column in columns)
-    return " ".join(words) + "\n"

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from truespan.core.cancel import check_cancelled
 from truespan.core.fields import FieldError
 from truespan.core.strict_json import MAX_INTEGER, JsonError, parse_json_object
-from truespan.errors import DocumentNotFound, GoldenInvalid, InvalidArgument
+from truespan.errors import GoldenInvalid, InvalidArgument
 from truespan.types.catalog import document_references
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, parse_comparisons, read_conditions, spell_comparisons
@@ -138,11 +138,6 @@ def _read_line(number: int, line: str) -> Item | Refused:
 def golden_line(query: GoldenQuery) -> str:
     """Return a query as a line of JSON Lines that reads back as the same query."""
     return json.dumps(_fields(query), ensure_ascii=False) + "\n"
-
-
-def golden_entry(query: GoldenQuery) -> str:
-    """Return a query as an entry of a YAML list that reads back as the same query."""
-    return dump_yaml([_fields(query)])
 
 
 def _is_yaml(name: str) -> bool:
@@ -384,49 +379,10 @@ class DocumentNames:
         found = self.find(reference)
         return found.doc_id if found else None
 
-    def to_write(self, reference: str) -> str:
-        """Return the reference to write into a file: the name if it is unique, else the doc id.
-
-        Raises DocumentNotFound, or DocumentAmbiguous if several documents match.
-        """
-        found = self.find(reference)
-        if found is None:
-            self._references.find_one(reference)
-            raise DocumentNotFound(reference)
-        return found.name if self.find(found.name) is found else found.doc_id
-
-
-def check_golden(name: str, query: GoldenQuery) -> GoldenQuery:
-    """Return a query with an id, checked like an entry of a file."""
-    return parse_golden(name, _to_bytes(name, with_id(query)))[0]
-
 
 def normalize_text(text: str) -> str:
     """Return a text for comparing phrases: case-folded, with single spaces."""
     return " ".join(text.casefold().split())
-
-
-def append_golden(name: str, content: bytes, query: GoldenQuery) -> bytes:
-    """Return a file with a query appended; raises InvalidArgument if it has the query already."""
-
-    def question(query: GoldenQuery) -> tuple[object, ...]:
-        return normalize_text(query.query), query.top_k, query.filters
-
-    for earlier in parse_golden(name, content) if content.strip() else ():
-        if earlier.id == query.id or question(earlier) == question(query):
-            raise InvalidArgument(
-                f"The file has this query already, as {earlier.id}.",
-                advice="Change that entry, or give this one another id and question.",
-            )
-    glue = b"" if not content or content.endswith(b"\n") else b"\n"
-    added = content + glue + _to_bytes(name, query)
-    # The end of a YAML file may be such that nothing can follow it.
-    parse_golden(name, added)
-    return added
-
-
-def _to_bytes(name: str, query: GoldenQuery) -> bytes:
-    return (golden_entry(query) if _is_yaml(name) else golden_line(query)).encode()
 
 
 class Refused(Exception):
@@ -449,13 +405,6 @@ def parse_yaml(text: str) -> list[Item | Refused]:
     if root.id != "sequence" or root.flow_style or root.start_mark.column:
         raise _refusal(root, "the file must be one list whose entries begin with '- ' at the left")
     return [_read_entry(node) for node in root.value]
-
-
-def dump_yaml(entries: list[dict[str, Any]]) -> str:
-    """Return entries as a YAML list that `parse_yaml` reads back, each text on one line."""
-    import yaml
-
-    return yaml.safe_dump(entries, allow_unicode=True, sort_keys=False, width=float("inf"))
 
 
 def _compose(text: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from truespan.evaluation.calibrate import Curve
 from truespan.evaluation.compare import Comparison, Verdict
@@ -66,19 +66,25 @@ th:first-child, .words { text-align: left; } svg text { fill: var(--ink); font-s
 """
 
 
-class Report(Struct, frozen=True):
-    """Evaluations of the same golden queries to show together.
+class EvaluationReport(Struct, frozen=True):
+    """Golden queries as asked once or several times, and every two of the times compared.
 
-    `names` are short names of several evaluations, and `comparisons` compare every two of them in
-    order. `curve` is that of the last evaluation.
+    `evaluations` are in the order of the modes, or the old generation before the new one.
+    `comparisons` are in the order of their pairs: the first with the second, the first with the
+    third, and so on.
     """
 
     title: str
-    evaluations: Sequence[Evaluation]
-    names: Sequence[str] = ("mean",)
-    comparisons: Sequence[Comparison] = ()
+    evaluations: tuple[Evaluation, ...]
+    names: tuple[str, ...] = ("mean",)
+    """Modes or generations of several evaluations."""
+    comparisons: tuple[Comparison, ...] = ()
     verdict: Verdict | None = None
+    """Whether the new generation may replace the old; None without an old one."""
     curve: Curve | None = None
+    """Precision and recall over the threshold, in the last evaluation."""
+    html: str | UnsetType = UNSET
+    """Figures and plots as HTML, without the queries; only over HTTP, on request."""
 
 
 def name_generation(evaluation: Evaluation) -> str:
@@ -87,7 +93,7 @@ def name_generation(evaluation: Evaluation) -> str:
     return next((part for part in parts if part.startswith("generation ")), evaluation.name)
 
 
-def report_page(report: Report) -> str:
+def report_page(report: EvaluationReport) -> str:
     """Return a whole page, always the same for the same values: figures, plots, and queries."""
     if len(report.evaluations) == 1:
         results = report.evaluations[0].results
@@ -111,12 +117,12 @@ def report_page(report: Report) -> str:
     return _page(f"Evaluation of {report.title}", parts)
 
 
-def report_sections(report: Report, *, level: int = 3) -> Markup:
+def report_sections(report: EvaluationReport, *, level: int = 3) -> Markup:
     """Return the figures and plots of a report, without its queries; headings have `level`."""
     return Markup("\n".join(_sections(report, f"h{level}")))
 
 
-def _sections(report: Report, heading: str) -> Iterator[Markup]:
+def _sections(report: EvaluationReport, heading: str) -> Iterator[Markup]:
     last = report.evaluations[-1]
     warnings = dict.fromkeys(each for found in report.evaluations for each in found.warnings)
     notes = [element("li", {"data-code": each.code}, text(each.message)) for each in warnings]

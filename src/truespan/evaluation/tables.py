@@ -8,7 +8,7 @@ from itertools import combinations
 
 from truespan.core.graphemes import shorten
 from truespan.evaluation.calibrate import CalibrationReport, Curve
-from truespan.evaluation.compare import Comparison, ModeComparison, Verdict, leading
+from truespan.evaluation.compare import Comparison, Verdict, leading
 from truespan.evaluation.evaluate import LABELS, NAMES, Evaluation, QueryMetrics, Totals
 
 QUERY_WIDTH = 40
@@ -88,25 +88,24 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
-def modes_table(found: ModeComparison, *, per_query: bool = False) -> str:
+def modes_table(
+    title: str,
+    modes: Sequence[str],
+    evaluations: Sequence[Evaluation],
+    comparisons: Sequence[Comparison],
+    *,
+    per_query: bool = False,
+) -> str:
     """Return a column for each mode, and the p-value of every pair of modes."""
-    counts = describe_counts(found.evaluations[0].totals)
-    lines = [f"{one_line(found.name)}: {counts}", ""]
+    lines = [f"{one_line(title)}: {describe_counts(evaluations[0].totals)}", ""]
     if per_query:
-        head = ("query, nDCG or RR", *found.modes)
-        queries = [head, *query_rows(found.evaluations, QUERY_WIDTH)]
-        lines.append(_table(queries))
-    lines.append(
-        _table([mean_heads(found.modes), *mean_rows(found.evaluations, found.comparisons)]).rstrip(
-            "\n"
-        )
-    )
-    for mode, evaluation in zip(found.modes, found.evaluations, strict=True):
+        head = ("query, nDCG or RR", *modes)
+        lines.append(_table([head, *query_rows(evaluations, QUERY_WIDTH)]))
+    lines.append(_table([mean_heads(modes), *mean_rows(evaluations, comparisons)]).rstrip("\n"))
+    for mode, evaluation in zip(modes, evaluations, strict=True):
         if failed := evaluation.totals.failed:
             lines.append(f"{failed} queries failed in the mode {mode}.")
-    warnings = dict.fromkeys(
-        warning for evaluation in found.evaluations for warning in evaluation.warnings
-    )
+    warnings = dict.fromkeys(warning for each in evaluations for warning in each.warnings)
     lines += [f"{warning.code}: {warning.message}" for warning in warnings]
     return "\n".join(lines) + "\n"
 

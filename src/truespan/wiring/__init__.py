@@ -46,7 +46,6 @@ from truespan.wiring.deferred import defer
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
-    from truespan.files.golden import GoldenFolder
     from truespan.files.uploads import UploadFolder
     from truespan.files.usage_key import UsageKey
     from truespan.ingest.draft import Preparation
@@ -145,7 +144,7 @@ def open_library(
             sources=defer(partial(_sources, settings)),
             parser=defer(partial(_parser, settings)),
             assets=assets,
-            golden=defer(_golden),
+            read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
             limits=EmbeddingLimits(
@@ -307,10 +306,12 @@ def _uploads(folder: Path, settings: Settings) -> UploadFolder:
     return UploadFolder(path, reserve=settings.disk_reserve, max_bytes=max_bytes)
 
 
-def _golden() -> GoldenFolder:
-    from truespan.files.golden import GoldenFolder
+def read_golden(path: str) -> bytes:
+    """Return the bytes of a file of golden queries at any path."""
+    from truespan.files.jail import read_file
+    from truespan.types.source import display_path
 
-    return GoldenFolder()
+    return read_file(path, display_path(path), jailed=False, max_bytes=64 * MEBIBYTE)
 
 
 def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> TraceScan:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
 from truespan import errors
-from truespan.engine.evaluation import EvaluationProgress, EvaluationReport
+from truespan.engine.evaluation import EvaluationProgress
 from truespan.engine.world import World
-from truespan.evaluation.report import Report, name_generation, report_sections
+from truespan.evaluation.report import EvaluationReport, report_sections
 from truespan.http import requests, schemas
 from truespan.http.operation import AsReader, CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import bundle_reply
@@ -378,28 +378,9 @@ def evaluate(
         yield Event("progress", first)
         for step in steps:
             if isinstance(step, EvaluationReport):
-                drawn = replace(step, html=draw_report(step, body.modes)) if html else step
+                drawn = replace(step, html=report_sections(step)) if html else step
                 yield Event("finished", drawn)
             else:
                 yield Event("progress", step)
 
     return Events(sent_events(), streamed=stream)
-
-
-def draw_report(report: EvaluationReport, modes: Sequence[str]) -> str:
-    """Return the figures and plots of a report as HTML."""
-    names, title = modes, report.evaluations[-1].name
-    if report.verdict is not None:
-        names = [name_generation(found) for found in report.evaluations]
-    elif len(modes) > 1:
-        title = title.replace(f", {modes[-1]}", "")
-    return report_sections(
-        Report(
-            title=title,
-            evaluations=report.evaluations,
-            names=names if len(report.evaluations) > 1 else ("mean",),
-            comparisons=report.comparisons,
-            verdict=report.verdict,
-            curve=report.curve,
-        )
-    )
