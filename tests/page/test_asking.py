@@ -87,9 +87,10 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
 
     visit.find("#go-answer").click()
 
-    expect(visit.find(".answer[aria-busy=false] .mode")).to_have_text("rag")
+    expect(visit.find(".answer[aria-busy=false] .mode")).to_have_text("From the sources")
     expect(visit.find(".answer .spoken")).to_contain_text("boathouse")
-    expect(visit.find(".answer .quotes .tick.yes").first).to_be_visible()
+    expect(visit.find(".answer .spoken .quote-mark .tick.yes").first).to_be_visible()
+    expect(visit.find(".answer")).to_be_focused()
     visit.find(".answer .sources [data-show]").first.click()
     expect(visit.find("#text .s.lit").first).to_be_in_viewport()
 

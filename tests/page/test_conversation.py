@@ -105,11 +105,11 @@ def test_answer_is_streamed_linked_checked_and_copied(desk: Visit, model: Model)
     expect(desk.find("#question")).to_be_focused()
 
     rest.set()
-    expect(turn.locator(".answer[aria-busy=false] .mode")).to_have_text("rag")
+    expect(turn.locator(".answer[aria-busy=false] .mode")).to_have_text("From the sources")
     expect(desk.find("#stop")).to_be_hidden()
     assert "q=Who" in desk.page.url
 
-    expect(turn.locator(".support")).to_contain_text(re.compile(r"Support 0\.\d\d: \d of \d"))
+    expect(turn.locator(".support")).to_contain_text(re.compile(r"\d of \d sentences supported"))
     marked = turn.locator(".unsupported").filter(has_text="Admiral Quist")
     tip = turn.locator(".doubt .tip").first
     expect(tip).to_be_hidden()
@@ -124,7 +124,10 @@ def test_answer_is_streamed_linked_checked_and_copied(desk: Visit, model: Model)
     expect(turn.locator("button button")).to_have_count(0)
     expect(turn.locator(".spoken")).to_contain_text("Quist in 1921 [1].?")
 
-    expect(turn.locator(".quotes .bad")).to_contain_text("thrown into the sea")
+    wrong = turn.locator(".spoken .doubt:has(.quote-bad)")
+    expect(wrong).to_have_count(1)
+    wrong.locator(".quote-bad").focus()
+    expect(wrong.locator(".tip")).to_contain_text("not found verbatim in the sources")
     turn.locator(".copy").click()
     expect(turn.locator(".copy")).to_have_text("Copied")
     copied = desk.page.evaluate("navigator.clipboard.readText()")
@@ -185,10 +188,10 @@ def test_stopped_answer_keeps_its_text_and_new_question_stops_it(desk: Visit, mo
     model.say(TRUE)
     third = ask(desk, QUESTION)
     silent.set()
-    expect(third.locator(".answer .mode")).to_have_text("rag")
+    expect(third.locator(".answer .mode")).to_have_text("From the sources")
     expect(desk.find(".turn").nth(2).locator(".broken.stopped")).to_be_visible()
     desk.find(".turn").nth(0).get_by_role("button", name="Ask again").click()
-    expect(desk.find(".turn").nth(0).locator(".answer .mode")).to_have_text("rag")
+    expect(desk.find(".turn").nth(0).locator(".answer .mode")).to_have_text("From the sources")
     expect(desk.find("#alerts")).to_be_empty()
 
 
@@ -207,7 +210,7 @@ def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> Non
     desk.page.unroute_all()
     model.say(TRUE)
     turn.get_by_role("button", name="Ask again").click()
-    expect(turn.locator(".answer .mode")).to_have_text("rag")
+    expect(turn.locator(".answer .mode")).to_have_text("From the sources")
 
 
 def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:

@@ -104,9 +104,12 @@ def test_every_jump_lands_with_the_sentence_lit_and_in_view(
     for at in range(count):
         if narrow:
             visit.find("[data-to-pane=ask]").click()
-        first = int((links.nth(at).get_attribute("data-show") or "").split(":")[1].split("-")[0])
+        best = int((links.nth(at).get_attribute("data-best") or "").split("-")[0])
         links.nth(at).click()
-        landed[f"passage {first}"] = visit.page.evaluate(AT_REST, first)
+        landed[f"sentence {best}"] = visit.page.evaluate(AT_REST, best)
+        # The rest of the passage is highlighted faintly.
+        expect(visit.find("#text .s.lit")).to_have_count(1)
+        assert visit.find("#text .s.near").count() > 0
     assert {where: found for where, found in landed.items() if found != "in view"} == {}
 
 

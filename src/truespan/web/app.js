@@ -196,7 +196,7 @@ async function modeChanged() {
   }
 }
 
-async function showPassage({ document: number, first, last }) {
+async function showPassage({ document: number, first, last, best = null }) {
   showPane("reading", { document: number });
   try {
     if (!state.document || state.document.number !== number) {
@@ -205,7 +205,7 @@ async function showPassage({ document: number, first, last }) {
       await library.openDocument(wanted);
       await opening;
     }
-    await paneOfText.show(first, last);
+    await paneOfText.show(first, last, best);
   } catch (problem) {
     complain(problem);
   }

@@ -7,9 +7,10 @@ import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 import { showIn } from "./passage.js";
+import { markQuotes } from "./quotes.js";
+import { bestOf, showClosest, showSources } from "./sources.js";
 import { figure, markUnsupported } from "./support.js";
 
-const SHOWN = 70;
 /** Warnings that the quotes and the marks show. */
 const SEEN = new Set(["unverified_quote", "unsupported_sentence"]);
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
@@ -28,7 +29,7 @@ function linkCitations(text, citations) {
 
 function mark(piece, citation) {
   if (!citation) return piece;
-  const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece);
+  const link = showIn(citation.document, citation.first_sid, citation.last_sid, piece, bestOf(citation));
   link.classList.add("cite");
   link.setAttribute("aria-label", texts.ask.sourceNumber({ number: piece, place: words.place(citation, [citation.title, citation.chapter]) }));
   return link;
@@ -37,45 +38,9 @@ function mark(piece, citation) {
 /** Return the text of an answer as elements, with links to what it cites. */
 export const textOf = (text, citations) => markdown(text, (part) => linkCitations(part, citations));
 
-function sources(citations) {
-  if (!citations.length) return null;
-  return [
-    make("h3", {}, texts.ask.sources),
-    make("ol", { class: "sources" }, citations.map((one) =>
-      make("li", { value: one.number > 0 && one.number < 1e9 ? one.number : null }, one.chunk_id
-        ? [words.place(one), words.best(one) && make("small", {}, ` (${words.best(one)})`), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), make("small", {}, ` ${one.source_url}`), one.other_places.map((other) => make("small", {}, ` ${texts.ask.alsoAt({ place: words.place(other) })}`))]
-        : make("span", { class: "bad" }, tick(false), texts.ask.noSource({ number: one.number }))))),
-  ];
-}
-
-function closest(notes) {
-  if (!notes?.length) return null;
-  return [
-    make("h3", {}, texts.ask.closest),
-    make("ul", { class: "closest" }, notes.map((one) =>
-      make("li", {}, words.place(one, [one.source_url, one.chapter, one.section]), make("small", {}, ` ${words.score(one.similarity)}`), make("p", {}, one.text)))),
-  ];
-}
-
-/** Return the beginning of a quote: all of it is in the answer above. */
-function beginning(text) {
-  const plain = text.replace(/\s+/g, " ").trim();
-  return plain.length <= SHOWN ? plain : `${plain.slice(0, plain.lastIndexOf(" ", SHOWN))} …`;
-}
-
-function quotes(list) {
-  if (!list.length) return null;
-  return [
-    make("h3", {}, texts.ask.quotes),
-    make("ul", { class: "quotes" }, list.map((one) =>
-      make("li", { class: one.verified ? "held" : "bad" }, tick(one.verified), quoted(beginning(one.text)), " ", one.verified
-        ? [make("span", { class: "verified" }, texts.ask.verbatim), " ", showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid)), one.place?.location && make("small", {}, ` ${one.place.location}`)]
-        : texts.ask.notVerbatim))),
-  ];
-}
-
-function badge(mode, refused = false) {
-  return make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${refused ? texts.ask.refused : words.mode(mode)}`);
+/** Return whether an answer is from the sources, as a badge. */
+export function badge(mode, refused = false) {
+  return make("p", { class: "decided" }, make("b", { class: `mode ${mode}`, "data-mode": mode }, refused ? texts.ask.refused : words.mode(mode)));
 }
 
 function note(answer) {
@@ -85,17 +50,41 @@ function note(answer) {
   return make("span", { class: "hint" }, parts.filter(Boolean).join("; "));
 }
 
+/** Let each citation lead to the sentence that supports its own claim, where that is known. */
+function aim(spoken, { answer, citations, support }) {
+  const marks = [...spoken.querySelectorAll(".cite")];
+  const numbers = new Set(citations.filter((one) => one.chunk_id).map((one) => String(one.number)));
+  const cited = [...answer.matchAll(CITED)].flatMap((found) => found[1].match(/\d+/g).filter((number) => numbers.has(number)).map((number) => ({ number, at: found.index })));
+  if (!support || cited.length !== marks.length) return;
+  for (const [place, { number, at }] of cited.entries()) {
+    const offset = Array.from(answer.slice(0, at)).length;
+    const claim = support.sentences.findLast((one) => one.start <= offset && offset <= one.end + 2);
+    if (claim?.place && String(claim.source) === number) marks[place].dataset.best = `${claim.place.sid}-${claim.place.sid}`;
+  }
+}
+
+/** Show what the context of a turn tells about its sources, once it is loaded. */
+export function learned(turn) {
+  if (turn.state !== "done" || !turn.learn) return;
+  showClosest(turn.learn.closest, turn);
+  showSources(turn.learn.sources, turn);
+}
+
 function finished(turn) {
   const { answer } = turn;
   const spoken = make("div", { class: "spoken md" }, textOf(answer.answer, answer.citations));
+  aim(spoken, answer);
+  const lost = markQuotes(spoken, answer.quotes, answer.citations).filter((one) => !one.verified);
   if (answer.support) markUnsupported(spoken, answer.support, answer.answer);
+  turn.learn = { closest: make("div", { class: "closest-box" }), sources: make("div", { class: "sources-box" }) };
+  learned(turn);
   const warnings = (answer.warnings || []).filter((notice) => !SEEN.has(notice.code));
   return [
     make("div", { class: "answer-head" }, badge(answer.mode, Boolean(answer.decision_explain?.refusal)), answer.support && figure(answer.support)),
     spoken,
-    closest(answer.near_misses),
-    quotes(answer.quotes),
-    sources(answer.citations),
+    turn.learn.closest,
+    lost.length > 0 && make("ul", { class: "quotes" }, lost.map((one) => make("li", { class: "bad" }, tick(false), quoted(one.text), ` ${texts.ask.notVerbatim}`))),
+    turn.learn.sources,
     warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
     make("div", { class: "answer-foot" },
       navigator.clipboard && copyButton(turn),

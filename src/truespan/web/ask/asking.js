@@ -101,6 +101,7 @@ async function load(turn) {
     const found = await (asReader() ? asAReader(turn.request, signal) : asOwner(turn.request, signal));
     turn.result = { ...found, signal, position: positionNow() };
     clearNotice();
+    answers.learned(turn);
     if (turn === thread.current()) showResult(turn);
     if (turn.announce) say(texts.ask.found({ count: found.found.passages.length }));
     turn.announce = false;
@@ -222,6 +223,14 @@ async function answerTurn(turn) {
   if (own.signal.reason === "left") return;
   thread.update(turn);
   if (turn === thread.current()) follow(turn);
+  if (turn === thread.current() && turn.state === "done") focusAnswer(turn);
+}
+
+/** Move the focus to an answer, unless the user is doing something else by now. */
+function focusAnswer(turn) {
+  const { activeElement: focused } = document;
+  const idle = focused === document.body || focused === byId("go-answer") || (focused === byId("question") && !question());
+  if (idle) turn.article.focus({ preventScroll: true });
 }
 
 /** Return a problem of the server as it is; an error of the page is written to the console. */

@@ -3,16 +3,33 @@
 import { bar, button, make, tick } from "../common/dom.js";
 import { citedBy, figure, insideMark, marked, passageBlocks } from "../reading/blocks.js";
 import { emit } from "../common/state.js";
-import { texts } from "../common/texts.js";
+import { language, languageName, texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
-/** Return a button that shows sentences in the reader pane. */
-export function showIn(document, first, last, label) {
-  return button(label, () => emit("show", { document, first, last }), {
+/** Return a button that shows sentences in the reader pane; `best` are those to highlight most. */
+export function showIn(document, first, last, label, best = null) {
+  const press = button(label, () => emit("show", { document, first, last, best: chosen(press.dataset.best) }), {
     class: "link",
     "data-show": `${document}:${first}-${last}`,
+    "data-best": best && `${best.first}-${best.last}`,
   });
+  return press;
 }
+
+function chosen(range) {
+  const [first, last] = range ? range.split("-").map(Number) : [];
+  return range ? { first, last } : null;
+}
+
+/** Return the language of a passage that is not in the language of the page. */
+export function languageOf(code) {
+  return code && code.split("-")[0] !== language && make("span", { class: "chip language" }, languageName(code, language));
+}
+
+const bestOf = ({ match, best_sentence: best }) => {
+  const sid = match?.sid ?? best?.sid;
+  return sid === undefined ? null : { first: sid, last: sid };
+};
 
 function head(one, rank) {
   return make(
@@ -20,7 +37,8 @@ function head(one, rank) {
     { class: "card-head" },
     make("span", { class: "score", title: texts.ask.similarity }, bar(one.score), words.score(one.score)),
     make("span", { class: "where" }, words.place(one), words.best(one) && make("small", {}, ` ${words.best(one)}`)),
-    rank && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
+    languageOf(one.language),
+    rank > 0 && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
   );
 }
 
@@ -30,7 +48,7 @@ function foot(one) {
     "footer",
     { class: "card-foot" },
     make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
-    showIn(one.document, one.first, one.last, words.sentences(one.first, one.last)),
+    showIn(one.document, one.first, one.last, words.sentences(one.first, one.last), bestOf(one)),
     make("span", {}, one.source),
     one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt({ place: words.place(other) }), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
     make("span", {}, texts.counts.tokens({ count: one.tokens })),
@@ -70,7 +88,7 @@ function textOf(one) {
 }
 
 function clamped(one) {
-  const body = make("div", { class: "card-text clamp" }, textOf(one));
+  const body = make("div", { class: "card-text clamp", lang: one.language || null }, textOf(one));
   const more = button(texts.ask.showAll, () => {
     const open = body.classList.toggle("clamp");
     more.textContent = open ? texts.ask.showAll : texts.ask.showLess;

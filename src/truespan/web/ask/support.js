@@ -2,34 +2,10 @@
 
 import { bar, button, make } from "../common/dom.js";
 import { texts } from "../common/texts.js";
+import { lettersOf, plain, putBehind, split } from "./letters.js";
 
-// Markdown signs and line breaks of an answer are not in what is shown; its letters and digits are.
-const LETTER = /[\p{L}\p{N}]/u;
 const ITEM = /^\s*(?:[-*+>]|\d{1,9}[.)])\s+/;
 let counter = 0;
-
-const plain = (text) => text.split("").filter((sign) => LETTER.test(sign)).join("");
-
-/** Return every letter and digit below a node, with its text node and its place in that. */
-function lettersOf(root) {
-  const found = [];
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    for (let at = 0; at < node.data.length; at += 1) {
-      if (LETTER.test(node.data[at])) found.push({ node, at, sign: node.data[at] });
-    }
-  }
-  return found;
-}
-
-/** Split a text node; letters of what follows point at the new node. */
-function split(letters, node, end) {
-  const rest = node.splitText(end);
-  for (const one of letters) {
-    if (one.node === node && one.at >= end) Object.assign(one, { node: rest, at: one.at - end });
-  }
-  return rest;
-}
 
 /** Wrap the text from one letter to another, node by node; links to sources stay as they are. */
 function wrap(letters, first, last) {
@@ -49,19 +25,6 @@ function wrap(letters, first, last) {
   return spans;
 }
 
-/** Put a mark behind the last letter of a sentence, its link and its punctuation. */
-function putBehind(letters, last, mark) {
-  const { node } = letters[last];
-  let before = node.parentElement.closest(".cite, .unsupported") ?? node;
-  for (let next = before.nextSibling; next?.nodeType === Node.TEXT_NODE; next = before.nextSibling) {
-    const signs = next.data.match(/^[\])}.,;:!?…”’"']*/)[0].length;
-    if (!signs) break;
-    if (signs < next.length) split(letters, next, signs);
-    before = next;
-  }
-  before.after(mark);
-}
-
 /** Return why a sentence is not supported: what is in no passage, and what else is wrong. */
 function reasonOf({ reasons, missing }) {
   const found = new Map();
@@ -72,9 +35,9 @@ function reasonOf({ reasons, missing }) {
 }
 
 /** Return a mark that tells its reason on hover, on focus, and when it is pressed. */
-function doubt(reason, spans) {
+export function doubt(reason, spans, { sign = "?", name = texts.ask.unsupported, kind = "" } = {}) {
   const id = `doubt-${(counter += 1)}`;
-  const press = button("?", () => open(), { class: "doubt-mark", "aria-label": texts.ask.unsupported, "aria-describedby": id });
+  const press = button(sign, () => open(), { class: `doubt-mark ${kind}`.trim(), "aria-label": name, "aria-describedby": id });
   const tip = make("span", { class: "tip", role: "tooltip", id }, reason);
   const mark = make("span", { class: "doubt" }, press, tip);
   const open = () => {

@@ -53,7 +53,7 @@ function peek(turn) {
 }
 
 function build(turn) {
-  turn.article = make("article");
+  turn.article = make("article", { tabindex: "-1" });
   turn.head = make("header", { class: "asked-head" });
   turn.slot = make("div", { class: "turn-result" }, peek(turn), turn.article);
   turn.item = make("li", { class: "turn" }, turn.head, turn.slot);
@@ -70,7 +70,7 @@ export function update(turn) {
 }
 
 function count() {
-  byId("count-answer").textContent = selected?.state === "done" ? "✓" : "";
+  byId("count-answer").textContent = selected?.state === "done" && !selected.answer.decision_explain?.refusal ? "✓" : "";
 }
 
 /** Put the article of the selected turn back into its place, and the tabs aside. */

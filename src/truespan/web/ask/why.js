@@ -3,6 +3,7 @@
 import { bar, byId, draw, fill, make, tick } from "../common/dom.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
+import { badge } from "./answer.js";
 
 const t = texts.ask.why;
 
@@ -79,10 +80,10 @@ export function scale(explained) {
   const summary = best === null ? t.nothingFound : t.bestPassage({ score: words.score(best) });
   return draw(
     "svg",
-    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": low === high ? t.oneThreshold({ from, to, needed: low, summary, mode: explained.mode }) : t.scale({ from, to, low, high, summary, mode: explained.mode }) },
-    band(at(from), at(low), "fallback", "fallback"),
-    band(at(low), at(high), "hybrid", "hybrid"),
-    band(at(high), at(to), "rag", "rag"),
+    { viewBox: "0 0 600 110", class: "scale", role: "img", "aria-label": low === high ? t.oneThreshold({ from, to, needed: low, summary, mode: words.mode(explained.mode) }) : t.scale({ from, to, low, high, summary, mode: words.mode(explained.mode) }) },
+    band(at(from), at(low), "fallback", t.bands.fallback),
+    band(at(low), at(high), "hybrid", t.bands.hybrid),
+    band(at(high), at(to), "rag", t.bands.rag),
     draw("text", { x: at(from), y: 90, class: "end-label start" }, words.whole(from)),
     draw("text", { x: at(to), y: 90, class: "end-label end" }, words.whole(to)),
     low === high ? threshold(at(low), t.needed, low, false) : [threshold(at(low), t.low, low, false), threshold(at(high), t.high, high, close)],
@@ -154,7 +155,7 @@ function decision() {
   const counts = explained.counts;
   return section(
     t.decision,
-    make("p", { class: "decided" }, make("b", { class: `mode ${explained.mode}` }, explained.mode), ` ${words.mode(explained.mode)}`),
+    badge(explained.mode, Boolean(explained.refusal)),
     scale(explained),
     make("p", {}, words.reason(explained.reason), explained.refusal && ` ${words.refusal(explained.refusal)}`),
     gates(explained),
@@ -174,7 +175,7 @@ function render() {
   const panel = byId("panel-why");
   if (!found) return;
   const took = make("p", { class: "hint" }, t.time({ milliseconds: found.ms }));
-  const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.join(" → ")) : null;
+  const trace = found.trace.length ? make("p", { class: "trace" }, found.trace.map(words.step).join(" → ")) : null;
   fill(
     panel,
     section(t.funnelTitle, funnel(found.funnel), skipped(found.skipped), floor(), trace, took),

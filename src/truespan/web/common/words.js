@@ -12,6 +12,7 @@ export const gate = known(texts.codes.gates);
 export const status = known(texts.codes.statuses);
 export const speaker = known(texts.codes.speakers);
 export const phase = known(texts.codes.phases);
+export const step = known(texts.codes.steps);
 
 const WHOLE = new Intl.NumberFormat(locale);
 const PERCENT = new Intl.NumberFormat(locale, { style: "percent" });

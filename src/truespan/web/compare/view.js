@@ -5,7 +5,7 @@ import { align, ask, format, label, parse, ranked, request } from "./sides.js";
 import { bar, button, byId, clearNotice, complain, draw, fill, make, say } from "../common/dom.js";
 import { passageBlocks } from "../reading/blocks.js";
 import { figure, markUnsupported } from "../ask/support.js";
-import { textOf } from "../ask/answer.js";
+import { badge, textOf } from "../ask/answer.js";
 import { emit, go, may, on, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
@@ -435,15 +435,13 @@ async function answerSide(side, panel, signal) {
   }
 }
 
-const badge = (mode) => make("p", { class: "decided" }, make("b", { class: `mode ${mode}` }, mode), ` ${words.mode(mode)}`);
-
 function finished(panel, found) {
   const wrong = found.quotes.filter((one) => !one.verified).length;
   const spoken = make("div", { class: "spoken md" }, textOf(found.answer, found.citations));
   if (found.support) markUnsupported(spoken, found.support, found.answer);
   fill(
     panel,
-    make("div", { class: "answer-head" }, badge(found.mode), found.support && figure(found.support)),
+    make("div", { class: "answer-head" }, badge(found.mode, Boolean(found.decision_explain.refusal)), found.support && figure(found.support)),
     spoken,
     make("p", { class: "hint" }, [texts.counts.sources({ count: found.citations.length }), wrong ? t.wrongQuotes({ count: wrong }) : "", words.speaker(found.decision_explain.used_llm)].filter(Boolean).join(" · ")),
   );

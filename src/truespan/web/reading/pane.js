@@ -326,13 +326,14 @@ export function arrive() {
 
 function unlight() {
   lit = null;
-  for (const span of text.querySelectorAll(".s.lit")) span.classList.remove("lit");
+  for (const span of text.querySelectorAll(".s.lit, .s.near")) span.classList.remove("lit", "near");
 }
 
-/** Highlight the chosen sentences among those that are loaded. */
+/** Highlight the chosen sentences among those that are loaded: the best ones, and faintly those around them. */
 function relight() {
   if (!lit) return;
-  for (let sid = lit.first; sid <= lit.last; sid += 1) byId(`s${sid}`)?.classList.add("lit");
+  const { first, last, best } = lit;
+  for (let sid = first; sid <= last; sid += 1) byId(`s${sid}`)?.classList.add(sid >= best.first && sid <= best.last ? "lit" : "near");
 }
 
 /** Load sentences and what stands around them; return false if another jump began meanwhile. */
@@ -349,13 +350,15 @@ async function loadAround(first, last) {
   return mine === jump;
 }
 
-/** Scroll to sentences and highlight them. */
-export async function show(first, last) {
+/** Scroll to sentences and highlight them, most of all `best` among them. */
+export async function show(first, last, best = null) {
   unlight();
   if (!(await loadAround(first, last))) return;
-  lit = { first, last };
+  const within = best && best.first >= first && best.first <= last ? best : { first, last };
+  lit = { first, last, best: within };
   relight();
-  reveal(first, { smooth: true });
+  nameChapter(within.first);
+  reveal(within.first, { smooth: true });
 }
 
 /** Scroll to the position after it has changed. */
@@ -365,14 +368,19 @@ export async function follow(sid) {
   reveal(Math.max(0, sid));
 }
 
+/** Choose the chapter of a sentence in the list. */
+function nameChapter(sid) {
+  const start = namedChapters().findLast((one) => one.first <= sid);
+  if (start) byId("outline").value = String(start.first);
+}
+
 let painted = 0;
 text.addEventListener("scroll", () => {
   cancelAnimationFrame(painted);
   painted = requestAnimationFrame(() => {
     const box = text.getBoundingClientRect();
     const span = document.elementFromPoint(box.left + box.width / 2, box.top + 30)?.closest?.(".s");
-    const start = span && namedChapters().findLast((one) => one.first <= Number(span.dataset.sid));
-    if (start) byId("outline").value = String(start.first);
+    if (span) nameChapter(Number(span.dataset.sid));
   });
 }, { passive: true });
 byId("outline").addEventListener("change", (event) => show(Number(event.target.value), Number(event.target.value)));

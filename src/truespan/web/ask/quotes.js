@@ -1,0 +1,42 @@
+// Quotes of an answer: behind each a mark that leads to its sentences, or says that it was not found.
+
+import { button, tick } from "../common/dom.js";
+import { emit } from "../common/state.js";
+import { texts } from "../common/texts.js";
+import * as words from "../common/words.js";
+import { lettersOf, plain, putBehind, split } from "./letters.js";
+import { doubt } from "./support.js";
+
+/** Return the sentences of a passage to show, and those of the quote among them. */
+function target(quote, citations) {
+  const passage = citations.find((one) => one.chunk_id === quote.chunk_id) || quote;
+  return { document: quote.document, first: passage.first_sid, last: passage.last_sid, best: { first: quote.first_sid, last: quote.last_sid } };
+}
+
+function mark(quote, citations) {
+  if (!quote.verified) return doubt(texts.ask.notVerbatim, [], { sign: tick(false), name: texts.ask.notVerbatim, kind: "quote-bad" });
+  const place = [words.sentences(quote.first_sid, quote.last_sid), quote.place?.location].filter(Boolean).join(", ");
+  const label = texts.ask.verbatim({ place });
+  return button(tick(true), () => emit("show", target(quote, citations)), { class: "quote-mark", "aria-label": label, title: label });
+}
+
+/** Put a mark behind each quote; return the quotes that are not found in the text. */
+export function markQuotes(spoken, quotes, citations) {
+  let from = 0;
+  const lost = [];
+  for (const quote of quotes) {
+    const letters = lettersOf(spoken);
+    const line = letters.map((one) => one.sign).join("");
+    const wanted = plain(quote.text);
+    const after = line.indexOf(wanted, from);
+    const at = after < 0 ? line.indexOf(wanted) : after;
+    if (!wanted || at < 0) lost.push(quote);
+    else {
+      from = at + wanted.length;
+      const { node, at: end } = letters[from - 1];
+      if (end + 1 < node.length) split(letters, node, end + 1);
+      putBehind(letters, from - 1, mark(quote, citations));
+    }
+  }
+  return lost;
+}
