@@ -12,11 +12,16 @@ from tests.page.library import QUESTION, SCRIPT, SHOWN
 from tests.page.visit import Visit
 
 
-def test_context_shows_reading_order_scores_and_sources(visit: Visit) -> None:
+def test_context_shows_order_scores_and_sources(visit: Visit) -> None:
     visit.ask(QUESTION)
 
     cards = visit.find("#panel-context .card")
     expect(cards.first.locator(".verified")).to_contain_text("verified")
+    # Passages of several documents are shown by rank.
+    ranks = visit.find("#panel-context .card .rank").all_inner_texts()
+    assert ranks == [f"#{rank}" for rank in range(1, cards.count() + 1)]
+    visit.find("#order").select_option("place")
+    expect(cards.first.locator(".rank")).not_to_have_text("#1")
     (body,) = visit.bodies("/retrieve")
     bundle = json.loads(body)
     shown = [int(number) for number in cards.evaluate_all("all => all.map(c => c.dataset.first)")]

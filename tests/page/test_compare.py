@@ -54,6 +54,11 @@ def test_comparison_with_a_reader_hides_unread_text(
 ) -> None:
     visit = open_page(visits, library, "#view=compare")
     expect(visit.find("#compare-result")).to_contain_text("Type a question")
+    # Without a reader, all documents are compared.
+    expect(visit.find("#left-as")).to_have_value("owner")
+    expect(visit.find("#right-as")).to_have_value("owner")
+    expect(visit.find("#compare-within option:checked")).to_have_text("All documents")
+    visit.find("[data-preset=readers]").click()
     visit.find("#right-reader").fill("cora")
     visit.find("#compare-question").fill(QUESTION)
     visit.find("#compare-question").press("Enter")

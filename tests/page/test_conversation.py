@@ -225,9 +225,18 @@ def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:
     entry = desk.find(".conversation[aria-current]")
     expect(entry).to_contain_text(QUESTION)
     expect(entry).to_contain_text("2 questions")
+    expect(desk.find(".conversation-day h3").first).to_have_text("Today")
 
     desk.page.reload()
     expect(desk.find(".turn")).to_have_count(2)
+    # The list of conversations can be closed, and stays so.
+    desk.find("#history-box > summary").click()
+    expect(entry).to_be_hidden()
+    desk.page.reload()
+    expect(desk.find(".turn")).to_have_count(2)
+    expect(entry).to_be_hidden()
+    desk.find("#history-box > summary").click()
+    expect(entry).to_be_visible()
     expect(desk.find(".turn").nth(0).locator(".unsupported")).to_contain_text("Admiral Quist")
     expect(desk.find(".turn").nth(1)).to_have_attribute("aria-current", "true")
     expect(desk.find(".turn").nth(1).locator(".searched")).to_contain_text(model.standalone)

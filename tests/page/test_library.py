@@ -90,11 +90,18 @@ def test_a_file_can_be_dropped_with_labels(visit: Visit) -> None:
         }"""
     )
 
-    visit.find("#drop").dispatch_event("drop", {"dataTransfer": handed})
+    # A file may be dropped in any view.
+    visit.find("#views a[data-to=ask]").click()
+    visit.find("#text").dispatch_event("dragenter", {"dataTransfer": handed})
+    expect(visit.find(".drop-target")).to_contain_text("to add them to harbour")
+    visit.find("#text").dispatch_event("drop", {"dataTransfer": handed})
 
+    expect(visit.find(".drop-target")).to_be_hidden()
     expect(visit.find("#shelf tbody tr").filter(has_text="A Dropped Note")).to_contain_text("ink")
     visit.find("#views a[data-to=ask]").click()
     expect(visit.find("button.document").filter(has_text="A Dropped Note")).to_be_visible()
+    numbers = visit.find("button.document").evaluate_all("all => all.map(o => o.dataset.number)")
+    assert len(numbers) == len(set(numbers))
 
 
 def test_a_server_that_is_gone_is_said_in_words_and_asked_again(

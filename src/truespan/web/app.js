@@ -13,6 +13,7 @@ import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/selecting.js";
 import { asReader, emit, go, hash, namedChapters, on, route, state } from "./common/state.js";
+import { remember, remembered } from "./common/storage.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
 
@@ -214,11 +215,7 @@ async function showPassage({ document: number, first, last, best = null }) {
 function theme(chosen) {
   if (chosen) document.documentElement.dataset.theme = chosen;
   else delete document.documentElement.dataset.theme;
-  try {
-    localStorage.setItem("truespan.theme", chosen);
-  } catch {
-    // Without storage, the system setting applies after a reload.
-  }
+  remember("truespan.theme", chosen);
 }
 
 function openSettings() {
@@ -331,9 +328,5 @@ on("world", () => {
 });
 
 byId("page-language").append(...LANGUAGES.map((name) => make("option", { value: name, lang: name }, languageName(name))));
-try {
-  theme(localStorage.getItem("truespan.theme") || "");
-} catch {
-  // Without storage, the system setting applies.
-}
+theme(remembered("truespan.theme"));
 start();

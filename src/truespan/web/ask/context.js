@@ -1,4 +1,4 @@
-// The context: what the model gets, in reading order; and, for a reader, what is withheld.
+// The context: what the model gets, and, for a reader, what is withheld.
 
 import { bar, button, byId, fill, make, quoted, say } from "../common/dom.js";
 import { figure } from "../reading/blocks.js";
@@ -11,7 +11,8 @@ import * as words from "../common/words.js";
 const t = texts.ask.context;
 const BUDGET = 4000;
 const ASIDE = new Set(["floor_does_not_discriminate"]);
-let byScore = false;
+/** The order that was chosen; null is by rank, or in reading order if all passages are of one document. */
+let order = null;
 let last = null;
 
 const tokens = (found) =>
@@ -27,22 +28,24 @@ function summary(found) {
     make("span", {}, texts.counts.passages({ count: found.passages.length })),
     tokens(found),
     make("span", { class: "grow" }),
-    order(),
+    choice(found),
     copy(found),
   );
 }
 
-function order() {
+const byRank = ({ passages }) => (order ? order === "rank" : new Set(passages.map((one) => one.document)).size > 1);
+
+function choice(found) {
   const choose = (event) => {
-    byScore = event.target.value === "score";
+    order = event.target.value;
     show(last);
     byId("order").focus();
   };
   return make(
     "select",
     { id: "order", class: "order", "aria-label": t.order, onchange: choose },
-    make("option", { value: "place", selected: !byScore }, t.byPlace),
-    make("option", { value: "score", selected: byScore }, t.byScore),
+    make("option", { value: "rank", selected: byRank(found) }, t.byRank),
+    make("option", { value: "place", selected: !byRank(found) }, t.byPlace),
   );
 }
 
@@ -146,7 +149,7 @@ export function show(result) {
   if (asReader()) fill(panel, reading(found, whole, signal));
   else {
     const empty = !found.passages.length && make("p", { class: "empty" }, t.nothingFound);
-    fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byScore), found, signal), looseFigures(found));
+    fill(panel, summary(found), notes(found), empty, cards(ordered(found.passages, byRank(found)), found, signal), looseFigures(found));
   }
 }
 

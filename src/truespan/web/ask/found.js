@@ -95,11 +95,17 @@ export function ofSearch(result) {
   };
 }
 
-/** Return passages in reading order, or by similarity. */
-export function ordered(passages, byScore) {
-  const inPlace = (a, b) => a.document - b.document || a.first - b.first || a.last - b.last;
-  return [...passages].sort(byScore ? (a, b) => b.score - a.score || inPlace(a, b) : inPlace);
-}
+const blend = (one) => one.fused?.blend ?? -1;
+const byPlace = (a, b) => a.document - b.document || a.first - b.first || a.last - b.last;
+/** As the reranker ordered them, by words and similarity, or by similarity. */
+const byRank = (a, b) =>
+  (a.rerank && b.rerank ? a.rerank.after - b.rerank.after : 0) ||
+  (a.fused || b.fused ? blend(b) - blend(a) : 0) ||
+  b.score - a.score ||
+  byPlace(a, b);
+
+/** Return passages by rank, or in reading order. */
+export const ordered = (passages, ranked) => [...passages].sort(ranked ? byRank : byPlace);
 
 /** Split passages at a position: those a reader there gets, and those past it. */
 export function parted(passages, position) {

@@ -2,8 +2,9 @@
 
 import { button, byId, complain, fill, make, say } from "../common/dom.js";
 import { asReader, emit, go, on, state } from "../common/state.js";
+import { remember, remembered } from "../common/storage.js";
 import { texts } from "../common/texts.js";
-import { clock, whole } from "../common/words.js";
+import { clock, day, time, whole } from "../common/words.js";
 import * as asking from "./asking.js";
 import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
@@ -33,10 +34,16 @@ function entry(info) {
       "button",
       { type: "button", class: "conversation", "data-id": info.id, "aria-current": current ? "true" : null, onclick: () => choose(info).catch(complain) },
       make("span", { class: "conversation-title" }, info.damaged ? texts.ask.damaged : info.title),
-      make("small", {}, [clock(info.updated), texts.counts.questions({ count: info.turns }), other].filter(Boolean).join(" · ")),
+      make("small", {}, [time(info.updated), texts.counts.questions({ count: info.turns }), other].filter(Boolean).join(" · ")),
     ),
     button("×", () => confirm(info), { class: "icon drop-conversation", "aria-label": texts.ask.deleteNamed({ title: info.title }), title: texts.ask.delete }),
   );
+}
+
+/** Return the entries below the day or month in which they were used last. */
+function grouped(list) {
+  const groups = Map.groupBy(list, (info) => day(info.updated));
+  return [...groups].map(([name, infos], at) => make("li", { class: "conversation-day" }, make("h3", { id: `day-${at}` }, name), make("ul", { "aria-labelledby": `day-${at}` }, infos.map(entry))));
 }
 
 function render() {
@@ -44,7 +51,7 @@ function render() {
   const more = visible.length > limit;
   const shown = visible.slice(0, limit);
   byId("history").hidden = !state.world || (!visible.length && conversations.areStored() && !asReader());
-  fill(byId("conversations"), shown.map(entry));
+  fill(byId("conversations"), grouped(shown));
   byId("more-conversations").hidden = !more;
   const note = conversations.areStored() ? (asReader() ? texts.ask.upToPosition : "") : texts.ask.notStored;
   byId("history-note").textContent = note;
@@ -180,6 +187,9 @@ byId("delete-conversation").addEventListener("click", () => {
   const { id } = conversations.open;
   confirm(listed.find((info) => info.id === id) || { id, title: byId("talk-title").textContent });
 });
+// A closed list stays closed.
+byId("history-box").open = remembered("truespan.history") !== "closed";
+byId("history-box").addEventListener("toggle", () => remember("truespan.history", byId("history-box").open ? "" : "closed"));
 on("world", () => {
   limit = FIRST;
   listed = [];

@@ -3,6 +3,10 @@
 import { texts } from "./texts.js";
 
 const KEY = "truespan.token";
+/** The server, which may be below a path of its host. */
+const ROOT = new URL("../../", import.meta.url);
+
+const within = (where) => new URL(where.slice(1), ROOT);
 
 /** A failure: what happened, what to do, and its code. */
 export class Problem extends Error {
@@ -90,7 +94,7 @@ async function send(method, where, { body, signal, more } = {}) {
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
   let reply;
   try {
-    reply = await fetch(where, {
+    reply = await fetch(within(where), {
       method,
       signal,
       headers: headers({ ...type, ...more }),
@@ -175,7 +179,7 @@ export async function* events(method, where, { body, signal } = {}) {
 export function upload(where, form, onSent) {
   return new Promise((settle, fail) => {
     const request = new XMLHttpRequest();
-    request.open("POST", where);
+    request.open("POST", within(where));
     const named = headers({ "Idempotency-Key": freshKey() });
     for (const [name, value] of Object.entries(named)) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => {

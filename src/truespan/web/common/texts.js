@@ -4,6 +4,8 @@
 // "{count} files" has placeholders: it becomes a function of their values, and writes numbers as the
 // language does. A table with "other" has plural forms, which `count` chooses.
 
+import { remember, remembered } from "./storage.js";
+
 const KEY = "truespan.language";
 const PLACEHOLDER = /\{(\w+)\}/g;
 
@@ -21,24 +23,10 @@ export function languageName(code, inLanguage = code) {
 }
 
 /** Return the language of the settings; an empty string is the browser's. */
-export function chosenLanguage() {
-  try {
-    const kept = localStorage.getItem(KEY);
-    return LANGUAGES.includes(kept) ? kept : "";
-  } catch {
-    return "";
-  }
-}
+export const chosenLanguage = () => (LANGUAGES.includes(remembered(KEY)) ? remembered(KEY) : "");
 
 /** Keep a language for the next load of the page; an empty string follows the browser. */
-export function keepLanguage(name) {
-  try {
-    if (name) localStorage.setItem(KEY, name);
-    else localStorage.removeItem(KEY);
-  } catch {
-    // Without storage, the language of the browser applies.
-  }
-}
+export const keepLanguage = (name) => remember(KEY, name);
 
 const base = (tag) => tag.toLowerCase().split("-")[0];
 const wished = navigator.languages.find((tag) => LANGUAGES.includes(base(tag)));

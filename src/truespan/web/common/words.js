@@ -75,6 +75,21 @@ const DATE = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", y
 
 const MOMENT = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
 
+const MONTH = new Intl.DateTimeFormat(locale, { month: "long", year: "numeric" });
+const LONG_DAY = new Intl.DateTimeFormat(locale, { weekday: "long" });
+const RELATIVE = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+
+/** Return the hour of a time in seconds. */
+export const time = (seconds) => TIME.format(new Date(seconds * 1000));
+
+/** Return the day of a time in seconds: today, yesterday, the weekday in the last week, else the month. */
+export function day(seconds, now = Date.now()) {
+  const start = (moment) => new Date(moment).setHours(0, 0, 0, 0);
+  const days = Math.round((start(now) - start(seconds * 1000)) / DAY);
+  const name = days < 2 ? RELATIVE.format(-days, "day") : (days < 7 ? LONG_DAY : MONTH).format(new Date(seconds * 1000));
+  return name.charAt(0).toLocaleUpperCase(locale) + name.slice(1);
+}
+
 /** Return a time in ISO format as a date with its time. */
 export const when = (time) => MOMENT.format(new Date(time));
 

@@ -2,7 +2,7 @@
 // two results row by row.
 
 import { get, path, post } from "../common/api.js";
-import { ofBundle } from "../ask/found.js";
+import { ofBundle, ordered } from "../ask/found.js";
 import { may, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
@@ -84,17 +84,8 @@ export async function ask(side, query, within, count, signal) {
   return { found, position, whole };
 }
 
-/** Return passages by rank: as the reranker ordered them, by words and similarity, or by similarity. */
-export function ranked(passages) {
-  const blend = (one) => (one.fused && one.fused.blend !== null ? one.fused.blend : -1);
-  const order = (a, b) =>
-    (a.rerank && b.rerank ? a.rerank.after - b.rerank.after : 0) ||
-    (a.fused || b.fused ? blend(b) - blend(a) : 0) ||
-    b.score - a.score ||
-    a.document - b.document ||
-    a.first - b.first;
-  return [...passages].sort(order).map((one, at) => ({ ...one, rank: at + 1 }));
-}
+/** Return passages by rank, each with its rank. */
+export const ranked = (passages) => ordered(passages, true).map((one, at) => ({ ...one, rank: at + 1 }));
 
 /** Return how much of two passages is the same, from 0 to 1: shared sentences of all. */
 export function overlap(a, b) {

@@ -36,8 +36,8 @@ function within() {
 }
 
 const FALLBACK = {
-  left: () => ({ as: may("read") ? "owner" : "reader", mode: may("read") ? "" : "vector" }),
-  right: () => ({ as: may("follow") ? "reader" : "owner", mode: may("follow") && may("read") ? "" : "keyword" }),
+  left: () => ({ as: may("read") ? "owner" : "reader", mode: "vector" }),
+  right: () => ({ as: may("read") ? "owner" : "reader", mode: "keyword" }),
 };
 
 function readSides() {

@@ -2,7 +2,7 @@
 
 import { events, get, path, Problem, upload, write } from "../common/api.js";
 import { button, byId, complain, draw, fill, make, say } from "../common/dom.js";
-import { emit, may, on, state, worldPath } from "../common/state.js";
+import { emit, go, may, on, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import { percent } from "../common/words.js";
 
@@ -292,20 +292,28 @@ picker.addEventListener("change", (event) => {
   send(event.target.files);
   event.target.value = "";
 });
-for (const name of ["dragenter", "dragover"]) {
-  drop.addEventListener(name, (event) => {
-    event.preventDefault();
-    drop.classList.add("over");
-  });
+/** What is shown over the page while files are dragged. */
+const target = make("p", { class: "drop-target", hidden: true });
+document.body.append(target);
+
+function showTarget(shown) {
+  const takes = shown && Boolean(state.world) && may("write");
+  target.hidden = !takes;
+  if (takes) target.textContent = own.dropHere({ world: state.world.name });
 }
-drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-drop.addEventListener("drop", (event) => {
+
+addEventListener("dragenter", (event) => showTarget([...event.dataTransfer.items].some((one) => one.kind === "file")));
+addEventListener("dragleave", (event) => event.relatedTarget || showTarget(false));
+// A file that is dropped must not replace the page.
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
   event.preventDefault();
-  drop.classList.remove("over");
-  send(event.dataTransfer.files);
+  showTarget(false);
+  const { files } = event.dataTransfer;
+  if (!files.length || !state.world || !may("write")) return;
+  go({ view: "library", item: null }, { apply: true });
+  send(files);
 });
-// A file dropped outside the area must not replace the page.
-for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 on("world", () => {
   fill(list);
   area.hidden = !state.world || !may("write");

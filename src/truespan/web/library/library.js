@@ -68,8 +68,9 @@ async function learnAdded() {
   const before = JSON.stringify(state.document);
   await learn();
   const open = state.documents.find((one) => JSON.stringify(one) === before);
-  if (open) renderDocuments();
-  else await loadDocuments();
+  if (!open) return loadDocuments();
+  state.document = open;
+  return renderDocuments();
 }
 
 function stateOf(one) {
@@ -106,7 +107,7 @@ function renderDocuments() {
   const found = documents.filter((one) => wanted.every((word) => `${one.title} ${one.path}`.toLowerCase().includes(word)));
   const listed = found.slice(0, MOST);
   // The open one is always listed.
-  if (state.document && !wanted.length && !listed.includes(state.document)) listed.unshift(state.document);
+  if (state.document && !wanted.length && !listed.some((one) => one.number === state.document.number)) listed.unshift(state.document);
   const none = state.world ? (documents.length ? own.nothingFound : own.noDocumentsYet) : own.noWorldsYet;
   fill(byId("documents"), listed.length ? listed.map((one) => entry(one, twins)) : make("li", { class: "empty" }, none));
   byId("documents-rest").hidden = found.length <= MOST;
