@@ -58,6 +58,61 @@ def test_world_with_multilingual_model_finds_other_languages(
     assert best_documents(library, "notes") == QUESTIONS
 
 
+GERMAN = {
+    "miete.txt": "Der Mietvertrag beginnt am ersten März. Die Miete wird monatlich im Voraus "
+    "bezahlt, und die Kaution beträgt drei Monatsmieten.",
+    "garten.txt": "Der Garten wird im Herbst umgegraben. Die Rosen werden vor dem ersten Frost "
+    "mit Laub bedeckt.",
+    "hund.txt": "Der Hund frisst zweimal am Tag und braucht frisches Wasser.",
+}
+
+
+@proves("answers.cross-language")
+@pytest.mark.parametrize("reads", [False, True])
+def test_english_question_is_answered_from_german_text(
+    library: Library, tmp_path: Path, reads: bool
+) -> None:
+    world = library.create_world("house", model="multilingual")
+    for name, text in GERMAN.items():
+        (tmp_path / name).write_text(text)
+        world.ingest(tmp_path / name, kind="book")
+    question = "How high is the deposit for renting the apartment?"
+    asked = world
+    if reads:
+        asked = world.reader("ada")
+        asked.set_position("miete.txt", sentence=1)
+
+    answer = asked.answer(question)
+    absent = [
+        asked.answer("When is the insurance contract signed?"),
+        asked.answer("Which horse won the race on the first of May?"),
+    ]
+
+    assert answer.mode == "rag"
+    assert answer.decision_explain["evidence"]["crossed"] is True
+    assert GERMAN["miete.txt"].partition(". ")[2] in answer.answer
+    assert [one.mode for one in absent] == ["fallback", "fallback"]
+    # No word of an English question occurs in these passages, whatever they are about.
+    assert not any("missing_words" in one.decision_explain for one in absent)
+
+
+@proves("answers.cross-language")
+def test_language_filter_narrows_a_question_in_another_language(library: Library) -> None:
+    world = library.create_world("house", model="multilingual")
+    for text in GERMAN.values():
+        world.add_text(text, language="de")
+    world.add_text("The deposit for the apartment is three monthly rents.", language="en")
+    question = "How high is the deposit for renting the apartment?"
+
+    found = world.search(question, language="de").passages
+
+    assert {one.language for one in found} == {"de"}
+    assert "Kaution" in found[0].text
+    assert world.search(question).passages[0].language == "en"
+    bundle = world.retrieve(question, language=None, max_tokens=500)
+    assert {one.language for one in bundle.passages} == {"de", "en"}
+
+
 @proves("embedding.multilingual")
 def test_worlds_of_two_models_work_in_one_library(library: Library, tmp_path: Path) -> None:
     for name, model in (("one", "multilingual"), ("two", "local"), ("three", None)):

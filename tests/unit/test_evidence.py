@@ -95,6 +95,24 @@ def test_decide_needs_more_in_a_language_unknown_to_the_model() -> None:
         assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
+@proves("answers.cross-language")
+def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
+    rules = replace(RULES, crossed_words=0.1)
+    for part, mode in (
+        (passage(0.63), "fallback"),
+        (passage(0.63, crossed=True), "rag"),
+        (passage(0.62, crossed=True), "fallback"),
+        # Names and numbers may be in both languages, and a detected language may be wrong.
+        (passage(0.62, 0.3, 0.3, crossed=True), "rag"),
+        (passage(0.62, 0.2, 0.2, crossed=True), "fallback"),
+    ):
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode, part
+        assert decision.to_json()["evidence"].get("crossed", False) == part.crossed
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
 def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(10)]
     strong = passage(0.55, 1.0, 1.0, 10, place=10)
@@ -218,7 +236,11 @@ def test_evidence_and_raw_scores_are_refused_together() -> None:
 
 def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
     assert evidence_rules(BUNDLED) == EvidenceRules(
-        threshold=0.46, floor=BUNDLED.calibrated_floor, word_weight=0.2, foreign_loss=0.02
+        threshold=0.46,
+        floor=BUNDLED.calibrated_floor,
+        word_weight=0.2,
+        foreign_loss=0.02,
+        crossed_words=0.091,
     )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
 

@@ -212,7 +212,8 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
 
 def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
     words = part.coverage or Coverage()
-    score = part.similarity + rules.word_weight * (words.share + words.window)
+    gained = rules.word_weight * (words.share + words.window)
+    score = part.similarity + max(gained, rules.crossed_words if part.crossed else 0.0)
     score -= BACKGROUND_WEIGHT * background + (rules.foreign_loss if part.foreign else 0.0)
     return PassageEvidence(
         score=score,
@@ -221,6 +222,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         window=words.window,
         background=background,
         foreign=part.foreign,
+        crossed=part.crossed,
     )
 
 
@@ -234,6 +236,8 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 
 
 RECORD_VERSION = 1
+_OPTIONAL = "coverage", "foreign", "crossed", "generated"
+"""Members of a candidate that are written only if they apply."""
 
 
 class Replay(Struct, frozen=True):
@@ -257,8 +261,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     )
     parts = [(plain, name) for name in optional]
     parts.append((plain["settings"], "evidence"))
-    names = ("coverage", "foreign", "generated")
-    parts += [(part, name) for part in plain["candidates"] for name in names]
+    parts += [(part, name) for part in plain["candidates"] for name in _OPTIONAL]
     for part, name in parts:
         if part[name] in (None, False, []):
             del part[name]

@@ -187,6 +187,7 @@ class Responder(Struct, frozen=True):
                 coverage=measured.coverage.get(chunk.chunk_id),
                 foreign=chunk.chunk_id in measured.foreign,
                 generated=chunk.chunk_id in self.retrieved.joining,
+                crossed=chunk.chunk_id in measured.crossed,
                 added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)

@@ -25,6 +25,7 @@ from truespan.retrieval.fetch import (
     read_chunks,
 )
 from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
+from truespan.retrieval.query_language import query_language
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
@@ -32,7 +33,7 @@ from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.profile import trained_languages
+from truespan.types.profile import crosses_languages, trained_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
@@ -98,6 +99,7 @@ def fetch_fused(
         raise ValueError("A reader is searched for with 'ReadCandidates'.")
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
+    refines = world.defaults.values.refines
     candidates = WorldCandidates(
         deps=deps,
         scope=scope,
@@ -107,12 +109,13 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
-        untrained=words.untrained() if world.defaults.values.refines else frozenset(),
+        untrained=words.untrained() if refines else frozenset(),
+        language=query_language(scope.profile, query) if refines else None,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     calibration = model_calibration(deps.store, scope, world)
     refinement = None
-    if world.defaults.values.refines and not by_words:
+    if refines and not by_words:
         refinement = Refinement(words.rarity(deps.store), states, deps.without)
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
@@ -134,6 +137,8 @@ class WorldCandidates(Struct):
     count: int
     untrained: frozenset[int] = frozenset()
     """Numbers of the stemmers of languages that the model was not trained for."""
+    language: str | None = None
+    """Language of the query; None if it is unknown or does not matter."""
     failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
     changes: int | None = None
     """Change count of the world, if it came with the last read of the store."""
@@ -260,9 +265,18 @@ class WorldCandidates(Struct):
             place, found = places.get(id), others.get(id)
             if place is not None and words.extent.inside[place]:
                 ref, index = layout.ref(place)
-                trained = int(layout.codes[place]) not in self.untrained
                 candidates.append(
-                    Candidate(id, ref.document, index, score, scores[id], trained=trained)
+                    Candidate(
+                        key=id,
+                        document=ref.document,
+                        index=index,
+                        score=score,
+                        bm25=scores[id],
+                        trained=int(layout.codes[place]) not in self.untrained,
+                        crossed=crosses_languages(
+                            self.scope.profile, self.language, layout.language(place)
+                        ),
+                    )
                 )
             elif found is not None:
                 number, index = found.document.number, found.chunk.index

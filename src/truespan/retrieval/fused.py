@@ -58,6 +58,8 @@ PHRASE_WEIGHT = 0.3
 """Gain of a chunk with the phrases of a query that does not require them."""
 FOREIGN_WEIGHT = 0.7
 """Minimum weight of words where the model was not trained for the language of a chunk."""
+CROSSED_WEIGHT = 0.2
+"""Weight of words where a chunk is in another language than the query."""
 NO_WORD = Notice(
     "no_word_matches", "No word of the query occurs in the passages that were searched."
 )
@@ -145,6 +147,8 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     """Blend of both scores; None past the candidates, where similarity ranks."""
     trained: bool = True
     """Whether the model was trained for the language of the chunk."""
+    crossed: bool = False
+    """Whether the chunk is in another language than the query, and the model knows both."""
     gain: Gain | None = None
     """Part of the blend that comes from the text; None if it was not refined."""
 
@@ -160,6 +164,19 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
         """Return the sort key of the ranking: ties are ordered by document and place."""
         score = round(self.score, SCORE_DECIMALS) if self.blend is None else self.blend
         return -score, self.document, self.index
+
+
+def blend_candidate(part: Candidate[KeyT], scale: Scale, weight: float) -> float:
+    """Return the blend of a candidate; words have `weight`, unless its language needs another.
+
+    A candidate in another language than the query has the higher of two blends: its language may be
+    wrong, and names and numbers are the same in both.
+    """
+    weight = weight if part.trained else max(weight, FOREIGN_WEIGHT)
+    blend = scale.blend(weight, part.bm25, part.score)
+    if not part.crossed or weight == 1.0:
+        return blend
+    return max(blend, scale.blend(min(weight, CROSSED_WEIGHT), part.bm25, part.score))
 
 
 class Candidates(Protocol[KeyT, FoundT_co]):
@@ -300,8 +317,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         scale = scale_of(closest, best_words, possible, self.calibration)
         blended = list[Candidate[KeyT]]()
         for part in scored:
-            weight = self.weight if part.trained else max(self.weight, FOREIGN_WEIGHT)
-            blend = scale.blend(weight, part.bm25, part.score)
+            blend = blend_candidate(part, scale, self.weight)
             if part.key in phrased:
                 blend = round(blend + PHRASE_WEIGHT, SCORE_DECIMALS)
             blended.append(replace(part, blend=blend))

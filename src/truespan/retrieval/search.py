@@ -28,6 +28,7 @@ from truespan.retrieval.pipeline import (
     count_funnel,
     ranks_boilerplate_last,
 )
+from truespan.retrieval.query_language import query_language
 from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
 from truespan.retrieval.repeats import add_place, count_rendered, merge_copies, render
 from truespan.retrieval.stages import (
@@ -54,7 +55,7 @@ from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
-from truespan.types.profile import is_trained_for
+from truespan.types.profile import crosses_languages, is_trained_for
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_LENGTH,
@@ -235,18 +236,28 @@ class AnswerAttempt(Attempt):
         with deps.trace.stage(Stage.VECTOR):
             cohort = deps.cohort.similarities(vector, scope, deps.store, deps.embed)
             background = background_of(cohort, near, rules.floor)
+        profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
+        parts = (*closest, *self.chunks)
+        languages = {part.chunk_id: language or part.labels.language for part in parts}
+        spoken = {chunk_id: own for chunk_id, own in languages.items() if own}
+        crossed = frozenset(
+            chunk_id
+            for chunk_id, own in spoken.items()
+            if crosses_languages(profile, asked_in, own)
+        )
         self.measured = Measured(
             coverage={part.chunk_id: rarity.cover(part.text) for part in self.chunks},
             foreign=frozenset(
-                part.chunk_id
-                for part in self.chunks
-                if (own := language or part.labels.language)
-                and not is_trained_for(scope.profile, own)
+                chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),
+            crossed=crossed,
             background=background,
             cohort=deps.cohort.digest,
-            missing_words=rarity.missing(
-                self.query or "", (part.text for part in self.chunks), MAX_MISSING
+            # A passage in another language lacks words of the query, whatever it is about.
+            missing_words=(
+                rarity.missing(self.query or "", (part.text for part in self.chunks), MAX_MISSING)
+                if not crossed
+                else ()
             ),
         )
 

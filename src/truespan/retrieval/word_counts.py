@@ -100,6 +100,10 @@ class Layout(Struct, frozen=True):
         row = int(self.rows[place])
         return self.entries[row].ref, place - int(self.starts[row])
 
+    def language(self, place: int) -> str:
+        """Return the language of the chunk at a place."""
+        return self.entries[int(self.rows[place])].language
+
     def chunk_id(self, scope: Scope, place: int) -> ChunkId:
         found = self.ids.get(place)
         if found is None:

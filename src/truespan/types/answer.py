@@ -69,6 +69,8 @@ class Measured(Struct, frozen=True):
     """Share of the query's words in each chunk."""
     foreign: frozenset[ChunkId] = frozenset()
     """Chunks in languages that the embedding model was not trained for."""
+    crossed: frozenset[ChunkId] = frozenset()
+    """Chunks in other languages than the query, if the model knows both."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it."""
     cohort: str | None = None

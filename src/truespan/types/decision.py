@@ -54,6 +54,9 @@ class EvidenceRules(Struct, frozen=True):
     """Weight of each of the two coverages."""
     foreign_loss: float = 0.0
     """Evidence that a passage loses in a language that the model was not trained for."""
+    crossed_words: float = 0.0
+    """Minimum evidence from words of a passage in another language than the query, which has few of
+    its words whatever it is about."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -74,6 +77,7 @@ def evidence_rules(calibration: Calibration, threshold: float | None = None) -> 
         floor=calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
         foreign_loss=round(FOREIGN_DISTANCE * distance, 3),
+        crossed_words=round(min(CROSSED_DISTANCE * distance, 1.0), 3),
     )
 
 
@@ -86,6 +90,9 @@ WORD_DISTANCE = 1.243
 FOREIGN_DISTANCE = 0.124
 """Loss of a passage in a language that the model was not trained for. With the bundled model it is
 0.02."""
+CROSSED_DISTANCE = 0.564
+"""Minimum evidence from words of a passage in another language than the query. With the
+multilingual model, whose distance is 0.2126, it is 0.12."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
 
@@ -395,6 +402,8 @@ class Candidate(Struct, frozen=True):
     """Whether the embedding model was not trained for the language of the chunk."""
     generated: bool = False
     """Whether only queries that a chat model wrote found the chunk."""
+    crossed: bool = False
+    """Whether the chunk is in another language than the query, and the model knows both."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
@@ -480,11 +489,12 @@ class PassageEvidence(Struct, frozen=True):
     window: float
     background: float
     foreign: bool
+    crossed: bool
 
     def to_json(self) -> dict[str, Any]:
-        numbers = [name for name in self.__struct_fields__ if name != "foreign"]
-        shown = {name: shortest(getattr(self, name)) for name in numbers}
-        return {**shown, "foreign": True} if self.foreign else shown
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        flags = {name: True for name in ("foreign", "crossed") if fields.pop(name)}
+        return {name: shortest(value) for name, value in fields.items()} | flags
 
 
 class Considered(Struct, frozen=True):

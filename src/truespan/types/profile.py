@@ -257,8 +257,27 @@ def trained_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
 def is_trained_for(profile: EmbeddingProfile, language: str) -> bool:
     """Return whether a model was trained for a language, as far as is known."""
     languages = trained_languages(profile)
-    name = language.casefold().replace("_", "-").partition("-")[0]
-    return languages is None or name in languages
+    return languages is None or _base_language(language) in languages
+
+
+def _base_language(code: str) -> str:
+    """Return the language of a code in lower case: "en" for "en-GB"."""
+    return code.casefold().replace("_", "-").partition("-")[0]
+
+
+def crosses_languages(profile: EmbeddingProfile, query: str | None, text: str) -> bool:
+    """Return whether a query and a text are in two languages that a model was trained for.
+
+    Such a text has few words of the query, whatever it is about. None is an unknown language: it is
+    taken for that of the text.
+    """
+    if query is None or trained_languages(profile) is None:
+        return False
+    return (
+        _base_language(query) != _base_language(text)
+        and is_trained_for(profile, query)
+        and is_trained_for(profile, text)
+    )
 
 
 def support_floor(profile: EmbeddingProfile) -> float | None:

@@ -33,6 +33,7 @@ from truespan.retrieval.pipeline import (
     Pipeline,
     ranks_boilerplate_last,
 )
+from truespan.retrieval.query_language import query_language
 from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.reading.words import score_read
@@ -50,7 +51,7 @@ from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.catalog import References
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
-from truespan.types.profile import is_trained_for, reaches
+from truespan.types.profile import crosses_languages, is_trained_for, reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
 from truespan.types.request import Mode, ReadingRequest, mode_in_force
 from truespan.types.scope import Scope, Verb, World
@@ -339,6 +340,10 @@ class ReaderRetrieval:
             states=attempt.states,
             tail_states={chunk.text_hash: chunk.states for chunk in tail if chunk.states},
             trained=not refines or is_trained_for(scope.profile, words.language),
+            crossed=refines
+            and crosses_languages(
+                scope.profile, query_language(scope.profile, query), words.language
+            ),
         )
 
 

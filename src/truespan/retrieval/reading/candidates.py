@@ -85,6 +85,8 @@ class FusedBookSearch(Struct, frozen=True):
     """Whether the best candidates are ranked again by their text."""
     trained: bool = True
     """Whether the model was trained for the language of the read part."""
+    crossed: bool = False
+    """Whether the read part is in another language than the query, and the model knows both."""
     states: QueryStates | None = None
     """States of the words of the query."""
     tail_states: Mapping[TextHash, WordStates] = {}
@@ -101,6 +103,7 @@ class FusedBookSearch(Struct, frozen=True):
             words=self.words,
             wait_for_hits=self.wait_for_hits,
             trained=self.trained,
+            crossed=self.crossed,
             tail_states=self.tail_states,
         )
         deps = self.pipeline.deps
@@ -142,12 +145,13 @@ class ReadCandidates:
         words: ReadScores,
         wait_for_hits: Callable[[], HitPager] | None,
         trained: bool = True,
+        crossed: bool = False,
         tail_states: Mapping[TextHash, WordStates] | None = None,
     ) -> None:
         self._pipeline, self._scope, self._vector = pipeline, scope, vector
         self._floor, self._tail, self._read_words = floor, tail, words
         self.query, self.words = words.query, words.scores
-        self._wait_for_hits, self._trained = wait_for_hits, trained
+        self._wait_for_hits, self._trained, self._crossed = wait_for_hits, trained, crossed
         self._tail_states = tail_states or {}
         self._pager: HitPager | None = None
         self._scores: dict[int, float | None] = {}
@@ -264,6 +268,7 @@ class ReadCandidates:
                 score=score,
                 bm25=bm25,
                 trained=self._trained,
+                crossed=self._crossed,
             )
             for place, bm25 in zip(places, self.words.of_each(places), strict=True)
             if (score := self._scores[place]) is not None
