@@ -38,8 +38,6 @@ from truespan.text.sentences import split_sentences
 from truespan.types.source import ParseOptions
 from truespan.types.text import Block, BlockKind, CanonicalText, Place, Sentence
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
-
 TEXT = b"CHAPTER I\n\nA first paragraph.\n\nA second one, with \xe2\x80\x9cquotes\xe2\x80\x9d.\n"
 SAME_MODULES = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 SECRET = "the butler did it"
@@ -277,7 +275,6 @@ def test_stalled_child_is_ended_before_and_after_reading(size: int):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.skipif(sys.platform == "win32", reason="a timer ends it there")
 def test_nothing_more_is_sent_to_a_child_that_is_ending(monkeypatch: pytest.MonkeyPatch):
     child = ChildLink("tests.support.child_probe")
     child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))

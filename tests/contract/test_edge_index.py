@@ -102,7 +102,6 @@ def test_points_of_one_chapter_and_of_several_are_found(tmp_path: Path):
     shard.close()
 
 
-@pytest.mark.skipif(channel.WINDOWS, reason="access is not a matter of modes there")
 def test_all_files_are_for_their_owner_alone(index: EdgeIndex, folder: Path):
     index.prepare(new_scope())
 

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-if sys.platform == "win32":
-    pytest.skip("limits are those of POSIX", allow_module_level=True)
-
 from tests.contract.index_contract import EAST, point, vector
 from tests.promises import proves
 from tests.support.exhaustion import full_disk, no_descriptors

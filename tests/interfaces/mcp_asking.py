@@ -59,12 +59,10 @@ def addresses(world: str, reader: str) -> list[str]:
 def messages(paths: list[str], query: str, book: str, document: str) -> Iterator[Message]:
     """Yield every request of the protocol, with these names in every place."""
     tools = {tool.name: tool for role in (READER_ROLE, OWNER_ROLE) for tool in role.tools}
-    prompts = {prompt.name: prompt for role in (READER_ROLE, OWNER_ROLE) for prompt in role.prompts}
-    given = {"query": query, "book": book, "language": None, "question": query,
-             "about": query, "topic": query}  # fmt: skip
+    given = {"query": query, "book": book, "language": None}
     for path in paths:
         yield Message(path, "initialize", HELLO)
-        for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
+        for method in ("tools/list", "resources/list", "resources/templates/list"):
             yield Message(path, method, {})
         for name, tool in tools.items():
             known = tool.arguments.__struct_fields__
@@ -74,10 +72,6 @@ def messages(paths: list[str], query: str, book: str, document: str) -> Iterator
                 by_words = arguments | {"mode": "hybrid"}
                 yield Message(path, "tools/call", {"name": name, "arguments": by_words})
             yield Message(path, "tools/call", {"name": name, "arguments": {"position": 999}})
-        for name, prompt in prompts.items():
-            known = prompt.arguments.__struct_fields__
-            filled = {key: str(value) for key, value in given.items() if key in known}
-            yield Message(path, "prompts/get", {"name": name, "arguments": filled})
         for uri in uris(book, document):
             yield Message(path, "resources/read", {"uri": uri})
         yield Message(path, "nonsense", {})

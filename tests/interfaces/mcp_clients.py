@@ -15,10 +15,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import (
     CallToolResult,
-    CompleteResult,
-    GetPromptResult,
-    PromptReference,
-    ResourceTemplateReference,
     TextContent,
     Tool,
 )
@@ -99,21 +95,6 @@ class Session:
         """Return the only content of a resource."""
         (content,) = self._portal.call(self._client.read_resource, uri).contents
         return content
-
-    def prompts(self) -> dict[str, Any]:
-        """Return the prompts by name."""
-        return {one.name: one for one in self._portal.call(self._client.list_prompts).prompts}
-
-    def prompt(self, name: str, **arguments: str) -> GetPromptResult:
-        """Return a prompt with its arguments."""
-        return self._portal.call(self._client.get_prompt, name, arguments)
-
-    def complete(
-        self, ref: PromptReference | ResourceTemplateReference, name: str, value: str
-    ) -> CompleteResult:
-        """Return the completions of an argument."""
-        argument = {"name": name, "value": value}
-        return self._portal.call(self._client.complete, ref, argument)
 
 
 @contextmanager

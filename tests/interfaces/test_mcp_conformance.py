@@ -2,7 +2,7 @@
 
 Most scenarios of the suite speak to a server that has the suite's own tools, prompts and resources.
 What asks for nothing of the kind is run against the server itself; what can be had with our tools,
-texts and prompts is run against the same code with the suite's ones; the rest asks for pictures,
+texts is run against the same code with the suite's ones; the rest asks for pictures,
 sounds, or questions back to the user, which this server does not have.
 """
 
@@ -16,19 +16,17 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from anyio import to_thread
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tests.interfaces.mcp_http import running
 from tests.promises import proves
 from truespan.errors import BlankQuery
-from truespan.mcp.prompts import Prompt
 from truespan.mcp.server import make_server
 from truespan.mcp.tools import READER_ROLE, BookList, Role, Tool
 from truespan.wire.arguments import Arguments, NoArguments
@@ -40,18 +38,14 @@ QUESTION = "Who had the key to the tower?"
 OF_ANY_SERVER = (
     "server-initialize",
     "ping",
-    "completion-complete",
     "tools-list",
     "resources-list",
-    "prompts-list",
     "server-sse-multiple-streams",
     "dns-rebinding-protection",
 )
 WITH_TOOLS_OF_THE_SUITE = (
     "tools-call-simple-text",
     "tools-call-error",
-    "prompts-get-simple",
-    "prompts-get-with-args",
 )
 NOT_OURS = (
     "tools-call-with-progress",  # A call takes a fraction of a second.
@@ -70,6 +64,10 @@ NOT_OURS = (
     "resources-templates-read",
     "resources-subscribe",  # A position moves without notice: the next call sees it.
     "resources-unsubscribe",
+    "completion-complete",  # Nor completions.
+    "prompts-list",  # There are no prompts.
+    "prompts-get-simple",
+    "prompts-get-with-args",
     "prompts-get-embedded-resource",
     "prompts-get-with-image",
 )
@@ -131,11 +129,6 @@ def test_the_conformance_suite_passes_where_it_applies(
         assert f"✓ {name}:" in report
 
 
-class _Both(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    arg1: Annotated[str, Meta(description="One.")]
-    arg2: Annotated[str, Meta(description="Another.")]
-
-
 class _Nobody:
     """A caller that can read nothing."""
 
@@ -163,16 +156,12 @@ SUITE = Role(
         _tool("test_error_handling", _refuse),
     ),
     READER_ROLE.resources,
-    (
-        Prompt("test_simple_prompt", "x", "x", NoArguments, "some words"),
-        Prompt("test_prompt_with_arguments", "x", "x", _Both, "some words"),
-    ),
 )
 
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[str]:
-    """Our own server code with tools and prompts of the names that the suite looks for."""
+    """Our own server code with tools of the names that the suite looks for."""
 
     async def run(_: Any, work: Any) -> Any:
         return await to_thread.run_sync(work, _Nobody())
@@ -203,14 +192,13 @@ def test_the_inspector_finds_its_way_over_http(library: Path) -> None:
 
         tools = inspect("--method", "tools/list")["tools"]
         (book,) = inspect("--method", "resources/list")["resources"]
-        prompts = inspect("--method", "prompts/list")["prompts"]
         cited = f"{book['uri']}/sentences/4-4"
         (read,) = inspect("--method", "resources/read", "--uri", cited)["contents"]
         call = ("--method", "tools/call", "--tool-name", "retrieve_context", "--tool-arg")
         found = inspect(*call, f"query={QUESTION}")
         refused = inspect(*call, f"query={QUESTION}", "position=99")
 
-    assert (len(tools), len(prompts)) == (3, 3)
+    assert len(tools) == 3
     assert "red cord" in read["text"]
     assert "red cord" in found["structuredContent"]["context"]
     assert refused["structuredContent"]["error"]["code"] == "invalid_argument"

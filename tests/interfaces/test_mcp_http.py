@@ -12,7 +12,6 @@ import httpx2
 import msgspec
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import PromptReference, ResourceTemplateReference
 from msgspec.structs import fields
 
 import truespan
@@ -191,7 +190,7 @@ def test_resources_are_named_by_doc_id_and_path(
     assert [one.name for one in documents.values()] == [lamp.doc_id, other.doc_id]
     for server in (ann, owner):
         listed = [*server.resources().values(), *server.templates()]
-        listed += [*server.prompts().values(), *server.tools().values()]
+        listed += server.tools().values()
         said = json.dumps([one.model_dump(mode="json") for one in listed])
         assert not [word for word in OUT_OF_BOOKS if word in said]
 
@@ -267,21 +266,6 @@ def test_the_owner_reads_whole_documents_with_their_outlines(
     assert (code, "1000 sentences" in message) == (-32602, True)
 
 
-@proves("reading.every-surface")
-def test_only_books_with_a_position_complete_an_argument(
-    ann: Session, owner: Session, opened: truespan.Library
-) -> None:
-    lamp, other = (one.doc_id for one in opened.world("w").documents.list())
-    template = ResourceTemplateReference(type="ref/resource", uri=SENTENCES)
-    prompt = PromptReference(type="ref/prompt", name="recap")
-
-    assert ann.complete(template, "doc_id", "").completion.values == [lamp]
-    assert ann.complete(prompt, "book", "la").completion.values == [lamp]
-    assert ann.complete(prompt, "book", "ot").completion.values == []
-    assert ann.complete(template, "first", "").completion.values == []
-    assert owner.complete(template, "doc_id", "").completion.values == [lamp, other]
-
-
 def test_the_addresses_that_can_be_filled_in_are_two(ann: Session) -> None:
     assert [one.uri_template for one in ann.templates()] == [DOCUMENT, SENTENCES]
 
@@ -311,49 +295,6 @@ def test_a_message_with_a_key_twice_is_refused(at: Address, token: str) -> None:
             assert ("occurs twice" in answer.text) == (status == 400)
 
 
-# Prompts
-
-
-def test_prompts_say_what_they_take_and_fill_it_in(ann: Session, owner: Session) -> None:
-    taken = {
-        name: {one.name: one.required for one in prompt.arguments or ()}
-        for name, prompt in ann.prompts().items()
-    }
-    filled = ann.prompt("answer_from_sources", question="Who is Osric?", book="lamp.md")
-
-    assert taken == {
-        "answer_from_sources": {"question": True, "book": False},
-        "recap": {"book": False},
-        "remind_me": {"about": True, "book": False},
-    }
-    assert set(owner.prompts()) == {"answer_from_sources", "collect_passages"}
-    (message,) = filled.messages
-    assert message.content.type == "text"
-    assert message.content.text.endswith("The book: lamp.md\n\nWho is Osric?")
-    assert ann.prompt("recap").messages
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("nothing", {}),
-        ("recap", {"position": "99"}),
-        ("recap", {"reader": "bob"}),
-        ("answer_from_sources", {}),
-        ("answer_from_sources", {"question": ""}),
-        ("answer_from_sources", {"question": "x" * 10_001}),
-    ],
-    ids=str,
-)
-def test_unknown_or_invalid_prompt_is_refused(
-    ann: Session, name: str, arguments: dict[str, str]
-) -> None:
-    with pytest.raises(MCPError) as refused:
-        ann.prompt(name, **arguments)
-
-    assert refused.value.error.code == -32602
-
-
 # Everything
 
 
@@ -378,10 +319,6 @@ def everything(session: Session) -> None:
     """Request everything from a reader's server, including what it must not return."""
     session.tools()
     session.templates()
-    for prompt in session.prompts():
-        for value in ("culprit", "other.md"):
-            given = {"answer_from_sources": "question", "remind_me": "about"}.get(prompt, "book")
-            session.prompt(prompt, **{given: value})
     for query in (QUESTION, "Who was the culprit?", "Zanz" + "ibar", "What did he hide?"):
         for book in (None, "lamp.md", "other.md", "nowhere.md"):
             named = {"book": book} if book else {}
@@ -392,9 +329,6 @@ def everything(session: Session) -> None:
         for address in (uri, *(f"{uri}/sentences/{sid}-{sid + 1}" for sid in range(LAST + 2))):
             with contextlib.suppress(MCPError):
                 session.read(address)
-    template = ResourceTemplateReference(type="ref/resource", uri=DOCUMENT)
-    for begun in ("", "o", "Z", "1"):
-        session.complete(template, "doc_id", begun)
 
 
 @proves("errors.no-secrets", "errors.stable-codes")

@@ -133,7 +133,6 @@ def test_malformed_line_gets_an_error_reply(library: Path) -> None:
         assert server.receive()["result"]["isError"] is False
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs a named pipe")
 def test_a_call_that_is_given_up_harms_no_other(library: Path, gate: Path) -> None:
     with bare(*sabotaged(library)) as server:
         server.greet()
@@ -284,7 +283,6 @@ def configuration(page: Path) -> dict[str, Any]:
 # End
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without asking")
 def test_an_interrupt_ends_the_server_while_its_input_is_open(library: Path) -> None:
     with bare("-m", "truespan", *command(library, "--reader", "ann")) as server:
         server.greet()
@@ -296,7 +294,6 @@ def test_an_interrupt_ends_the_server_while_its_input_is_open(library: Path) -> 
         assert server.leave() == (130, "")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs a named pipe, and signals")
 def test_ending_server_does_not_wait_for_a_stuck_call(library: Path, gate: Path) -> None:
     with bare(*sabotaged(library)) as server:
         server.greet()

@@ -1,7 +1,6 @@
 """Hostile files, all of them through the real child: each ends with an answer, and does no harm."""
 
 import socket
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,6 @@ from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.source import ParseOptions
 from truespan.types.text import Loaded
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
 
 CANARY = "canary-of-a-file-that-nobody-may-read"
 FAMILIES = sorted({name.partition("-")[0] for name in HOSTILE})

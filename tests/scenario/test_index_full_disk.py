@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from tests.support.index_process import SCOPE, end_process, opened
 from truespan.errors import StorageFull
 from truespan.index.calls import Collection
 from truespan.index.edge.client import EdgeIndex, EdgeLink
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 
 MIB = 1 << 20
 

@@ -24,8 +24,6 @@ from truespan.index.edge.messages import VERSION, Hello, encode
 from truespan.index.edge.start import StartWait
 from truespan.types.scope import Scope
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
-
 CLIENT = """
 import sys
 from pathlib import Path

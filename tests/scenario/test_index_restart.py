@@ -27,8 +27,6 @@ from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
 from truespan.types.ids import ChunkId
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX signals")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:

@@ -45,7 +45,6 @@ def test_ending_process_admits_no_request():
             assert not admitted
 
 
-@pytest.mark.skipif(channel.WINDOWS, reason="pipes cannot be closed for one direction")
 def test_messages_before_the_end_are_read_later_ones_fail():
     client, process = Pipe()
     with client, process:
@@ -58,7 +57,6 @@ def test_messages_before_the_end_are_read_later_ones_fail():
         assert process.recv_bytes() == b"before"
 
 
-@pytest.mark.skipif(channel.WINDOWS, reason="messages of a pipe are never cut")
 def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatch):
     read = os.read
     for most in (1, 3, 4, 5, 1000):
@@ -70,7 +68,6 @@ def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPat
                 assert channel.receive(process) == message, most
 
 
-@pytest.mark.skipif(channel.WINDOWS, reason="messages of a pipe have no length in front")
 def test_truncated_or_oversized_message_is_an_error():
     for sent, error in (
         (b"\0\0", EOFError),

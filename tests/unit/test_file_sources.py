@@ -9,7 +9,7 @@ import re
 import socket
 import unicodedata
 from hashlib import sha256
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from truespan.errors import SourceMissing, SourceOutside, SourceTooLarge, Source
 from truespan.files import jail, sources
 from truespan.files.sources import FileSources
 from truespan.parsing import supported
-from truespan.types import source as source_types
 from truespan.types.source import DocumentOptions, FoundSources, Root, Source
 
 
@@ -291,13 +290,7 @@ def test_a_file_that_went_away_is_missing(tmp_path: Path, origin: str) -> None:
         FileSources(supported).read(gone)
 
 
-@pytest.mark.parametrize("fallback", [False, True], ids=["by name", "compared"])
-def test_file_of_a_manifest_is_read_through_no_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fallback: bool
-) -> None:
-    if fallback:
-        monkeypatch.setattr(jail, "_BY_NAME", False)
-        monkeypatch.setattr(jail, "_NO_LINK_AT_ALL", 0)
+def test_file_of_a_manifest_is_read_through_no_link(tmp_path: Path) -> None:
     root = tree(Path(os.path.realpath(tmp_path)), "in/real/a.txt", "out/a.txt")
     (root / "in/link.txt").symlink_to("real/a.txt")
     (root / "in/folder").symlink_to("real")
@@ -471,15 +464,6 @@ def test_shown_path_begins_with_the_searched_folder() -> None:
     for (root, path), shown in rows.items():
         source = jail.make_source(path, 0, DocumentOptions(), root=root)
         assert source.shown_path == shown, path
-
-
-def test_escaped_character_is_not_a_folder_on_windows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(source_types, "_HAS_SLASHES", False)
-    monkeypatch.setattr(source_types, "PurePath", PureWindowsPath)
-
-    assert source_types.short_path("C:\\books\\x\\a\u202etxt.pdf") == R"x/a\u202etxt.pdf"
 
 
 def test_the_id_of_a_file_leaves_its_ending_out() -> None:

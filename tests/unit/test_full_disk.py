@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +16,6 @@ from tests.support.answer_worlds import QUESTION, study
 from truespan.engine.library import Library
 from truespan.errors import StorageFull
 from truespan.files.usage_key import UsageKey
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks of POSIX mounts")
 
 
 @pytest.fixture

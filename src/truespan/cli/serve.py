@@ -388,10 +388,7 @@ def _program() -> list[str]:
     if uvx is not None and _UVX_FOLDER in Path(sys.prefix).parts:
         return [uvx, "truespan"]
     beside = Path(sys.executable).with_name("truespan")
-    for found in (beside, beside.with_suffix(".exe")):
-        if found.is_file():
-            return [str(found)]
-    return [sys.executable, "-m", "truespan"]
+    return [str(beside)] if beside.is_file() else [sys.executable, "-m", "truespan"]
 
 
 def _json(document: dict[str, Any]) -> str:

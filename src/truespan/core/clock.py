@@ -57,9 +57,6 @@ class SystemProcesses:
         if machine != socket.gethostname() or not digits.isdigit():
             return True
         number = int(digits)
-        if os.name == "nt":
-            # On Windows a signal would end the process, so only the current one can be checked.
-            return number == os.getpid() and _name(number) == name
         with suppress(PermissionError):
             try:
                 os.kill(number, 0)

@@ -6,9 +6,9 @@ a lock on a file that was deleted and created again would be two locks.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,13 +47,12 @@ def require_descriptor() -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash of the machine, if the system supports it."""
-    if os.name == "posix":
-        names = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)
+    """Make the names in a folder survive a crash of the machine."""
+    names = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)
 
 
 @contextmanager
@@ -139,29 +138,12 @@ def _require_same_content(source: Path, target: Path) -> None:
 _PAUSE = 0.01
 
 
-if sys.platform == "win32":
-    import msvcrt
-
-    # Windows forbids reading a locked byte, so the byte is after any content.
-    _LOCKED_BYTE = 2**30
-
-    def _lock(file: int) -> bool:
-        os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class FileLock:

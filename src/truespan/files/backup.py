@@ -306,9 +306,7 @@ def restore_to_folder(
         os.rename(work / _UNREADY_STORE, work / STORE)
         (work / _LOCK).unlink(missing_ok=True)
         lock.release()
-        if os.name != "posix" and folder.exists():
-            folder.rmdir()
-        # On POSIX this replaces an empty folder, and no other.
+        # This replaces an empty folder, and no other.
         os.rename(work, folder)
         sync_folder(folder.parent)
     except BaseException:

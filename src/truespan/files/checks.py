@@ -30,9 +30,8 @@ def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -
     else:
         remedy = "Run as its owner, or correct its permissions."
         yield Check("folder", Verdict.PROBLEM, "cannot be written", remedy)
-    if os.name == "posix":
-        yield _check_privacy(folder)
-        yield _check_settings(folder / settings_file)
+    yield _check_privacy(folder)
+    yield _check_settings(folder / settings_file)
     free = shutil.disk_usage(folder).free
     says = f"{free / (1 << 20):.0f} MiB free, {reserve / (1 << 20):.0f} MiB in reserve"
     if free < reserve:

@@ -129,14 +129,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 """Error numbers of a path that names no file; after others its existence is unknown."""
-_READ = os.O_RDONLY | sum(
-    getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK")
-)
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 """Flags for reading; without O_NONBLOCK, opening a pipe would wait for a writer."""
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+_NO_LINK = os.O_NOFOLLOW
 _NO_LINK_AT_ALL = getattr(os, "O_NOFOLLOW_ANY", 0)
-_BY_NAME = {os.open, os.stat} <= os.supports_dir_fd
 _PIECE = 1 << 20
 
 
@@ -289,9 +286,7 @@ def _open_in_jail(path: str) -> tuple[int, os.stat_result]:
     try:
         if _NO_LINK_AT_ALL:
             return _open(path, os.lstat, os.open, _READ | _NO_LINK_AT_ALL)
-        if _BY_NAME and _NO_LINK:
-            return _open_by_name(path)
-        return _open_and_compare(path)
+        return _open_by_name(path)
     except NotADirectoryError:
         raise _NotPlain from None
     except OSError as error:
@@ -317,13 +312,3 @@ def _open_by_name(path: str) -> tuple[int, os.stat_result]:
         )
     finally:
         os.close(folder)
-
-
-def _open_and_compare(path: str) -> tuple[int, os.stat_result]:
-    """Open a file on a system that cannot refuse links, and check that none was followed."""
-    opened, status = _open(path, os.lstat, os.open)
-    unlinked = os.path.realpath(path) == path
-    if not unlinked or not os.path.samestat(status, os.lstat(path)):
-        os.close(opened)
-        raise _NotPlain
-    return opened, status

@@ -1,6 +1,6 @@
-"""The Model Context Protocol: tools, resources and prompts for one reader's books or one world.
+"""The Model Context Protocol: tools and resources for one reader's books or one world.
 
-Owns: the tools, resources and prompts with their schemas and descriptions; which world or reader an
+Owns: the tools and resources with their schemas and descriptions; which world or reader an
 HTTP request is for; the process that an MCP client starts.
 Does not own: what may be read, and how far (the engine decides with the authority it was opened
 with); the protocol itself (the official SDK, whose package is also named `mcp`).

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct, field
 
 from truespan.errors import InvalidArgument
-from truespan.mcp.prompts import Prompt
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
@@ -158,10 +157,9 @@ class Tool(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """Tools, resources and prompts for one kind of caller."""
+    """Tools and resources for one kind of caller."""
 
     name: str
     instructions: str
     tools: Sequence[Tool]
     resources: ResourceProvider
-    prompts: Sequence[Prompt]

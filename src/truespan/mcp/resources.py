@@ -28,7 +28,6 @@ SENTENCES = "truespan://documents/{doc_id}/sentences/{first}-{last}"
 PAGE_SIZE = 100
 COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """Clients must not cache resources: positions move, and permissions change."""
-MAX_COMPLETIONS = 100
 _URI = re.compile(
     r"truespan://documents/([^/?#\s]+)(?:/sentences/([0-9]{1,10})-([0-9]{1,10}))?", re.ASCII
 )
@@ -179,15 +178,3 @@ def _read_text(
 
 def _not_found() -> CallerError:
     return CallerError("The resource does not exist or may not be read.")
-
-
-def complete_argument(
-    provider: ResourceProvider, name: str, prefix: str, subject: Any
-) -> dict[str, Any]:
-    """Return completions of an argument; only arguments that name a document have any."""
-    values: list[str] = []
-    if name in ("doc_id", "book"):
-        documents = provider.list(subject)
-        values = [entry.doc_id for entry in documents if entry.doc_id.startswith(prefix)]
-    shown = {"values": values[:MAX_COMPLETIONS], "hasMore": len(values) > MAX_COMPLETIONS}
-    return {"completion": shown, "resultType": "complete"}

@@ -35,13 +35,12 @@ SHUTDOWN_SECONDS = 1.5
 
 
 def make_server(role: Role, run: Runner) -> Server[Any]:
-    """Return a server with a role's tools, resources and prompts, and nothing else."""
+    """Return a server with a role's tools and resources, and nothing else."""
     server: Server[Any] = Server("truespan", version=__version__, instructions=role.instructions)
     # The SDK's own tracing costs a tenth of a call, and could record text.
     server.middleware.clear()
     _serve_tools(server, role, run)
     _serve_resources(server, role, run)
-    _serve_prompts(server, role)
     return server
 
 
@@ -98,43 +97,11 @@ def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
     async def read_resource(context: Any, params: types.ReadResourceRequestParams) -> Content:
         return await run_work(context, partial(resources.read_resource, provider, params.uri))
 
-    async def complete(context: Any, params: types.CompleteRequestParams) -> Content:
-        name, prefix = params.argument.name, params.argument.value
-        work = partial(resources.complete_argument, provider, name, prefix)
-        return await run_work(context, work)
-
     server.add_request_handler("resources/list", types.PaginatedRequestParams, list_resources)
     server.add_request_handler(
         "resources/templates/list", types.PaginatedRequestParams, list_templates
     )
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)
-    server.add_request_handler("completion/complete", types.CompleteRequestParams, complete)
-
-
-def _serve_prompts(server: Server[Any], role: Role) -> None:
-    prompts = {prompt.name: prompt for prompt in role.prompts}
-    entries = [prompt.to_json() for prompt in role.prompts]
-    listed = types.ListPromptsResult.model_validate({"prompts": entries})
-
-    async def list_prompts(_: Any, __: types.PaginatedRequestParams) -> types.ListPromptsResult:
-        return listed
-
-    async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> Content:
-        prompt = prompts.get(params.name)
-        if prompt is None:
-            raise protocol_error(CallerError("This server has no such prompt."))
-        try:
-            text = prompt.render(parse_arguments(prompt.arguments, params.arguments or {}))
-        except TruespanError as error:
-            raise protocol_error(error) from None
-        return {
-            "description": prompt.description,
-            "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
-            "resultType": "complete",
-        }
-
-    server.add_request_handler("prompts/list", types.PaginatedRequestParams, list_prompts)
-    server.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
 
 
 def call_tool(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:

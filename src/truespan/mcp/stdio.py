@@ -286,8 +286,7 @@ async def _run(
         return await loop.run_in_executor(engine, work, opening.result()[1])
 
     for number, code in SIGNALS.items():
-        with contextlib.suppress(NotImplementedError):  # Windows has no such signals.
-            loop.add_signal_handler(number, stop, code)
+        loop.add_signal_handler(number, stop, code)
     opening.add_done_callback(on_opened)
     incoming.start(outgoing)
     server = make_server(role, run)

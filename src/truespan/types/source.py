@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from pathlib import PurePath, PurePosixPath
+from pathlib import PurePath
 from typing import Any, BinaryIO, NamedTuple, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
@@ -498,9 +498,6 @@ def holds(file: str, path: str) -> bool:
     return path == file or path.startswith(f"{file}/")
 
 
-_HAS_SLASHES = isinstance(PurePath(), PurePosixPath)
-
-
 def to_utf8(path: str) -> str:
     """Return a path for the store, with question marks for bytes that are not UTF-8."""
     return path if path.isascii() else path.encode("utf-8", "replace").decode()
@@ -529,15 +526,11 @@ def display_path(path: str) -> str:
 
 def short_path(path: str, folders: int = 1) -> str:
     """Return the end of a path for display: the name and at most `folders` folders above it."""
-    # Escape last: a backslash separates the parts of a path on Windows.
     if path.startswith(UPLOAD):
         return display_path(path.removeprefix(UPLOAD))
-    if _HAS_SLASHES:
-        # Equivalent and much faster; it runs for every file of a folder.
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        return display_path("/".join(parts[-folders - 1 :]))
-    pure = PurePath(path)
-    return display_path("/".join(pure.relative_to(pure.anchor).parts[-folders - 1 :]))
+    # Without `PurePath`, which is much slower: this runs for every file of a folder.
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return display_path("/".join(parts[-folders - 1 :]))
 
 
 def make_paths_unique(

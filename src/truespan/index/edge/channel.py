@@ -1,6 +1,6 @@
 """The channel between clients and the index process of a folder: address and authentication.
 
-The process listens on a local socket (a named pipe on Windows) and publishes the address in the
+The process listens on a local socket and publishes the address in the
 folder. Socket paths are limited to about 100 bytes and folders are not, so the socket is in a
 private directory of its own. Both sides know the key in the folder and challenge each other. The
 client also names its folder, because a copied library has a copied key and a copied address.
@@ -14,7 +14,6 @@ import os
 import socket
 import stat
 import struct
-import sys
 import tempfile
 from collections.abc import Iterator
 from multiprocessing import AuthenticationError
@@ -47,8 +46,6 @@ _BLOCK = 1 << 20
 EXIT_FULL, EXIT_DESCRIPTORS = 3, 4
 """Exit codes of a process that could not start because the disk is full, or no file descriptor is
 free."""
-
-WINDOWS = sys.platform == "win32"
 
 
 class Refusal(Exception):
@@ -90,9 +87,6 @@ def key_of(folder: Path) -> bytes:
 def listen(folder: Path) -> tuple[Listener, Address]:
     """Listen for the clients of `folder`; the caller must hold the folder's lock."""
     digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-    if WINDOWS:
-        name = rf"\\.\pipe\truespan-{digest}-{os.getpid()}"
-        return Listener(name, "AF_PIPE", _WAITING_CLIENTS), Address(name, os.getpid())
     path = _private_directory() / f"{digest}.sock"
     # A killed process leaves its socket behind; the holder of the lock may remove it.
     path.unlink(missing_ok=True)
@@ -148,7 +142,7 @@ def connect(address: Address, key: bytes, seconds: float) -> Connection:
 
     Another key is a `Refusal`, a process that is ending an OSError or EOFError.
     """
-    connection = Client(address.name, "AF_PIPE" if WINDOWS else "AF_UNIX")
+    connection = Client(address.name, "AF_UNIX")
     try:
         limit_waiting(connection, seconds)
         answer_challenge(connection, key)
@@ -173,12 +167,8 @@ def admit(connection: Connection, key: bytes, seconds: float) -> None:
         raise Refusal from error
 
 
-def receive(connection: Connection, seconds: float | None = None) -> bytes:
-    """Return the next message; OSError or EOFError if none arrives within `seconds`."""
-    if WINDOWS:
-        if seconds is not None and not connection.poll(seconds):
-            raise TimeoutError
-        return connection.recv_bytes(MAX_MESSAGE_SIZE)
+def receive(connection: Connection) -> bytes:
+    """Return the next message; OSError or EOFError if none arrives in time."""
     # `recv_bytes` reads the length apart from the rest. Here a short message takes one read, after
     # which no other thread has to give the interpreter back. Neither side sends a second message
     # before the reply to the first.
@@ -208,8 +198,6 @@ def limit_waiting(connection: Connection, seconds: float) -> None:
     Waiting for input before a read would not be enough: the other side may stop within a message,
     or stop reading ours.
     """
-    if WINDOWS:
-        return
     whole = int(seconds)
     value = struct.pack("ll", whole, int((seconds - whole) * 1_000_000))
     with _socket_of(connection) as channel:
@@ -219,8 +207,6 @@ def limit_waiting(connection: Connection, seconds: float) -> None:
 
 def refuse_more(connection: Connection) -> None:
     """Accept nothing more: later sends of the client fail, so it knows that they were not read."""
-    if WINDOWS:
-        return
     # The client may have closed the connection already.
     with contextlib.suppress(OSError), _socket_of(connection) as channel:
         channel.shutdown(socket.SHUT_RD)

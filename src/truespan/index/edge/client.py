@@ -58,11 +58,6 @@ _MAX_LOG_SIZE = 1 << 20
 _MIN_FREE = 1 << 20
 """If less space is free, a process that ended silently had too little."""
 
-if sys.platform == "win32":
-    _DETACHED = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-else:
-    _DETACHED = 0
-
 
 # Shared by threads: a connection is taken under a lock and serves one thread until it is returned;
 # a second lock starts the process once.
@@ -154,7 +149,7 @@ class EdgeLink:
                 raise
             except OSError:
                 return None
-            return decode_reply(channel.receive(connection, self._request_timeout))
+            return decode_reply(channel.receive(connection))
         except BaseException as error:
             # A late reply would be read as the reply to the next request.
             connection.close()
@@ -224,7 +219,7 @@ class EdgeLink:
             return None, False
         try:
             connection.send_bytes(encode(Hello(VERSION, channel.identity(self._folder))))
-            reply = decode_reply(channel.receive(connection, self._start_timeout))
+            reply = decode_reply(channel.receive(connection))
             if isinstance(reply, Welcome):
                 channel.limit_waiting(connection, self._request_timeout)
                 self.server = reply.pid
@@ -254,8 +249,7 @@ class EdgeLink:
                     stderr=log,
                     cwd=folder,
                     env=os.environ | {"RUST_BACKTRACE": "0"},
-                    start_new_session=not channel.WINDOWS,
-                    creationflags=_DETACHED,
+                    start_new_session=True,
                 )
         except OSError as error:
             if known := resource_error(error):

@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import lt
 from pathlib import PurePath
@@ -57,14 +56,7 @@ START_SECONDS = 60.0
 _SECONDS_TO_END = 2.0
 _MAX_REFUSAL_LENGTH = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
-if sys.platform == "win32":
-    _WINDOWS, _APART = True, subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-else:
-    _WINDOWS, _APART = False, 0
-_ABORTED = (
-    *(-getattr(signal, name) for name in ("SIGABRT", "SIGTRAP", "SIGILL") if hasattr(signal, name)),
-    127,
-)
+_ABORTED = (-signal.SIGABRT, -signal.SIGTRAP, -signal.SIGILL, 127)
 """Exit codes of a process that runs out of memory: signals raised by libraries, and the code of the
 dynamic linker. Memory corruption gives other codes."""
 
@@ -130,12 +122,10 @@ class ChildLink:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
-                # Only the import path, so that keys are not in the parser process. Windows cannot
-                # start a process without some of the environment.
-                env=None if _WINDOWS else {"PYTHONPATH": path, **_ONE_THREAD},
+                # Only the import path, so that keys are not in the parser process.
+                env={"PYTHONPATH": path, **_ONE_THREAD},
                 # In another session, so that Ctrl-C does not reach the child.
-                start_new_session=not _WINDOWS,
-                creationflags=_APART,
+                start_new_session=True,
             )
         except OSError as error:
             if known := resource_error(error):
@@ -144,7 +134,7 @@ class ChildLink:
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
             kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
             raise ChildFailed(kind, advice) from None
-        if not _WINDOWS and self._process.stdin is not None:
+        if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
 
     @property
@@ -169,20 +159,20 @@ class ChildLink:
             self._await_greeting()
         head = pack_request(task, name, len(document), limits, options)
         small = len(document) < _PIECE
-        with self._limit_time(limits.wall) as deadline:
-            with contextlib.suppress(OSError):
-                # A child that does not read the whole request may still answer.
-                for part in (head + document,) if small else (head, document):
-                    self._send(part, deadline)
-            try:
-                if self._receive(len(BEGUN), deadline) != BEGUN:
-                    raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
-                loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
-                if length > (limits.output if loaded else _MAX_REFUSAL_LENGTH):
-                    raise ChildFailed(SourceTooLarge)
-                answer = Answer(loaded, last, self._receive_all(length, deadline))
-            except EOFError:
-                raise self._failure(limits, deadline.passed) from None
+        deadline = _Deadline(time.monotonic() + limits.wall)
+        with contextlib.suppress(OSError):
+            # A child that does not read the whole request may still answer.
+            for part in (head + document,) if small else (head, document):
+                self._send(part, deadline)
+        try:
+            if self._receive(len(BEGUN), deadline) != BEGUN:
+                raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
+            loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
+            if length > (limits.output if loaded else _MAX_REFUSAL_LENGTH):
+                raise ChildFailed(SourceTooLarge)
+            answer = Answer(loaded, last, self._receive_all(length, deadline))
+        except EOFError:
+            raise self._failure(limits, deadline.passed) from None
         if deadline.passed:  # Killed after the answer was received.
             raise ChildFailed(SourceTooCostly)
         return answer
@@ -193,8 +183,8 @@ class ChildLink:
         An overloaded machine does not mean a broken installation; only a child that ended by itself
         does.
         """
-        with self._limit_time(self._start_seconds) as deadline:
-            self._greeted = self._receive(len(GREETING), deadline) == GREETING
+        deadline = _Deadline(time.monotonic() + self._start_seconds)
+        self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
             ended_by_itself = not deadline.passed and self._process.wait() >= 0
             kind, advice = LoaderNotStarted, None
@@ -202,37 +192,15 @@ class ChildLink:
                 kind, advice = LoaderCrashed, _NOT_STARTED
             raise ChildFailed(kind, advice)
 
-    @contextlib.contextmanager
-    def _limit_time(self, seconds: float) -> Iterator[_Deadline]:
-        """Kill the child after `seconds`; the deadline records it.
-
-        Where pipes can be polled, the poll ends at the deadline, because a timer thread for each
-        request would cost more than parsing a short document.
-        """
-        deadline = _Deadline(time.monotonic() + seconds)
-        if not _WINDOWS:
-            yield deadline
-            return
-        timer = threading.Timer(seconds, self._end_late, (deadline,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield deadline
-        finally:
-            timer.cancel()
-
-    def _end_late(self, deadline: _Deadline) -> None:
-        deadline.passed = True
-        self._process.kill()
-
     def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
         """Wait until a pipe is ready; kill the child at the deadline."""
-        if not _WINDOWS and not deadline.passed:
+        if not deadline.passed:
             poll = select.poll()
             poll.register(pipe, select.POLLOUT if to_write else select.POLLIN)
             left = deadline.end - time.monotonic()
             if left <= 0 or not poll.poll(math.ceil(left * 1000)):
-                self._end_late(deadline)
+                deadline.passed = True
+                self._process.kill()
 
     def _send(self, data: bytes, deadline: _Deadline) -> None:
         requests = self._process.stdin
@@ -241,7 +209,7 @@ class ChildLink:
         # The pipe of a killed child stays full until the child has ended.
         while rest and not deadline.passed:
             try:
-                rest = rest[os.write(pipe, rest[:_PIECE] if _WINDOWS else rest) :]
+                rest = rest[os.write(pipe, rest) :]
             except BlockingIOError:
                 self._await_pipe(pipe, deadline, to_write=True)
 
@@ -286,14 +254,13 @@ class ChildLink:
         A library that runs out of memory often aborts the process, and the peak memory of the child
         is the only sign of the reason. If this process once used more than that, the peak is
         unknown, and the exit code decides. The status is not read from the process object, which
-        the timer may change at the same time.
+        another thread may change at the same time.
         """
         status, peak = None, 0
-        if not _WINDOWS:
-            with contextlib.suppress(ChildProcessError):
-                _, code, usage = os.wait4(self._process.pid, 0)
-                status, peak = os.waitstatus_to_exitcode(code), in_bytes(usage.ru_maxrss)
-                self._process.returncode = status
+        with contextlib.suppress(ChildProcessError):
+            _, code, usage = os.wait4(self._process.pid, 0)
+            status, peak = os.waitstatus_to_exitcode(code), in_bytes(usage.ru_maxrss)
+            self._process.returncode = status
         if status is None:
             status = self._process.wait()
         unknown = peak <= self._inherited and self._inherited * 2 > limits.memory

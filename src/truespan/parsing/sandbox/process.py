@@ -14,6 +14,7 @@ import contextlib
 import gc
 import math
 import os
+import resource
 import signal
 import struct
 import sys
@@ -29,11 +30,6 @@ from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
-
-try:
-    import resource
-except ImportError:  # pragma: no cover
-    resource = None  # Windows, where only the parent limits the time.
 
 GREETING = b"T"
 """First byte of a child, sent when it has started."""
@@ -57,10 +53,7 @@ _NEVER = (
 # Shared by threads: used by the child process alone, which has one thread.
 _allowed: set[str] = set()
 """Audit events of importing the OCR libraries."""
-if sys.platform == "win32":
-    OUT_OF_TIME = frozenset[int]()
-else:
-    OUT_OF_TIME = frozenset({-signal.SIGXCPU, -signal.SIGALRM})
+OUT_OF_TIME = frozenset({-signal.SIGXCPU, -signal.SIGALRM})
 """Exit codes of a process that exceeded its time."""
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MAX_SIZE_TO_REUSE = 256 << 20
@@ -149,13 +142,12 @@ def main() -> int:
     # Ctrl-C is for the parent. The time limit signals must have their default effect, even if the
     # parent changed it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if resource is not None and sys.platform != "win32":
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        # Forbid writing files and starting processes. Some systems lack some limits.
-        for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(what, (0, 0))
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # Forbid writing files and starting processes. Some systems lack some limits.
+    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(what, (0, 0))
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
     # Bytecode cannot be written any more.
@@ -218,8 +210,6 @@ def _limit_document(limits: Limits | None) -> None:
 
     The alarm is for a child whose parent has gone: nothing else would end it.
     """
-    if resource is None or sys.platform == "win32":
-        return
     cpu = memory = resource.RLIM_INFINITY
     if limits:
         cpu, memory = math.ceil(time.process_time()) + limits.cpu, limits.memory
