@@ -29,8 +29,7 @@ from truespan.types.source import (
 )
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
 from truespan.types.trust import Hit
-from truespan.types.vectors import Vector
-from truespan.types.word_states import QueryStates, WordStates
+from truespan.types.vectors import QueryStates, Vector, WordStates
 
 
 class Clock(Protocol):

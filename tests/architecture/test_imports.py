@@ -93,8 +93,7 @@ THIRD_PARTY = {
 
 WORLDLY = {"os", "time", "random", "datetime", "secrets", "socket", "subprocess", "pathlib.Path"}
 CALENDAR = {
-    *("parsing/formats/mail.py", "parsing/formats/drawing.py"),
-    *("types/metadata.py", "core/timestamp.py"),
+    *("parsing/formats/mail.py", "types/metadata.py"),
     *("parsing/formats/sheets/binary.py", "parsing/formats/sheets/number_format.py"),
 }
 """Pure files that read dates which others wrote."""

@@ -26,7 +26,7 @@ from truespan.providers.word_states import (
     query_states,
 )
 from truespan.testing import WordEmbedder
-from truespan.types.word_states import (
+from truespan.types.vectors import (
     MAX_WORDS,
     ROW_BYTES,
     STATE_SIZE,

@@ -14,7 +14,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Scope
-from truespan.types.word_states import ROW_BYTES, WordStates
+from truespan.types.vectors import ROW_BYTES, WordStates
 
 FIRST, SECOND = "The first text.", "The second text."
 HASHES = [hash_text(FIRST), hash_text(SECOND)]

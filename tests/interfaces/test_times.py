@@ -13,7 +13,7 @@ from tests.interfaces.tenants import BOUNDARY, form
 from tests.interfaces.test_cli import NIGHT, Terminal, terminal
 from tests.promises import proves
 from tests.support.worlds import make_library
-from truespan.core.timestamp import format_time, parse_time
+from truespan.core.clock import format_time, parse_time
 from truespan.http.openapi import make_document
 from truespan.http.routes import OPERATIONS
 from truespan.maintenance.delete import digest_of

@@ -9,11 +9,11 @@ from hashlib import shake_128
 import numpy
 
 from truespan.testing import WordEmbedder
-from truespan.types.vectors import Vector
-from truespan.types.word_states import (
+from truespan.types.vectors import (
     MAX_WORDS,
     STATE_SIZE,
     QueryStates,
+    Vector,
     WordStates,
     pack_rows,
 )

@@ -32,8 +32,7 @@ from truespan.ingest.embed import (
 )
 from truespan.protocols import EmbeddingLimits
 from truespan.types.ids import TextHash, hash_text
-from truespan.types.vectors import Vector
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import Vector, WordStates
 
 
 def hashed(texts: Sequence[str]) -> dict[TextHash, str]:

@@ -12,7 +12,7 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
 from truespan.answers.decide import decide, evidence_to_json, replay, search_floor
-from truespan.answers.refusal import explain_refusal
+from truespan.answers.respond import explain_refusal
 from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.retrieval.background import background_of
 from truespan.types.answer import AnswerRules, Retrieved

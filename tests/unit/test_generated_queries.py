@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.answer_worlds import Scripted
-from truespan.answers.queries import (
+from truespan.answers.follow_up import (
     MAX_PASSAGE_LENGTH,
     MAX_PHRASING_LENGTH,
     NO_QUERIES,

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine import idempotency as once
+from truespan.engine import server as once
 from truespan.errors import BlankQuery, KeyBusy, StorageFull, StoreBusy
 from truespan.types.token import ReplayKey
 

@@ -18,8 +18,7 @@ from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.ids import TextHash
-from truespan.types.vectors import Vector
-from truespan.types.word_states import MAX_WORDS, STATE_SIZE, QueryStates, WordStates, pack_rows
+from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
 from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
 from truespan.words.terms import distinct_words

@@ -111,7 +111,7 @@ def describe_startup(startup: "Startup") -> str:
     If the log is JSON, they are one line of the log.
     """
     if startup.log_format == "json":
-        from truespan.core.timestamp import format_time
+        from truespan.core.clock import format_time
 
         head = {"time": format_time(time.time()), "level": "info", "event": "server_started"}
         facts = members(startup, *startup.__struct_fields__)

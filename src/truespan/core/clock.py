@@ -1,4 +1,4 @@
-"""The machine: its clock, its processes, and the exit of this process."""
+"""The machine: its clock, its processes, and the exit of this process; times in ISO 8601."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
+
+from msgspec import Meta
 
 from truespan.errors import resource_error
 
@@ -82,3 +85,23 @@ def _name(number: int) -> str:
             raise known from None
         started = "-"
     return f"{socket.gethostname()}/{number}:{started}"
+
+
+IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A time in ISO 8601, in UTC and with milliseconds: 2026-01-31T09:30:00.250Z."""
+
+
+def format_time(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601, such as 2026-01-31T09:30:00.250Z."""
+    shown = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return shown.removesuffix("+00:00") + "Z"
+
+
+def parse_time(text: str) -> float:
+    """Return the seconds since 1970 of an ISO 8601 time; a time without an offset is UTC.
+
+    Raises:
+        ValueError: the text is not a time.
+    """
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -15,11 +15,14 @@ from truespan.engine.access import WorldAccess
 from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
+    WEIGHTS,
     CalibrationReport,
     Unrelated,
+    WeightReport,
     calibrate,
     curves_of,
     propose,
+    propose_weight,
     unrelated,
 )
 from truespan.evaluation.compare import (
@@ -44,7 +47,6 @@ from truespan.evaluation.golden import (
     parse_golden,
 )
 from truespan.evaluation.report import EvaluationReport, name_generation
-from truespan.evaluation.weights import WEIGHTS, WeightReport, propose_weight
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
 from truespan.retrieval.search import search_documents

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
-from truespan.engine.idempotency import IdempotencyStore
+from truespan.engine.server import IdempotencyStore
 from truespan.engine.world import World
 from truespan.errors import (
     DomainNotFound,

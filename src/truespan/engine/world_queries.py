@@ -314,7 +314,7 @@ class WorldQueries:
         model, rules = self.access.components.chat.primary, self.access.components.answers
         if model is None or not (rules.query_phrasings or rules.hypothetical_answer):
             return None
-        from truespan.answers.queries import generate_queries
+        from truespan.answers.follow_up import generate_queries
 
         def generate(question: str) -> GeneratedQueries:
             with trace.stage(Stage.MODEL):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, convert, defstruct, structs
 
-from truespan.core.timestamp import IsoTime
+from truespan.core.clock import IsoTime
 from truespan.engine.documents import Documents
 from truespan.engine.jobs import Jobs
 from truespan.http.requests import DocumentQuery

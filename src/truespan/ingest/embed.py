@@ -36,8 +36,7 @@ from truespan.protocols import (
 )
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.vectors import Vector, are_sound, cosine, is_sound, weighted_mean
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import Vector, WordStates, are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4
 """Estimate for filling batches; the chunker counts exactly."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict, replace
 
-from truespan.core.timestamp import format_time
+from truespan.core.clock import format_time
 from truespan.errors import (
     IndexKeyRefused,
     IndexNotOwned,
@@ -36,7 +36,7 @@ from truespan.types.maintenance import (
     sum_files,
 )
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
-from truespan.types.word_states import ROW_BYTES
+from truespan.types.vectors import ROW_BYTES
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import Any, TextIO
 
-from truespan.core.timestamp import format_time
+from truespan.core.clock import format_time
 from truespan.errors import CallerError
 from truespan.observer import NULL_OBSERVER, failure_of
 from truespan.types.telemetry import (

@@ -26,8 +26,7 @@ from truespan.providers.word_states import (
     query_states,
 )
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.vectors import Vector
-from truespan.types.word_states import QueryStates, WordStates
+from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
     import numpy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from truespan.types.word_states import (
+from truespan.types.vectors import (
     MAX_PRODUCTS,
     MAX_WORDS,
     STATE_SIZE,

@@ -38,8 +38,7 @@ from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
-from truespan.types.vectors import Vector
-from truespan.types.word_states import QueryStates, WordStates
+from truespan.types.vectors import QueryStates, Vector, WordStates
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query

@@ -41,7 +41,7 @@ from truespan.types.ids import TextHash
 from truespan.types.profile import Calibration
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import WordStates
 from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
 

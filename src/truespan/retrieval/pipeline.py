@@ -55,8 +55,7 @@ from truespan.types.scope import (
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
-from truespan.types.vectors import Vector, mean_of
-from truespan.types.word_states import QueryStates
+from truespan.types.vectors import QueryStates, Vector, mean_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage

@@ -22,8 +22,15 @@ from truespan.types.ids import WorldId
 from truespan.types.profile import Calibration, EmbeddingProfile, shipped
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
-from truespan.types.vectors import Vector, is_sound, mean_of
-from truespan.types.word_states import MAX_WORDS, ROW_BYTES, QueryStates, join_states
+from truespan.types.vectors import (
+    MAX_WORDS,
+    ROW_BYTES,
+    QueryStates,
+    Vector,
+    is_sound,
+    join_states,
+    mean_of,
+)
 
 if TYPE_CHECKING:
     from truespan.store import Store

@@ -24,7 +24,7 @@ from msgspec import Struct
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.ids import TextHash
 from truespan.types.request import RankPart
-from truespan.types.word_states import ROW_BYTES, QueryStates, WordStates, compare_rows
+from truespan.types.vectors import ROW_BYTES, QueryStates, WordStates, compare_rows
 from truespan.words.coverage import WordRarity, window_share
 from truespan.words.terms import stem_function, stemmer_of, terms
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct, to_builtins
 
+from truespan.core.clock import format_time
 from truespan.core.graphemes import shorten
-from truespan.core.timestamp import format_time
 from truespan.types.answer import Citation, Quote, Support
 from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
 

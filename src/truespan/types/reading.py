@@ -21,8 +21,7 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import ChunkingProfile
 from truespan.types.request import check_whole
 from truespan.types.text import PageStart, Place, PlacedSentence
-from truespan.types.vectors import Vector
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import Vector, WordStates
 
 NOTHING_READ = -1
 

@@ -152,7 +152,7 @@ def members(value: object, *names: str) -> dict[str, Any]:
 
 def record_data(record: Struct, *names: str) -> dict[str, Any]:
     """Return the members of a record, or those named, with its times in ISO 8601."""
-    from truespan.core.timestamp import format_time
+    from truespan.core.clock import format_time
 
     data = members(record, *(names or record.__struct_fields__))
     for name in TIMES & data.keys():

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -42,7 +43,6 @@ from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
-from truespan.wiring.deferred import defer
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from truespan.providers.local import LocalModel
     from truespan.sanitize.sanitizer import Sanitizer
     from truespan.store import Store
+
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
@@ -432,3 +433,31 @@ def _observers(
         write_logs(level=settings.log.level, as_json=settings.log.format == "json")
         observers.append(LogObserver())
     return combine_observers(*observers), exposition
+
+
+T = TypeVar("T")
+
+
+def defer(make: Callable[[], T]) -> T:
+    """Return a proxy of the object that `make` returns; `make` is called once, when needed."""
+    return cast("T", _Deferred(make))
+
+
+# Shared by threads: the part that it stands for is created under a lock, once.
+class _Deferred:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._making = Lock()
+        self._made: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            with self._making:
+                if self._made is None:
+                    self._made = self._make()
+        return getattr(self._made, name)
+
+    def close(self) -> None:
+        """Close the object if it was created."""
+        if self._made is not None:
+            self._made.close()

@@ -31,7 +31,6 @@ from truespan.index.filters import (
     text_hash_of,
 )
 from truespan.index.server import ServerOptions
-from truespan.index.server.client import open_client
 from truespan.index.server.failures import (
     CREATE,
     DELETE,
@@ -42,6 +41,7 @@ from truespan.index.server.failures import (
     ReplicasNotReady,
     server_errors,
 )
+from truespan.index.server.transport import open_client
 from truespan.protocols import Clock
 from truespan.providers.outbound import Target
 from truespan.types.chunk import IndexedPoint, Point, PointCounts

@@ -39,8 +39,7 @@ from truespan.types.profile import reaches
 from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
-from truespan.types.vectors import Vector, similarities_of
-from truespan.types.word_states import QueryStates, WordStates
+from truespan.types.vectors import QueryStates, Vector, WordStates, similarities_of
 from truespan.words.spelling import name_similar
 
 ROUNDING = 2e-6

@@ -20,7 +20,7 @@ from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.text import CanonicalText, PageStart, Place
-from truespan.types.word_states import RECIPE
+from truespan.types.vectors import RECIPE
 
 _SIZE: Final = 16
 _NO_PLACE: Final = bytes(_SIZE)

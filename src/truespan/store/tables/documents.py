@@ -48,8 +48,7 @@ from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.source import DocumentKind
-from truespan.types.vectors import Vector
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import Vector, WordStates
 
 _LIST: Final = f"""
     SELECT a.number, s.number, coalesce(t.chunks, 0), coalesce(t.embedded, 0),

@@ -9,7 +9,7 @@ from truespan.store.engines.session import Part, Session, retry_on_conflict
 from truespan.store.integrity.checksums import word_states_checksum
 from truespan.types.ids import ChunkId, TextHash, hash_bytes
 from truespan.types.scope import Scope
-from truespan.types.word_states import WordStates
+from truespan.types.vectors import WordStates
 
 _PAGE: Final = 256
 _AMONG: Final = """world_id = :world AND profile_id = :profile AND text_hash IN LIST(:hashes)"""
