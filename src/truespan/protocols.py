@@ -129,7 +129,7 @@ class RemoteEmbedder(Protocol):
 
 @runtime_checkable
 class WordStateEmbedder(Protocol):
-    """An embedder whose network gives a state for every token, for `types.word_states`.
+    """An embedder whose network gives a state for every token, for `types.vectors`.
 
     Vectors are bit-equal to those of `Embedder`, and both raise the same errors. The states of a
     document depend on its text and the profile alone.

@@ -33,7 +33,7 @@ _BUNDLED_DIGESTS = {
     TOKENIZER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
 _PROJECTION_DIGEST = "001f1d7573f3f6ce2dbe11ba97eabee9b0ace6b64bee6ad027e49f15c99ce134"
-"""Another projection needs another `RECIPE` in `types.word_states`."""
+"""Another projection needs another `RECIPE` in `types.vectors`."""
 _REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
 
 

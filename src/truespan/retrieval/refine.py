@@ -3,7 +3,7 @@
     gain = (0.2 x window share + 1.5 x late interaction) x min(1, 6 / words of the query)
 
 - The window share is high if words of the query stand close together (`words.coverage`).
-- Late interaction compares states of words (`types.word_states`): for each content word of the
+- Late interaction compares states of words (`types.vectors`): for each content word of the
   query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
   paraphrases.
 
