@@ -355,12 +355,12 @@ class RecordsContract:
         assert world is not None
         [entry] = lib.store.word_catalog(scope, world).entries
         assert (entry.ref, entry.fresh, dict(entry.lengths)) == (ref, True, {0: 3})
-        postings = lib.store.postings(scope, "harbour")
+        postings = lib.store.postings(scope, ["harbour"])["harbour"]
         assert (list(postings.keys), postings.packed) == (
             [entry.key],
             bytes([0, 0, 0, 0, 1, 0]),
         )
-        assert lib.store.postings(scope, "x" * 300).packed[4:] == b"\xff\xff"
+        assert lib.store.postings(scope, ["x" * 300])["x" * 300].packed[4:] == b"\xff\xff"
         for key in (None, entry.key):
             found = lib.store.vocabulary(scope, world, key)
             assert set(found.terms) == {"harbour", "x" * 300}
@@ -486,8 +486,8 @@ class RecordsContract:
         assert list(lib.store.probes(scope)) == [text]
         assert lib.store.job_documents(scope, job.id) == [failed]
         assert lib.store.find_token(text) == (token, bytes(32))
-        assert lib.store.postings(scope, text).packed
-        key = lib.store.postings(scope, text).keys[0]
+        assert lib.store.postings(scope, [text])[text].packed
+        key = lib.store.postings(scope, [text])[text].keys[0]
         assert lib.store.revision_postings(scope, ref, key, [text]) == {
             text: bytes([0, 0, 0, 0, 1, 0])
         }

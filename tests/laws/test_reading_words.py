@@ -327,6 +327,40 @@ def few_dimensions() -> WordEmbedder:
     return StateEmbedder(profile=other_profile(dimensions=3))
 
 
+GERMAN = "Der Haustürschlüssel hing am Haken. Ada suchte den Schlüssel. Die Haustür war zu. "
+GERMAN += " ".join(f"Im Kapitel {number} schlief der Regierungsotter." for number in range(20))
+COMPOUNDS = ("Schlüssel Haustür", "Haustürschlüssel", "Regierungsotter Otter", "Türschlüsselbund")
+GERMAN_ENDS = (
+    "",
+    "Der Otter der Regierung schlief. " * 30,
+    "Ein Schlüsselbund, ein Autoschlüssel, ein Auto, ein Bund, ein Türschlüssel. " * 20,
+    " ".join(f"Otter{letter}schlüssel Otter{letter}" for letter in "abcdefghijklmnop") + ".",
+)
+
+
+@proves("reading.fused", "reading.non-interference", "search.compounds")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_no_compound_ahead_changes_a_byte_of_an_answer(tmp_path: Path, chunking: str) -> None:
+    first: dict[int, list[str]] = {}
+    for number, end in enumerate(GERMAN_ENDS):
+        lib = make_library(tmp_path / f"{number}", embedder=few_dimensions())
+        world = lib.library.create_world("world", defaults="recommended")
+        path = lib.write("book.md", f"{GERMAN}\n\n{end}")
+        world.ingest(path, kind="book", chunking=chunking, language="de")
+        for sid, reader in readers_at(world, (0, 2, 12, 22)):
+            told = [
+                re.sub(world.id, "world", frozen(reader.retrieve(query, top_k=20, mode=mode)))
+                for query in COMPOUNDS
+                for mode in FUSED
+            ]
+            told = [re.sub(r'"chunk_id": "[^"]*"', "", answer) for answer in told]
+            assert told == first.setdefault(sid, told), (end[:40], sid)
+        lib.library.close()
+
+    # Without the front door, which comes last, the first word would be no compound.
+    assert first[2] != first[0]
+
+
 @proves("reading.fused", "reading.non-interference")
 def test_a_language_that_unread_text_decides_changes_no_stem(tmp_path: Path) -> None:
     read = "Harbours, lamps. Lighted lamps lighting harbours."

@@ -1,4 +1,4 @@
-"""Other forms of the words of a query: irregular ones, and terms spelt like misspelt ones."""
+"""Other forms of the words of a query: irregular ones, compounds, and what misspelt ones mean."""
 
 from __future__ import annotations
 
@@ -63,6 +63,56 @@ def test_reader_finds_irregular_forms_of_the_read_part_alone(tmp_path: Path) -> 
 
     assert ["found" in chunk.content for chunk in bundle.retrieved_chunks] == [True]
     assert "Bo finds" not in str(bundle)
+
+
+HOUSE = (
+    "Der Haustürschlüssel liegt unter der Matte.",
+    "Der Schlüssel hängt am Haken, und die Haustür ist zu.",
+    "Der Hund schläft im Garten.",
+)
+
+
+@proves("search.compounds")
+def test_german_compounds_and_their_parts_find_each_other(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world", defaults="recommended")
+    world.add_texts(HOUSE, ids=["compound", "parts", "other"], language="de")
+
+    def sources(query: str) -> list[str]:
+        found = world.search(query, mode="keyword", floor=0.0)
+        return [passage.source.removesuffix(".txt") for passage in found.passages]
+
+    for query in ("Wo ist der Schlüssel?", "Wo ist der Schluessel?"):
+        assert {*sources(query)} == {"compound", "parts"}
+    # The compound itself counts more than its parts.
+    assert sources("Haustürschlüssel") == ["compound", "parts"]
+    assert sources('"Schlüssel"') == ["parts"]
+    world.add_text("A key, ein Haustürschlüssel und eine Haustür.", id="english", language="en")
+    assert {*sources("Schlüssel")} == {"compound", "parts"}
+    world.set_defaults("contract")
+    assert sources("Schlüssel") == ["parts"]
+
+
+@proves("search.compounds", "reading.fused")
+def test_reader_finds_compounds_by_parts_that_were_read(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    lines = [f"Satz {number} handelt von einem Otter." for number in range(40)]
+    lines[3] = "Ada nahm den Haustürschlüssel."
+    told = []
+    for number, ahead in enumerate(("Die Haustür fiel zu.", "Der Otter schlief.")):
+        world = lib.library.create_world(f"world {number}", defaults="recommended")
+        lines[30] = ahead
+        path = lib.write(f"{number}/book.txt", "\n\n".join(lines))
+        world.ingest(path, kind="book", language="de")
+        reader = world.reader("ada")
+        for sid in (10, 39):
+            reader.set_position("1", sentence=sid)
+            bundle = reader.retrieve("Schlüssel", mode="keyword")
+            told.append([chunk.content for chunk in bundle.retrieved_chunks])
+
+    # No front door was read of before sentence 30: the word is no compound for this reader.
+    assert told[0] == told[2] == told[3] == []
+    assert any("Haustürschlüssel" in content for content in told[1])
 
 
 SHIPS = {

@@ -40,6 +40,7 @@ from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import QueryStates, Vector, WordStates
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
+from truespan.words.compounds import expand_compounds, has_compounds, index_compounds
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
 from truespan.words.spelling import index_vocabulary, name_similar, suggest_terms
@@ -385,7 +386,7 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
         return suggest_terms(word, index.similar_terms, lambda forms: len(find(forms).places))
 
     parsed, matches = match_words(
-        parse_query(query, extent.stemmers),
+        _parse(store, scope, world, layout, extent, query),
         find,
         suggest if world.defaults.values.corrects_words else None,
     )
@@ -403,7 +404,24 @@ def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRar
     extent = layout.extent(store, scope)
 
     find = partial(_find_word, store, scope, layout, extent)
-    return measure_rarity(parse_query(query, extent.stemmers), find, extent.chunks)
+    parsed = _parse(store, scope, world, layout, extent, query)
+    return measure_rarity(parsed, find, extent.chunks)
+
+
+def _parse(
+    store: Store, scope: Scope, world: World, layout: Layout, extent: Extent, query: str
+) -> WordQuery:
+    """Return the words of a query, with compounds that occur among the chunks in scope."""
+    parsed = parse_query(query, extent.stemmers)
+    if not world.defaults.values.finds_compounds or not has_compounds(parsed):
+        return parsed
+
+    def occurs(name: str, term: str) -> bool:
+        return bool(len(_find_word(store, scope, layout, extent, {name: (term,)}).places))
+
+    index = index_compounds(store.vocabulary(scope, world))
+    load = partial(layout.load_places, store, scope)
+    return expand_compounds(parsed, [index], load, occurs)
 
 
 def _find_word(

@@ -16,6 +16,7 @@ from truespan.types.chunk import NewChunk
 from truespan.types.document import (
     CountedRevision,
     CountedWords,
+    Postings,
     RevisionRef,
     WordCatalog,
     WordEntry,
@@ -155,11 +156,20 @@ class Layout(Struct, frozen=True):
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the places of the chunks with a term, and its count in each."""
-        import numpy as np
-
         if found := self.recent.get(term):
             return found
-        postings = store.postings(scope, term)
+        return self._place(store, scope, term, store.postings(scope, [term])[term])
+
+    def load_places(self, store: Store, scope: Scope, terms: Set[str]) -> None:
+        """Find the places of many terms with one statement."""
+        for term, postings in store.postings(scope, [*(terms - self.recent.keys())]).items():
+            self._place(store, scope, term, postings)
+
+    def _place(
+        self, store: Store, scope: Scope, term: str, postings: Postings
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        import numpy as np
+
         if postings.damaged:
             store.forget_words(scope, postings.damaged)
             raise Restart

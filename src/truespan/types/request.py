@@ -85,6 +85,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether passages with equal text are one result with several places."""
     corrects_words: bool
     """Whether a query word that occurs nowhere is joined by terms that are spelt like it."""
+    finds_compounds: bool
+    """Whether a query word also finds compounds that end with it, and the parts of a compound."""
     renders_tables: bool
     """Whether tables are rendered as Markdown for models."""
     calibrated: bool
@@ -127,6 +129,7 @@ class Defaults(StrEnum):
             boilerplate_last=True,
             merges_copies=True,
             corrects_words=True,
+            finds_compounds=True,
             renders_tables=True,
             calibrated=True,
             refines=True,
@@ -150,6 +153,7 @@ class Defaults(StrEnum):
             boilerplate_last=False,
             merges_copies=False,
             corrects_words=False,
+            finds_compounds=False,
             renders_tables=False,
             calibrated=False,
             refines=False,

@@ -29,8 +29,8 @@ class WordMatches(Struct, frozen=True):
 
     places: NDArray[np.int64]
     counts: NDArray[np.int64]
-    weight: int = 1
-    """Count of the word in the query."""
+    weight: float = 1
+    """Count of the word in the query; less for a part of a compound."""
 
 
 def merge_matches(parts: Sequence[WordMatches]) -> WordMatches:

@@ -35,6 +35,9 @@ _QUOTED = re.compile(
 )
 
 
+PARTS_WEIGHT = 0.8
+"""Weight of all parts of a compound together, as a share of that of the compound."""
+
 Forms: TypeAlias = Mapping[str, tuple[str, ...]]
 """Terms of a word under each stemmer. A chunk that has any of them contains the word."""
 
@@ -54,6 +57,8 @@ class QueryWord(Struct, frozen=True):
     """Whether the word is in quotes, and stands for itself alone."""
     misspelt: bool = False
     """Whether the word occurs nowhere, and `forms` are terms that are spelt like it."""
+    parts: tuple[Forms, ...] = ()
+    """Parts of the word if it is a compound; each counts as a word of its own, with less weight."""
 
     @property
     def content_forms(self) -> Forms:
@@ -149,11 +154,14 @@ def match_words(
     known, matches = list[QueryWord](), list[WordMatches]()
     for word in query.words:
         found = find(word.content_forms) if word.content_forms else None
-        if found and suggest and not len(found.places) and (forms := suggest(word)):
+        is_unknown = found and not len(found.places) and not word.parts
+        if is_unknown and suggest and (forms := suggest(word)):
             word, found = replace(word, forms=forms, misspelt=True), find(forms)
         known.append(word)
         if found and len(found.places):
             matches.append(replace(found, weight=word.count))
+        for part in map(find, word.parts):
+            matches.append(replace(part, weight=PARTS_WEIGHT * word.count / len(word.parts)))
     if not matches:
         every = ((word, find(word.forms)) for word in query.words if word.forms)
         matches = [replace(found, weight=word.count) for word, found in every if len(found.places)]

@@ -33,6 +33,12 @@ from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
+from truespan.words.compounds import (
+    expand_compounds,
+    has_compounds,
+    index_compounds,
+    index_parts,
+)
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
 from truespan.words.spelling import index_terms, index_vocabulary, suggest_terms
@@ -139,6 +145,8 @@ def score_read(
     query_words = parse_query(query, [stemmer_of(language)])
     wanted = {term for word in query_words.words for own in word.forms.values() for term in own}
     counts = _read_counts(store, scope, world, position, language, tail, sorted(wanted))
+    if world.defaults.values.finds_compounds and has_compounds(query_words):
+        query_words = counts.expand_compounds(query_words)
 
     def find(forms: Forms) -> WordMatches:
         return merge_matches([counts.matches[term] for own in forms.values() for term in own])
@@ -230,19 +238,41 @@ class _ReadCounts(Struct, frozen=True):
 
         Terms that only unread chunks have are among them, without a place.
         """
-        made = self.counted.terms if self.counted is not None else ()
-        found = index_terms(tuple({*made, *chain(*self.tail)})).similar_terms(term)
-        held: dict[str, bytes] | None = {}
+        found = index_terms(tuple(self._unstored_terms())).similar_terms(term)
         if self.key is not None:
             stored = self.store.vocabulary(self.scope, self.world, self.key)
             found |= index_vocabulary(stored).similar_terms(term)
-            held = self.store.revision_postings(self.scope, self.ref, self.key, sorted(found))
+        self._load(found)
+        return found
+
+    def expand_compounds(self, query: WordQuery) -> WordQuery:
+        """Return a query with compounds and their parts, all of which occur in what was read."""
+        indexes = [index_parts(self._unstored_terms())]
+        if self.key is not None:
+            stored = self.store.vocabulary(self.scope, self.world, self.key)
+            indexes.append(index_compounds(stored))
+
+        def occurs(_: str, term: str) -> bool:
+            return bool(len(self.matches[term].places))
+
+        return expand_compounds(query, indexes, self._load, occurs)
+
+    def _unstored_terms(self) -> set[str]:
+        """Return the terms of the tail, and of counts that were made for this request."""
+        made = self.counted.terms if self.counted is not None else ()
+        return {*made, *chain(*self.tail)}
+
+    def _load(self, terms: Iterable[str]) -> None:
+        """Find the places of terms, also of those that only unread chunks have."""
+        unknown = sorted({*terms} - self.matches.keys())
+        held: dict[str, bytes] | None = {}
+        if self.key is not None and unknown:
+            held = self.store.revision_postings(self.scope, self.ref, self.key, unknown)
         if held is None:
             # These rows are damaged. They are counted again.
             self.store.forget_words(self.scope, [self.ref])
             raise Restart
-        self.add(found, held)
-        return found
+        self.add(unknown, held)
 
 
 def _read_counts(

@@ -320,24 +320,27 @@ class Catalogs(Part):
                     write_words(session, scope, [WrittenWords(revision.ref, key, revision.words)])
         self._clear_words()
 
-    def postings(self, scope: Scope, term: str) -> Postings:
-        """Return the occurrences of a term in the scope's generation."""
-        rows = self._db.at(scope, term=term).all(
-            """SELECT revision, revisions, postings FROM words
-               WHERE world_id = :world AND generation = :generation AND term = :term"""
+    def postings(self, scope: Scope, terms: Sequence[str]) -> dict[str, Postings]:
+        """Return the occurrences of each of these terms in the scope's generation."""
+        rows = self._db.at(scope, terms=list(terms)).all(
+            """SELECT term, revision, revisions, postings FROM words
+               WHERE world_id = :world AND generation = :generation AND term IN LIST(:terms)"""
         )
-        found = Postings([], [], [], b"", [])
-        packed = []
-        for key, members, stored in rows:
+        every = {term: Postings([], [], [], b"", []) for term in terms}
+        packed: dict[str, list[bytes]] = {term: [] for term in terms}
+        for term, key, members, stored in rows:
+            found = every[term]
             if not are_intact(scope, term, members, stored):
                 found.damaged.append(key)
                 continue
-            packed.append(stored[:-SEAL])
+            packed[term].append(stored[:-SEAL])
             for document, revision, count in MEMBER.iter_unpack(members):
                 found.keys.append(key)
                 found.refs.append((document, revision))
                 found.chunks.append(count)
-        return replace(found, packed=b"".join(packed))
+        return {
+            term: replace(found, packed=b"".join(packed[term])) for term, found in every.items()
+        }
 
     def revision_postings(
         self, scope: Scope, ref: RevisionRef, key: int, terms: Sequence[str]
