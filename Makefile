@@ -12,7 +12,7 @@ FRAMEWORKS := .venv-frameworks
 OCR := .venv-ocr
 DOCS := .venv-docs
 
-.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe lint format types \
+.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe openai lint format types \
 	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
@@ -102,8 +102,14 @@ $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
 		--no-deps --no-build-isolation -e .
 	@touch $@
 
+# Without npm, the JavaScript client is not tested, and the test says so.
+openai:
+	@test -e $(NPM)/node_modules/openai/package.json \
+		|| npm install --prefix $(NPM) --silent --no-audit --no-fund openai@6.49.0 \
+		|| echo "openai cannot be installed: the JavaScript client is not tested"
+
 # Frameworks may download files or send usage data; here the network is blocked.
-test-frameworks: $(FRAMEWORKS)/.installed ## test the retrievers with LangChain, LlamaIndex and Haystack
+test-frameworks: $(FRAMEWORKS)/.installed openai ## test LangChain, LlamaIndex, Haystack and clients of OpenAI
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function

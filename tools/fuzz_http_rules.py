@@ -31,10 +31,13 @@ ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",
     "retrieveAsReader", "answerAsReader", "whyNotAsReader", "startConversation",
     "continueConversation", "startConversationAsReader", "continueConversationAsReader",
+    "completeChat",
 }  # fmt: skip
 BY_STATE: dict[str, set[str]] = {
     # A key that was made up twice; the second request was another one.
     "idempotency_key_reused": WRITES,
+    # The last message of a user may be blank, or there is none.
+    "blank_query": {"completeChat"},
     # The length is bounded in characters, what the model reads in tokens.
     "query_too_long": ASKING,
     "scope_violation": {"retrieve"},
@@ -45,11 +48,11 @@ BY_STATE: dict[str, set[str]] = {
     # Names of worlds and files that cannot be printed, or are all the same; names of models and
     # chunkings that the library has not, worlds that hold nothing yet, sentences past the end of a
     # book, a domain of another world; labels that are no URL or code, JSON in a query string; a
-    # document that was uploaded, and has no file to read again.
+    # document that was uploaded, and has no file to read again; a chat without a question.
     "invalid_argument": {
         "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex",
         "rollback", "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
-        "listDocuments", "reingestDocument", "evaluate", "ingestPages",
+        "listDocuments", "reingestDocument", "evaluate", "ingestPages", "completeChat",
     },
     "source_missing": {"reingestDocument"},
 }  # fmt: skip

@@ -10,24 +10,37 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.answers.decide import count_words, decide, evidence_to_json, search_floor
+from truespan.answers.follow_up import (
+    ask_for_rewrite,
+    fit_history,
+    is_accepted,
+    rewrite_by_rule,
+    rewrite_messages,
+)
 from truespan.answers.respond import RecordUsage, Responder
 from truespan.answers.support.check import Comparison
 from truespan.engine.components import Components
-from truespan.errors import InternalError, StorageFull, WorldNotFound
+from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel
 from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
-from truespan.types.conversation import Question
-from truespan.types.decision import DecisionSettings, Evidence, ModelOutcome
+from truespan.types.conversation import Question, Turn
+from truespan.types.decision import (
+    DecisionSettings,
+    Evidence,
+    FollowUp,
+    ModelOutcome,
+    RewrittenBy,
+)
 from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
 from truespan.types.profile import support_floor
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Scope, World
-from truespan.types.telemetry import Request
+from truespan.types.telemetry import Request, Stage
 from truespan.types.text import SentenceRange, place_sentences
 from truespan.types.trust import Visible
 from truespan.types.vectors import Vector
@@ -52,6 +65,10 @@ Find: TypeAlias = Callable[[RequestTrace, str, Rules, str | None], Retrieved]
 """Function that finds candidates for a query by rules; for a reader, in the named book."""
 
 
+History: TypeAlias = Sequence[tuple[str, str]]
+"""Earlier questions with their answers, in order."""
+
+
 class Answerer(Struct, frozen=True):
     """Answerer of one question of an authority."""
 
@@ -67,6 +84,56 @@ class Answerer(Struct, frozen=True):
             return settings, search_floor(settings, count_words(query))
 
         return rules
+
+    def understand(self, query: str, turns: Sequence[Turn], trace: RequestTrace) -> Question:
+        """Return a question with what it refers to in earlier turns: by model, or by rule."""
+        components = self.components
+        # A refused question led nowhere, so a later one does not get its words.
+        answered = [turn for turn in turns if not turn.refused]
+        budget, model = components.conversations.history_tokens, components.chat.primary
+        history = fit_history(turns, budget, components.counter.count)
+        standalone, by = query, RewrittenBy.NONE
+        rewritten = None
+        if history and model is not None and query:
+            with trace.stage(Stage.MODEL):
+                rewritten = ask_for_rewrite(model, rewrite_messages(query, history))
+        if rewritten is not None and is_accepted(rewritten, query, answered):
+            standalone, by = rewritten, RewrittenBy.MODEL
+        elif query:
+            standalone, by = rewrite_by_rule(query, answered), RewrittenBy.RULE
+        if standalone.casefold() == query.casefold():
+            standalone, by = query, RewrittenBy.NONE
+        follow_up = FollowUp(by, len(turns), len(history) if model is not None else 0)
+        return Question(query, standalone, follow_up, history)
+
+    def ask(self, query: str, find: Find, book: str | None, history: History) -> Ask:
+        """Return the function that finds candidates for a question after earlier ones."""
+        turns = [
+            Turn("", 0.0, question=asked, standalone=asked, answer=answer)
+            for asked, answer in history
+        ]
+
+        def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:
+            text = query.strip()
+            if turns:
+                question = self.understand(text, turns, trace)
+                return self.search_for(question, trace, find, book)
+            return Question(text, text), find(trace, query, self.rules_for(query), book)
+
+        return ask
+
+    def search_for(
+        self, question: Question, trace: RequestTrace, find: Find, book: str | None
+    ) -> tuple[Question, Retrieved]:
+        """Find candidates for a question; as it was asked, if it became too long."""
+        try:
+            rules = self.rules_for(question.standalone)
+            return question, find(trace, question.standalone, rules, book)
+        except QueryTooLong:
+            if question.standalone == question.asked:
+                raise
+        question = _unchanged(question)
+        return question, find(trace, question.asked, self.rules_for(question.asked), book)
 
     def events(self, ask: Ask, *, reading: bool) -> Iterator[AnswerEvent]:
         """Yield the events of the answer; nothing happens before the first is requested."""
@@ -213,11 +280,6 @@ class Answerer(Struct, frozen=True):
         return record
 
 
-def plain_question(query: str) -> Question:
-    """Return a question outside a conversation."""
-    return Question(query.strip(), query.strip())
-
-
 def final_answer(events: Iterator[AnswerEvent]) -> Answer:
     for event in events:
         if isinstance(event, Finished):
@@ -229,6 +291,12 @@ def target_name(world: World) -> str:
     """Return the domain or world that was asked, with the number of its generation."""
     name = world.selector if isinstance(world.selector, str) else world.name
     return name if world.generation is None else f"{name}@{world.generation.number}"
+
+
+def _unchanged(question: Question) -> Question:
+    """Return a question as it was asked, without what was added to it."""
+    follow_up = replace(question.follow_up or FollowUp(), rewritten_by=RewrittenBy.NONE)
+    return replace(question, standalone=question.asked, follow_up=follow_up)
 
 
 def _model_name(model: ChatModel | None, outcome: ModelOutcome) -> str | None:

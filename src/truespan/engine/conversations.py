@@ -8,13 +8,6 @@ from typing import Any, Final, NamedTuple, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.answers.follow_up import (
-    ask_for_rewrite,
-    fit_history,
-    is_accepted,
-    rewrite_by_rule,
-    rewrite_messages,
-)
 from truespan.engine.access import WorldAccess
 from truespan.engine.answering import Answerer, Find, final_answer
 from truespan.engine.arguments import list_arguments
@@ -25,7 +18,6 @@ from truespan.errors import (
     InvalidArgument,
     NotAllowed,
     PositionNotFound,
-    QueryTooLong,
     StoreBusy,
     StoreDamaged,
     TruespanError,
@@ -47,11 +39,10 @@ from truespan.types.conversation import (
     title_of,
     to_markdown,
 )
-from truespan.types.decision import FollowUp, ModelOutcome, RewrittenBy
+from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.reading import LAST_FIRST, Position
 from truespan.types.request import Mode, QueryArguments, check_whole, is_blank
 from truespan.types.scope import Scope, Verb
-from truespan.types.telemetry import Stage
 
 NOT_STORED: Final = Notice(
     "turn_not_stored", "This turn could not be added to the conversation just now."
@@ -256,16 +247,9 @@ class Conversation:
         def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:
             for _ in range(_ATTEMPTS):
                 seen = self._look()
-                question = self._understand(query, seen, trace)
+                question = answerer.understand(query, seen.turns, trace)
                 book = str(seen.record.document) if seen.read_to else None
-                try:
-                    rules = answerer.rules_for(question.standalone)
-                    retrieved = find(trace, question.standalone, rules, book)
-                except QueryTooLong:
-                    if question.standalone == query:
-                        raise
-                    question = _unchanged(question)
-                    retrieved = find(trace, query, answerer.rules_for(query), book)
+                question, retrieved = answerer.search_for(question, trace, find, book)
                 # A reader who went back meanwhile must not get what was said further on.
                 if seen.is_visible_in(retrieved.scope):
                     if seen.damaged:
@@ -300,27 +284,6 @@ class Conversation:
             created_at=self._access.components.clock.now(),
         )
         return _Seen(begun, True, read_to, (), 0)
-
-    def _understand(self, query: str, seen: _Seen, trace: RequestTrace) -> Question:
-        """Return a question with what it refers to: by the model, or by the rule."""
-        components, turns = self._access.components, seen.turns
-        # A refused question led nowhere, so a later one does not get its words.
-        answered = [turn for turn in turns if not turn.refused]
-        budget, model = components.conversations.history_tokens, components.chat.primary
-        history = fit_history(turns, budget, components.counter.count)
-        standalone, by = query, RewrittenBy.NONE
-        rewritten = None
-        if history and model is not None and query:
-            with trace.stage(Stage.MODEL):
-                rewritten = ask_for_rewrite(model, rewrite_messages(query, history))
-        if rewritten is not None and is_accepted(rewritten, query, answered):
-            standalone, by = rewritten, RewrittenBy.MODEL
-        elif query:
-            standalone, by = rewrite_by_rule(query, answered), RewrittenBy.RULE
-        if standalone.casefold() == query.casefold():
-            standalone, by = query, RewrittenBy.NONE
-        follow_up = FollowUp(by, len(turns), len(history) if model is not None else 0)
-        return Question(query, standalone, follow_up, history)
 
     def _store(
         self, answer: Answer, seen: _Seen, question: Question, retrieved: Retrieved
@@ -515,12 +478,6 @@ def _require_access(access: WorldAccess, reader: str | None) -> None:
         raise NotAllowed("read without a reader")
     if reader is not None and not authority.may_follow(reader, world):
         raise NotAllowed("read as this reader")
-
-
-def _unchanged(question: Question) -> Question:
-    """Return a question as it was asked, without what was added to it."""
-    follow_up = replace(question.follow_up or FollowUp(), rewritten_by=RewrittenBy.NONE)
-    return replace(question, standalone=question.asked, follow_up=follow_up)
 
 
 def _damage_notice(count: int) -> Notice:

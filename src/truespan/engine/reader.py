@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import Answerer, Find, final_answer, plain_question
+from truespan.engine.answering import Answerer, Find, final_answer
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.errors import (
@@ -321,6 +321,7 @@ class Reader(Struct, frozen=True):
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        history: Sequence[tuple[str, str]] = (),
         **options: Unpack[PassageArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -331,6 +332,8 @@ class Reader(Struct, frozen=True):
             mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
             rerank: Whether the configured reranker orders the first candidates; None for the
                 default of the world.
+            history: Earlier questions with their answers. Only the questions count: an answer may
+                come from a later position.
 
         Returns:
             An iterator of events, as `World.answer_stream` returns.
@@ -340,12 +343,9 @@ class Reader(Struct, frozen=True):
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         find = self._prepare(query, book, mode=mode, rerank=rerank, **options)
-        access, question = self._access, plain_question(query)
-        answerer = Answerer(access.components, access.authority)
-        rules = answerer.rules_for(query)
-        return answerer.events(
-            lambda trace: (question, find(trace, query, rules, book)), reading=True
-        )
+        answerer = Answerer(self._access.components, self._access.authority)
+        questions = [(asked, "") for asked, _ in history]
+        return answerer.events(answerer.ask(query, find, book, questions), reading=True)
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, KeyBusy, KeyReused, NotAllowed, TruespanError
+from truespan.types.ids import hash_text
 from truespan.types.job import Job
-from truespan.types.scope import OWNER, Authority, Scope
+from truespan.types.scope import OWNER, Authority, Scope, Verb
 from truespan.types.telemetry import CounterName, Request
 from truespan.types.token import MAX_KEY_LENGTH, Principal, ReplayKey
+from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
@@ -59,6 +61,23 @@ class LibraryServer:
             KeyReused, KeyBusy: The key belongs to another request, or its request still runs.
         """
         return self._idempotency.run(key, fingerprint, work)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text by the tokenizer of the library."""
+        return self._components.counter.count(text)
+
+    def embed(self, world: World, texts: Sequence[str]) -> list[Vector]:
+        """Return vectors of texts as documents of a world get them.
+
+        Raises:
+            NotAllowed: The caller may not read the world without a reader.
+        """
+        scope = world.access.planned_scope()
+        if not self._authority.may(Verb.READ, scope.world):
+            raise NotAllowed("embed texts")
+        hashes = [hash_text(text) for text in texts]
+        vectors = self._components.embed(scope, dict(zip(hashes, texts, strict=True)))
+        return [vectors[known] for known in hashes]
 
     def count_bug(self) -> None:
         """Count an unexpected exception that reached an interface."""

@@ -251,6 +251,7 @@ class WorldQueries:
         *,
         mode: Mode | str | None = None,
         rerank: bool | None = None,
+        history: Sequence[tuple[str, str]] = (),
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -260,6 +261,8 @@ class WorldQueries:
             mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
             rerank: Whether the configured reranker orders the first candidates; None for the
                 default of the world.
+            history: Earlier questions with their answers, to which the question may refer. They
+                are never evidence.
 
         Returns:
             An iterator of events: `Started` once the mode is decided, `Piece`s, then `Finished`.
@@ -269,17 +272,11 @@ class WorldQueries:
             InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
-        from truespan.engine.answering import Answerer, plain_question
+        from truespan.engine.answering import Answerer
 
         find = self._prepare(query, mode=mode, rerank=rerank, **arguments)
-        question, answerer = (
-            plain_question(query),
-            Answerer(self.access.components, self.access.authority),
-        )
-        rules = answerer.rules_for(query)
-        return answerer.events(
-            lambda trace: (question, find(trace, query, rules, None)), reading=False
-        )
+        answerer = Answerer(self.access.components, self.access.authority)
+        return answerer.events(answerer.ask(query, find, None, history), reading=False)
 
     def _prepare(
         self,

@@ -128,7 +128,7 @@ class Endpoint(Struct, frozen=True):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; every failure is sent as a problem."""
-        app = self.app
+        app, operation = self.app, None
         try:
             # HEAD is GET without a body, which the server drops.
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -139,7 +139,8 @@ class Endpoint(Struct, frozen=True):
             scope["truespan.operation"] = operation
             result = await self._handle(operation, scope, receive)
         except errors.TruespanError as error:
-            result = replies.problem_reply(error)
+            for_openai = operation is not None and operation.names_error
+            result = replies.openai_problem(error) if for_openai else replies.problem_reply(error)
         except asyncio.CancelledError:
             # The server is shutting down and has waited long enough; the client may retry.
             result = replies.problem_reply(errors.Overloaded())
@@ -305,7 +306,13 @@ class Endpoint(Struct, frozen=True):
             default_world=self.app.default_world,
             is_cancelled=lambda: token.cancelled,
             has_key=bool(bodies.header(request.scope, b"idempotency-key")),
+            origin=_origin_of(request.scope),
         )
+
+
+def _origin_of(scope: Scope) -> str:
+    host = b"".join(bodies.header(scope, b"host")[:1]).decode("latin-1")
+    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}".rstrip("/")
 
 
 class AuthenticatedApp(Struct, frozen=True):

@@ -351,6 +351,15 @@ def _success(operation: Operation, references: dict[Any, Schema]) -> Schema:
 
 def _events_schema(events: dict[str, Any], references: dict[Any, Schema]) -> Schema:
     """Return the schema of one event of a stream; OpenAPI 3.1 cannot describe a whole stream."""
+    if "" in events:
+        data = {"type": "string", "contentMediaType": JSON}
+        return {
+            "description": f"Each event has as its data a {events[''].__name__} as JSON, an object "
+            "with `error`, or `[DONE]` at the end.",
+            "type": "object",
+            "required": ["data"],
+            "properties": {"data": data},
+        }
     variants: list[Schema] = []
     for name, kind in events.items():
         data = {"type": "string", "contentMediaType": JSON, "contentSchema": references[kind]}

@@ -46,6 +46,8 @@ class CallContext(Struct, frozen=True):
     """Returns whether the client has disconnected."""
     has_key: bool = False
     """Whether the request has an Idempotency-Key."""
+    origin: str = ""
+    """Scheme, host and path by which the client addressed the server, without a final slash."""
 
     def world(self, generation: int | None = None) -> World:
         """Return the world in the path, at this generation, or at that of the request's domain."""
@@ -73,7 +75,7 @@ class Reply(Struct, Generic[Value], frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """A server-sent event."""
+    """A server-sent event; a blank name is not sent."""
 
     name: str
     value: Any
@@ -164,6 +166,8 @@ class Operation:
     """Whether it runs on the event loop because it does not use the library."""
     ignores_query: bool = False
     """Whether any query string is accepted: other sites add some to links."""
+    names_error: bool = False
+    """Whether a problem has the member `error` too, as clients of OpenAI expect."""
     check: Callable[[CallContext], None] | None = None
     """A check that runs before a large body is read."""
     in_turns: bool = False
@@ -171,7 +175,9 @@ class Operation:
     example: Mapping[str, Any] | None = None
     """An example of the body."""
     events: Mapping[str, type] | None = None
-    """The events of a stream by name, besides `problem`; None for those of an answer."""
+    """The events of a stream by name, besides `problem`; None for those of an answer.
+
+    A blank name is for events without one, among them `[DONE]`."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])
     """Operations that take their parameters from the reply, for the OpenAPI document."""
     as_reader: AsReader | None = None

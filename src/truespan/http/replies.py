@@ -41,10 +41,20 @@ class StreamContext(Struct, frozen=True):
     on_bug: Callable[[str, Exception], TruespanError]
 
 
+class NamedError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as clients of OpenAI expect it."""
+
+    message: str
+    type: str
+    code: str
+    param: None = None
+
+
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request failed. `code` is stable; `retryable` says whether to retry the same request.
 
-    `bundle` is the bundle of a retrieval that failed.
+    `bundle` is the bundle of a retrieval that failed. `error` is the same error in the format of
+    OpenAI, in replies of its operations.
     """
 
     type: str
@@ -55,6 +65,7 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     retryable: bool
     advice: str = ""
     bundle: ContextBundle | msgspec.UnsetType = msgspec.UNSET
+    error: NamedError | msgspec.UnsetType = msgspec.UNSET
 
 
 def problem_reply(
@@ -79,6 +90,21 @@ def problem_reply(
     if isinstance(error, MethodNotAllowed):
         headers.append(("allow", ", ".join(error.allowed)))
     return Reply(details, status, tuple(headers), PROBLEM)
+
+
+def name_error(error: TruespanError) -> NamedError:
+    """Return an error as clients of OpenAI expect it."""
+    kind = "server_error" if status_of(error).http >= 500 else "invalid_request_error"
+    message = f"{error.message} {error.advice}".rstrip()
+    return NamedError(message=message, type=kind, code=error.code)
+
+
+def openai_problem(error: TruespanError) -> Reply[ProblemDetails]:
+    """Return an error as problem details that clients of OpenAI understand too."""
+    reply = problem_reply(error)
+    return msgspec.structs.replace(
+        reply, value=msgspec.structs.replace(reply.value, error=name_error(error))
+    )
 
 
 def bundle_reply(bundle: ContextBundle) -> Reply[Any]:
@@ -244,7 +270,8 @@ def _problem_event(error: TruespanError) -> Event:
 
 
 def _encode_event(event: Event) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event.name.encode(), _ENCODER.encode(event.value))
+    name = b"event: %s\n" % event.name.encode() if event.name else b""
+    return b"%sdata: %s\n\n" % (name, _ENCODER.encode(event.value))
 
 
 async def _start_stream(send: Send, headers: tuple[tuple[str, str], ...]) -> None:

@@ -6,10 +6,14 @@ from truespan.http.operation import Operation
 from truespan.http.routes.conversations import conversations
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
+from truespan.http.routes.openai import openai
 from truespan.http.routes.questions import asking, evaluation, reading
 
 # Shared by threads: filled while modules are imported, then only read.
-ROUTES = (worlds, documents, jobs, asking, reading, conversations, generations, evaluation, server)
+ROUTES = (
+    *(worlds, documents, jobs, asking, reading, conversations, openai),
+    *(generations, evaluation, server),
+)
 OPERATIONS: tuple[Operation, ...] = tuple(
     operation for routes in ROUTES for operation in routes.operations
 )

@@ -180,7 +180,7 @@ def chat(context: CallContext, body: requests.ChatQuestion) -> Reply[Answer] | E
     continues a conversation, or starts one, and becomes a turn of it.
     """
     question = asdict(body)
-    world = _select_world(context, question.pop("world"))
+    world = select_world(context, question.pop("world"))
     conversation = question.pop("conversation_id")
     if conversation is None:
         return answer_reply(context, world.answer_stream, question)
@@ -265,7 +265,7 @@ def _wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Ans
     raise errors.InternalError("end of an answer")
 
 
-def _select_world(context: CallContext, name: str | None) -> World:
+def select_world(context: CallContext, name: str | None) -> World:
     """Return the world of a request that need not name one."""
     if context.domain is not None:
         return context.library.domain(context.domain, world=name)
