@@ -75,10 +75,12 @@ def test_documents_are_searched_sorted_filtered_and_paged(
     enter(visit)
     expect(visit.find("#shelf tbody tr")).to_have_count(50)
     expect(visit.find("#shelf-range")).to_have_text(f"1–50 of {NOTES + 4} documents")
-    expect(visit.find("#shelf")).to_contain_text(EMOJI)
+    # The newest are first.
+    expect(visit.find("#shelf tbody th a").first).to_have_text("note 54.txt")
 
     visit.find("#page-after").click()
     expect(visit.find("#shelf tbody tr")).to_have_count(NOTES + 4 - 50)
+    expect(visit.find("#shelf")).to_contain_text(EMOJI)
     visit.page.go_back()
     expect(visit.find("#shelf tbody tr")).to_have_count(50)
 

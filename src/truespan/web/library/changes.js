@@ -8,10 +8,11 @@ import { when, whole } from "../common/words.js";
 import { send } from "./intake.js";
 
 const own = texts.library;
-const where = (one) => worldPath() + path`/documents/${one.number}`;
+/** Return the path of a document. */
+export const where = (one) => worldPath() + path`/documents/${one.number}`;
 
 /** Show a dialog that is removed when it is closed. */
-function open(id, ...content) {
+export function openDialog(id, ...content) {
   const dialog = make("dialog", { id, "aria-labelledby": `${id}-title`, class: "library-dialog" }, content);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
@@ -19,9 +20,11 @@ function open(id, ...content) {
   return dialog;
 }
 
-const heading = (id, words) => make("h2", { id: `${id}-title` }, words);
+/** Return the heading of a dialog. */
+export const heading = (id, words) => make("h2", { id: `${id}-title` }, words);
 
-function field(id, label, value, placeholder = "") {
+/** Return a field with its label. */
+export function field(id, label, value, placeholder = "") {
   return make("div", { class: "field" }, make("label", { for: id }, label), make("input", { id, value, placeholder, autocomplete: "off" }));
 }
 
@@ -57,10 +60,13 @@ function metadataRow(key = "", value = "") {
   return row;
 }
 
+/** Return the tags of a text, separated by commas. */
+export const splitTags = (text) => [...new Set(text.split(",").map((tag) => tag.trim()).filter(Boolean))];
+
 /** Return what the fields of the dialog change. */
 function changes(one, value, pairs) {
   const found = {};
-  const tags = [...new Set(value("edit-tags").split(",").map((tag) => tag.trim()).filter(Boolean))];
+  const tags = splitTags(value("edit-tags"));
   if (JSON.stringify([...tags].sort()) !== JSON.stringify([...one.tags].sort())) found.tags = tags.length ? tags : null;
   if (value("edit-language") && value("edit-language") !== one.language) found.language = value("edit-language");
   if (value("edit-version") !== one.version) found.version = value("edit-version") || null;
@@ -89,7 +95,7 @@ export function changeLabels(one) {
     problem,
     make("div", { class: "row end" }, button(texts.common.cancel, () => dialog.close(), { class: "quiet" }), make("button", { id: "save-labels" }, texts.common.save)),
   );
-  const dialog = open("labels", form);
+  const dialog = openDialog("labels", form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const value = (id) => form.querySelector(`#${id}`).value.trim();
@@ -127,7 +133,7 @@ export function remove(one) {
     progress,
     make("div", { class: "row end" }, cancel, confirm),
   );
-  const dialog = open("removal", form);
+  const dialog = openDialog("removal", form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     confirm.disabled = cancel.disabled = true;

@@ -3,21 +3,24 @@
 import { get } from "../common/api.js";
 import { button, complain, draw, fill, make } from "../common/dom.js";
 import { go, hash, may, on, route, state, worldPath } from "../common/state.js";
-import { texts } from "../common/texts.js";
+import { language, languageName, texts } from "../common/texts.js";
 import { whole } from "../common/words.js";
+import * as bulk from "./bulk.js";
 import { changeLabels, remove } from "./changes.js";
+import { folderTree } from "./folders.js";
 
 const own = texts.library;
 const PAGE = 50;
 const COLUMNS = [
-  { key: "title", words: own.columns.title },
-  { key: "status", words: own.columns.status },
-  { key: "characters", words: own.columns.size, number: true },
-  { key: "chunks", words: own.columns.chunks, number: true },
-  { key: "language", words: own.columns.language },
-  { key: "version", words: own.columns.version },
-  { key: null, words: own.columns.labels },
+  { name: "title", key: "title", words: own.columns.title },
+  { name: "status", key: "status", words: own.columns.status, value: (one) => one.status, usual: "ready" },
+  { name: "size", key: "characters", words: own.columns.size, number: true },
+  { name: "chunks", key: "chunks", words: own.columns.chunks, number: true },
+  { name: "language", key: "language", words: own.columns.language, value: (one) => one.language },
+  { name: "version", key: "version", words: own.columns.version, value: (one) => one.version },
+  { name: "labels", key: null, words: own.columns.labels, value: (one) => (one.tags.length || Object.keys(one.metadata).length ? one.number : ""), usual: "" },
 ];
+const NEWEST = "-number";
 const LABEL_FACETS = new Set(["tags", "language", "version", "kind"]);
 const MAX_CHIPS = 4;
 const MAX_VALUES = 8;
@@ -26,7 +29,7 @@ const box = make("input", { id: "find-documents", type: "search", maxlength: 200
 const order = make(
   "select",
   { id: "sort-documents", "aria-label": own.sortBy },
-  [["", own.sorts.number], ["-number", own.sorts.newest], ["title", own.sorts.title], ["path", own.sorts.path], ["status", own.sorts.status], ["-characters", own.sorts.largest], ["-chunks", own.sorts.chunks]].map(([value, words]) => make("option", { value }, words)),
+  [["", own.sorts.newest], ["number", own.sorts.number], ["title", own.sorts.title], ["path", own.sorts.path], ["status", own.sorts.status], ["-characters", own.sorts.largest], ["-chunks", own.sorts.chunks]].map(([value, words]) => make("option", { value }, words)),
 );
 const tools = make("div", { class: "shelf-tools" }, box, order);
 const chosen = make("div", { class: "chosen", id: "chosen-filters" });
@@ -51,6 +54,7 @@ export const section = make(
     { class: "shelf-main" },
     tools,
     chosen,
+    bulk.bar,
     make("div", { class: "shelf-frame" }, table),
     none,
     make("div", { class: "pager" }, range, before, after),
@@ -62,7 +66,7 @@ let page = null;
 
 /** Return what the route asks for. */
 function wanted() {
-  const { find = "", status = "", sort = "", page: at = "1", filter = "" } = route();
+  const { find = "", status = "", sort = "", folder = "", page: at = "1", filter = "" } = route();
   let filters = {};
   try {
     const read = JSON.parse(filter || "{}");
@@ -70,7 +74,7 @@ function wanted() {
   } catch {
     // An address that somebody edited; without filters it still works.
   }
-  return { find, status, sort, at: Math.max(1, Number.parseInt(at, 10) || 1), filters };
+  return { find, status, sort: sort || NEWEST, folder, at: Math.max(1, Number.parseInt(at, 10) || 1), filters };
 }
 
 /** Return the filters as arguments of the API. */
@@ -97,14 +101,12 @@ export async function load() {
   const asked = wanted();
   if (document.activeElement !== box) box.value = asked.find;
   order.value = [...order.options].some((one) => one.value === asked.sort) ? asked.sort : "";
-  const filters = argumentsOf(asked.filters);
+  const filters = { ...argumentsOf(asked.filters), ...(asked.folder ? { source: `${asked.folder}*` } : {}) };
   const query = new URLSearchParams({ ...filters, offset: (asked.at - 1) * PAGE, limit: PAGE });
   if (asked.find.trim()) query.set("search", asked.find.trim());
   if (asked.status) query.set("status", asked.status);
-  if (asked.sort) {
-    query.set("sort", asked.sort.replace(/^-/, ""));
-    if (asked.sort.startsWith("-")) query.set("descending", "true");
-  }
+  query.set("sort", asked.sort.replace(/^-/, ""));
+  if (asked.sort.startsWith("-")) query.set("descending", "true");
   table.setAttribute("aria-busy", "true");
   const [found, counted] = await Promise.all([
     get(`${worldPath()}/documents?${query}`),
@@ -131,13 +133,15 @@ function turnTo(step) {
 }
 
 function render(asked, counted) {
+  columns = COLUMNS.filter((one) => tells(one, asked));
   renderHeads(asked);
-  const filtered = Boolean(asked.find.trim() || asked.status || Object.keys(argumentsOf(asked.filters)).length);
+  const filtered = Boolean(asked.find.trim() || asked.status || asked.folder || Object.keys(argumentsOf(asked.filters)).length);
   fill(rows, page.documents.map(row));
+  bulk.headBox();
   table.hidden = !page.documents.length;
   tools.hidden = !page.documents.length && !filtered;
   none.hidden = page.documents.length > 0;
-  fill(none, make("p", {}, filtered ? own.nothingFound : own.noDocuments), filtered && button(own.clearFilters, () => ((box.value = ""), change({ find: null, status: null, filter: null, page: null })), { class: "small quiet" }));
+  fill(none, make("p", {}, filtered ? own.nothingFound : own.noDocuments), filtered && button(own.clearFilters, () => ((box.value = ""), change({ find: null, status: null, folder: null, filter: null, page: null })), { class: "small quiet" }));
   const first = page.offset + 1;
   range.textContent = page.documents.length ? own.range({ first, last: page.offset + page.documents.length, count: page.total }) : "";
   before.hidden = after.hidden = page.total <= PAGE;
@@ -147,12 +151,25 @@ function render(asked, counted) {
   renderChosen(asked);
 }
 
+/** The columns that are shown. */
+let columns = COLUMNS;
+
+/** Return whether a column tells documents apart; one that has the same value everywhere does not. */
+function tells(column, asked) {
+  const { value, usual } = column;
+  if (!value || asked.sort.replace(/^-/, "") === column.key) return true;
+  const values = new Set(page.documents.map(value));
+  // A document alone is equal to nothing; what is usual is hidden even then.
+  return values.size > 1 || (usual === undefined ? page.documents.length === 1 : !values.has(usual));
+}
+
 function renderHeads(asked) {
   const key = asked.sort.replace(/^-/, "");
   const down = asked.sort.startsWith("-");
   fill(
     heads,
-    COLUMNS.map((one) => {
+    bulk.selectHead(page.documents),
+    columns.map((one) => {
       if (!one.key) return make("th", { scope: "col" }, one.words);
       const active = one.key === key;
       const next = active ? (down === Boolean(one.number) ? `${down ? "" : "-"}${one.key}` : null) : `${one.number ? "-" : ""}${one.key}`;
@@ -165,6 +182,15 @@ function renderHeads(asked) {
     make("th", { scope: "col" }, make("span", { class: "sr" }, own.columns.actions)),
   );
 }
+
+const CELLS = {
+  status: (one, cell) => cell(badge(one)),
+  size: (one, cell) => cell(whole(one.characters)),
+  chunks: (one, cell) => cell(whole(one.chunks)),
+  language: (one, cell) => cell(languageName(one.language, language)),
+  version: (one, cell) => cell(one.version),
+  labels: (one, cell) => cell(make("span", { class: "chips" }, chips(one, MAX_CHIPS))),
+};
 
 const PEN = "M4 20l1-4.2L16.4 4.4a1.8 1.8 0 0 1 2.6 0l.6.6a1.8 1.8 0 0 1 0 2.6L8.2 19zM14.5 6.5l3 3";
 const BIN = "M5 7h14M10 7V4.8h4V7M7 7l.8 12.2h8.4L17 7M10.3 10.5v5.5M13.7 10.5v5.5";
@@ -195,23 +221,19 @@ function shortened(value) {
 
 function row(one) {
   const title = one.title || one.name;
-  const cell = (label, ...content) => make("td", { "data-label": label }, content);
-  const number = (label, value) => make("td", { "data-label": label, class: "number" }, whole(value));
+  const cells = columns.filter((column) => CELLS[column.name]).map((column) =>
+    CELLS[column.name](one, (content) => make("td", { "data-label": column.words, class: column.number ? "number" : column.name }, content)));
   return make(
     "tr",
     { "data-number": one.number },
+    bulk.selectCell(one),
     make(
       "th",
       { scope: "row" },
       make("span", { class: `kind kind-${one.kind}`, title: own.kinds[one.kind], "aria-hidden": "true" }),
       make("span", { class: "document-name" }, make("a", { href: hash({ view: "library", item: one.number }), onclick: follow }, title), one.path !== title && make("small", {}, one.path)),
     ),
-    cell(own.columns.status, badge(one)),
-    number(own.columns.size, one.characters),
-    number(own.columns.chunks, one.chunks),
-    cell(own.columns.language, one.language),
-    cell(own.columns.version, one.version),
-    make("td", { class: "labels", "data-label": own.columns.labels }, make("span", { class: "chips" }, chips(one, MAX_CHIPS))),
+    cells,
     make("td", { class: "acts" }, may("write") && [icon(PEN, own.editOf({ title }), () => changeLabels(one)), icon(BIN, own.deleteOf({ title }), () => remove(one))]),
   );
 }
@@ -235,14 +257,20 @@ function toggled(filters, key, value) {
   return Object.keys(changed).length ? JSON.stringify(changed) : null;
 }
 
+function nameOf(key, value) {
+  if (key === "kind") return own.kinds[value] || value;
+  return key === "language" ? languageName(value, language) : shortened(value);
+}
+
 function renderFacets(asked, counted) {
-  const counts = !asked.find.trim() && !asked.status;
+  const counts = !asked.find.trim() && !asked.status && !asked.folder;
   const open = new Set([...groups.querySelectorAll("[data-more]")].map((one) => one.dataset.more));
   const statuses = Object.entries(page.statuses);
   const group = (title, ...children) => make("fieldset", { class: "facet" }, make("legend", {}, title), children);
   const option = (words, count, checked, does) => make("label", { class: "check" }, make("input", { type: "checkbox", checked, onchange: does }), make("span", { class: "facet-value" }, words), count !== null && make("span", { class: "facet-count" }, whole(count)));
   fill(
     groups,
+    folderTree(asked.folder, (folder) => change({ folder, page: null })),
     (statuses.length > 1 || asked.status) && group(own.columns.status, [...new Set([...statuses.map(([name]) => name), ...(asked.status ? [asked.status] : [])])].map((name) => option(own.statuses[name] || name, page.statuses[name] || 0, asked.status === name, () => change({ status: asked.status === name ? null : name, page: null })))),
     counted.facets.map((facet) => {
       const key = facet.metadata && LABEL_FACETS.has(facet.key) ? `metadata.${facet.key}` : facet.key;
@@ -253,7 +281,7 @@ function renderFacets(asked, counted) {
       const values = [...picked.filter((one) => !known.includes(one)).map((value) => ({ value, documents: 0 })), ...facet.values];
       const all = open.has(key);
       const listed = all ? values : values.filter((one, at) => at < MAX_VALUES || picked.includes(one.value));
-      const words = (value) => (key === "kind" ? own.kinds[value] || value : shortened(value));
+      const words = (value) => nameOf(key, value);
       const more = values.length - listed.length;
       return group(
         facet.metadata ? facet.key : own.facetNames[facet.key],
@@ -271,8 +299,9 @@ function renderChosen(asked) {
   const drop = (words, changes) => button([words, make("span", { "aria-hidden": "true" }, " ×")], () => change({ ...changes, page: null }), { class: "small quiet", "aria-label": own.dropFilter({ name: words }) });
   fill(
     chosen,
+    asked.folder && drop(asked.folder, { folder: null }),
     asked.status && drop(own.statuses[asked.status] || asked.status, { status: null }),
-    Object.entries(asked.filters).flatMap(([key, values]) => (Array.isArray(values) ? values : []).map((value) => drop(`${own.facetNames[key] || key}: ${key === "kind" ? own.kinds[value] || value : shortened(value)}`, { filter: toggled(asked.filters, key, value) }))),
+    Object.entries(asked.filters).flatMap(([key, values]) => (Array.isArray(values) ? values : []).map((value) => drop(`${own.facetNames[key] || key}: ${nameOf(key, value)}`, { filter: toggled(asked.filters, key, value) }))),
   );
   chosen.hidden = !chosen.childElementCount;
 }

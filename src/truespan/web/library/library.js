@@ -151,7 +151,7 @@ byId("world-form").addEventListener("submit", makeWorld);
 byId("new-world").addEventListener("click", () => byId("world-dialog").showModal());
 byId("world").addEventListener("change", (event) => {
   const world = state.worlds.find((one) => one.id === event.target.value);
-  go({ world: world.id, document: null, conversation: null, q: null, item: null, find: null, status: null, filter: null, page: null });
+  go({ world: world.id, document: null, conversation: null, q: null, item: null, find: null, status: null, folder: null, filter: null, page: null });
   choose(world).catch(complain);
 });
 byId("find-document").addEventListener("input", renderDocuments);
