@@ -32,7 +32,7 @@ from truespan.errors import (
 from truespan.store.engines.postgres import _translate
 from truespan.store.engines.postgres_server import map_errors
 from truespan.store.engines.session import retry_on_conflict
-from truespan.store.tables.chunks import _READ
+from truespan.store.tables.chunks import _select_chunks
 from truespan.types.scope import OWNER
 
 
@@ -267,10 +267,11 @@ def test_chunks_are_looked_up_by_id_without_statistics() -> None:
                SELECT 1, 1, n, n::text, 'text', 0, 0, 0, 0, 0, 0, 0, n::text, 'pending', ''
                FROM generate_series(1, 1000) n"""
         )
-        values = {"ids": ["one"], "generation": 1, "world": world}
-        plan = "\n".join(row[0] for row in session.execute(f"EXPLAIN {_translate(_READ)}", values))
-
-    assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
+        values = {"ids": ["one"], "generation": 1, "world": world, "profile": "p"}
+        for word_states in (False, True):
+            statement = f"EXPLAIN {_translate(_select_chunks(False, word_states))}"
+            plan = "\n".join(row[0] for row in session.execute(statement, values))
+            assert "Scan on states_world_id_chunk_id_key" in plan.replace("using", "on"), plan
 
 
 def test_tables_are_analysed_after_they_have_grown(lib: LibraryFixture) -> None:

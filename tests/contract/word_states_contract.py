@@ -11,7 +11,7 @@ from tests.contract.store_contract import built, shown
 from tests.support.worlds import LibraryFixture, make_library, other_profile, vector_of
 from truespan.store.integrity import checksums
 from truespan.types.document import RevisionRef
-from truespan.types.ids import TextHash, hash_text
+from truespan.types.ids import ChunkId, TextHash, hash_text
 from truespan.types.reading import TailChunk
 from truespan.types.scope import OWNER, Scope
 from truespan.types.vectors import ROW_BYTES, WordStates
@@ -37,6 +37,14 @@ def count_rows(lib: LibraryFixture) -> int:
     return lib.sql("SELECT count(*) FROM word_states")[0][0]
 
 
+def read_with_chunks(lib: LibraryFixture, scope: Scope) -> dict[TextHash, WordStates | None]:
+    """Return the states that come with the chunks of a scope."""
+    ids = [ChunkId(found) for (found,) in lib.sql("SELECT chunk_id FROM states")]
+    records = lib.store.read_chunks(scope, ids, word_states=True).values()
+    assert all(record.is_intact() for record in records)
+    return {chunk.text_hash: chunk.word_states for record in records if (chunk := record.chunk)}
+
+
 class WordStatesContract:
     """States of words."""
 
@@ -56,6 +64,7 @@ class WordStatesContract:
         assert lib.store.read_word_states(scope, HASHES) == {HASHES[0]: states_of(FIRST)}
         assert lib.store.read_word_states(other, HASHES) == {}
         assert lib.store.read_word_states(newer, HASHES) == {}
+        assert read_with_chunks(lib, scope) == {HASHES[0]: states_of(FIRST)}
         assert (lib.store.status(scope).word_states, lib.store.status(other).word_states) == (1, 0)
 
     def test_states_of_texts_without_a_vector_are_not_stored(self, lib: LibraryFixture) -> None:
@@ -76,6 +85,7 @@ class WordStatesContract:
 
         lib.sql(f"UPDATE word_states SET states = x'00' WHERE text_hash = '{HASHES[0]}'")
         assert [*lib.store.read_word_states(scope, HASHES)] == [HASHES[1]]
+        assert read_with_chunks(lib, scope) == {HASHES[0]: None, HASHES[1]: states_of(SECOND)}
         [(found, seen)] = lib.store.word_state_flaws(scope)
         assert found == HASHES[0]
         assert [*lib.store.word_state_flaws(scope, HASHES[:1])] == [(found, seen)]

@@ -186,9 +186,11 @@ def test_rest_after_candidates_ignores_the_number_of_hits(
     verified, read = list[ChunkId](), list[TextHash]()
     read_chunks, read_vectors = lib.store.read_chunks, lib.store.vectors
 
-    def note_chunks(scope: Scope, ids: Sequence[ChunkId]) -> dict[ChunkId, ChunkRecord]:
+    def note_chunks(
+        scope: Scope, ids: Sequence[ChunkId], *, word_states: bool = False
+    ) -> dict[ChunkId, ChunkRecord]:
         verified.extend(ids)
-        return read_chunks(scope, ids)
+        return read_chunks(scope, ids, word_states=word_states)
 
     def note_vectors(scope: Scope, hashes: Sequence[TextHash]) -> dict[TextHash, Vector]:
         read.extend(hashes)

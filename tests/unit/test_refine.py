@@ -17,7 +17,6 @@ from truespan.errors import InvalidArgument
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
-from truespan.types.ids import TextHash
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
 from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
@@ -197,7 +196,7 @@ def test_gains_of_long_queries_are_smaller() -> None:
         words = tuple(({"english": (f"word{n}",)}, 1.0) for n in range(count))
         refinement = Refinement(WordRarity(words, unseen=2.0))
         text = " ".join(f"word{n}" for n in range(count))
-        [found] = refinement.gains([CandidateText(text, "en", TextHash("x"))], {})
+        [found] = refinement.gains([CandidateText(text, "en", None)])
         assert found.window == 1.0
         return found.total
 
@@ -210,10 +209,9 @@ def test_gain_is_never_negative() -> None:
     states = QueryStates(("lamp",), rows)
     opposite = WordStates(pack_rows(-np.eye(1, STATE_SIZE)))
     refinement = Refinement(WordRarity((({"english": ("lamp",)}, 1.0),), unseen=2.0), states)
-    text = CandidateText("nothing", "en", TextHash("x"))
 
-    [same] = refinement.gains([text], {text.text_hash: WordStates(rows)})
-    [found] = refinement.gains([text], {text.text_hash: opposite})
+    [same] = refinement.gains([CandidateText("nothing", "en", WordStates(rows))])
+    [found] = refinement.gains([CandidateText("nothing", "en", opposite)])
     assert (same.late, found.late, found.total) == (1.0, 0.0, 0.0)
 
 

@@ -6,7 +6,7 @@ index, whose hits are verified before they are returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,13 +32,13 @@ from truespan.retrieval.snapshot import Restart, RetrievalDeps
 from truespan.retrieval.stages import complete_until, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
-from truespan.types.ids import ChunkId, TextHash
+from truespan.types.ids import ChunkId
 from truespan.types.profile import crosses_languages, trained_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
-from truespan.types.vectors import QueryStates, Vector, WordStates
+from truespan.types.vectors import QueryStates, Vector
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.compounds import expand_compounds, has_compounds, index_compounds
 from truespan.words.coverage import WordRarity, measure_rarity
@@ -109,14 +109,14 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
-        untrained=words.untrained() if refines else frozenset(),
+        untrained=_untrained(words.finder) if refines else frozenset(),
         language=query_language(scope.profile, query) if refines else None,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
     calibration = model_calibration(deps.store, scope, world)
     refinement = None
     if refines and not by_words:
-        refinement = Refinement(words.rarity(deps.store), states, deps.without)
+        refinement = Refinement(words.finder.measure(words.query), states, deps.without)
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
@@ -175,7 +175,7 @@ class WorldCandidates(Struct):
 
     def with_phrases(self) -> list[ChunkId]:
         with self.deps.trace.stage(Stage.WORDS):
-            ids = self.counted.with_phrases(self.deps.store).top(fused.MAX_BY_WORDS, SCORE_DECIMALS)
+            ids = self.counted.with_phrases().top(fused.MAX_BY_WORDS, SCORE_DECIMALS)
             self._records.update(read_chunks(self.deps, self.scope, ids))
             return [id for id in ids if self._has_phrases(self._records.get(id))]
 
@@ -250,32 +250,32 @@ class WorldCandidates(Struct):
         The store knows where a hit is. One that has no counted words may be out of scope or
         damaged: it is verified at once, since only its row can tell.
         """
-        words, layout = self.counted, self.counted.layout
+        layout, extent = self.counted.finder.layout, self.counted.finder.extent
+        profile = self.scope.profile
         self.changes = None
         self._hits.update({hit.chunk_id: hit for hit in hits})
         with self.deps.trace.stage(Stage.VERIFIED):
             ids = [hit.chunk_id for hit in hits]
             places = layout.places_of_ids(self.deps.store, self.scope, ids)
-            scores = dict(zip(places, self.words.of_each(list(places.values())), strict=True))
+            numbers = list(places.values())
+            located = dict(zip(places, layout.locate(extent, numbers), strict=True))
+            scores = dict(zip(places, self.words.of_each(numbers), strict=True))
         uncounted = self._verify([hit for hit in hits if hit.chunk_id not in places])
         others = {found.chunk.chunk_id: found for found in uncounted}
         candidates: list[Candidate[ChunkId]] = []
         for hit in hits:
             id, score = hit.chunk_id, hit.score
-            place, found = places.get(id), others.get(id)
-            if place is not None and words.extent.inside[place]:
-                ref, index = layout.ref(place)
+            place, found = located.get(id), others.get(id)
+            if place is not None and place.inside:
                 candidates.append(
                     Candidate(
                         key=id,
-                        document=ref.document,
-                        index=index,
+                        document=place.document,
+                        index=place.index,
                         score=score,
                         bm25=scores[id],
-                        trained=int(layout.codes[place]) not in self.untrained,
-                        crossed=crosses_languages(
-                            self.scope.profile, self.language, layout.language(place)
-                        ),
+                        trained=place.stemmer not in self.untrained,
+                        crossed=crosses_languages(profile, self.language, place.language),
                     )
                 )
             elif found is not None:
@@ -283,21 +283,17 @@ class WorldCandidates(Struct):
                 candidates.append(Candidate(id, number, index, score, 0.0))
         return candidates
 
-    def read_texts(self, candidates: Sequence[Candidate[ChunkId]]) -> dict[ChunkId, CandidateText]:
-        verified = self._verify([self._hits[part.key] for part in candidates])
+    def read_texts(
+        self, candidates: Sequence[Candidate[ChunkId]], *, word_states: bool
+    ) -> dict[ChunkId, CandidateText]:
+        hits = [self._hits[part.key] for part in candidates]
+        self._read([hit.chunk_id for hit in hits], word_states=word_states)
         return {
             found.chunk.chunk_id: CandidateText(
-                found.text, found.document.language, found.chunk.text_hash
+                found.text, found.document.language, found.chunk.word_states
             )
-            for found in verified
+            for found in self._verify(hits)
         }
-
-    def read_states(
-        self, candidates: Sequence[Candidate[ChunkId]]
-    ) -> Mapping[TextHash, WordStates]:
-        self.changes = None
-        hashes = {self._hits[part.key].text_hash for part in candidates}
-        return self.deps.store.read_word_states(self.scope, sorted(hashes))
 
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
         known = {part.key: part for part in candidates}
@@ -308,23 +304,94 @@ class WorldCandidates(Struct):
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
         """Return the hits whose text is verified and in scope; remember those that fail."""
+        self._read([hit.chunk_id for hit in hits if hit.chunk_id not in self._records])
         with self.deps.trace.stage(Stage.VERIFIED):
-            unread = [hit.chunk_id for hit in hits if hit.chunk_id not in self._records]
-            if unread:
-                read = read_chunks(self.deps, self.scope, unread)
-                self._records.update(read)
-                self.changes = changes_in(read)
             outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         return keep_in_scope(outcome.verified, self.scope)
+
+    def _read(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> None:
+        if ids:
+            with self.deps.trace.stage(Stage.VERIFIED):
+                read = read_chunks(self.deps, self.scope, ids, word_states=word_states)
+                self._records.update(read)
+                self.changes = changes_in(read)
+
+
+def _untrained(finder: WordFinder) -> frozenset[int]:
+    """Return the numbers of the stemmers of languages that the model was not trained for."""
+    languages = trained_languages(finder.scope.profile)
+    if languages is None:
+        return frozenset()
+    trained = set(map(stemmer_of, languages))
+    names = enumerate(finder.layout.stemmers)
+    return frozenset(number for number, name in names if name not in trained)
+
+
+class WordFinder(Struct, frozen=True):
+    """Finds words among the chunks in scope, each once."""
+
+    store: Store
+    scope: Scope
+    world: World
+    layout: Layout
+    extent: Extent
+    _found: dict[tuple[tuple[str, tuple[str, ...]], ...], WordMatches] = field(default_factory=dict)
+
+    def parse(self, query: str) -> WordQuery:
+        """Return the words of a query, with compounds that occur among the chunks in scope."""
+        parsed = parse_query(query, self.extent.stemmers)
+        if not self.world.defaults.values.finds_compounds or not has_compounds(parsed):
+            return parsed
+        index = index_compounds(self.store.vocabulary(self.scope, self.world))
+        load = partial(self.layout.load_places, self.store, self.scope)
+        return expand_compounds(
+            parsed, [index], load, lambda name, term: bool(len(self.find({name: (term,)}).places))
+        )
+
+    def find(self, forms: Forms) -> WordMatches:
+        """Return the places of the chunks in scope that contain a word, and its count in each.
+
+        A chunk contains a word if it has one of its terms under the stemmer of its own language.
+        The rarity of a word is counted over all chunks in scope, in every language.
+        """
+        import numpy as np
+
+        key = tuple(forms.items())
+        if known := self._found.get(key):
+            return known
+        layout, parts = self.layout, list[WordMatches]()
+        for term in sorted({term for own in forms.values() for term in own}):
+            places, counts = layout.places_of(self.store, self.scope, term)
+            kept = self.extent.inside[places]
+            speaking = [name for name, own in forms.items() if term in own]
+            if len(speaking) < len(layout.stemmers):
+                codes = [layout.stemmers.index(name) for name in speaking]
+                kept &= np.isin(layout.codes[places], codes)
+            parts.append(WordMatches(places[kept], counts[kept]))
+        found = self._found[key] = merge_matches(parts)
+        return found
+
+    def suggest(self, word: QueryWord) -> Forms:
+        """Return terms in scope that are spelt like a word that occurs nowhere."""
+        index = index_vocabulary(self.store.vocabulary(self.scope, self.world))
+        return suggest_terms(word, index.similar_terms, lambda forms: len(self.find(forms).places))
+
+    def measure(self, query: WordQuery) -> WordRarity:
+        """Return the rarity of the words of a query among the chunks in scope."""
+        return measure_rarity(query, self.find, self.extent.chunks)
+
+
+def open_words(store: Store, scope: Scope, world: World) -> WordFinder:
+    """Return a finder of words in a state of the world; counts them first where necessary."""
+    layout = layout_of(count_words(store, scope, world))
+    return WordFinder(store, scope, world, layout, layout.extent(store, scope))
 
 
 class WordScores(Struct, frozen=True):
     """BM25 scores of the chunks in scope; zero for a chunk without a word of the query."""
 
-    scope: Scope
-    layout: Layout
-    extent: Extent
+    finder: WordFinder
     query: WordQuery
     scores: ChunkScores
 
@@ -333,29 +400,15 @@ class WordScores(Struct, frozen=True):
         return len(self.scores.places)
 
     def of(self, document: int, revision: int, index: int) -> float:
-        place = self.layout.place(document, revision, index)
+        place = self.finder.layout.place(document, revision, index)
         return 0.0 if place is None else self.scores.of(place)
 
     def top(self, count: int, decimals: int) -> list[ChunkId]:
         """Return the ids of the best chunks with a word of the query, best first."""
-        places = self.scores.top(count, decimals)
-        return [self.layout.chunk_id(self.scope, place) for place in places]
+        layout, scope = self.finder.layout, self.finder.scope
+        return [layout.chunk_id(scope, place) for place in self.scores.top(count, decimals)]
 
-    def rarity(self, store: Store) -> WordRarity:
-        """Return the rarity of the words among the chunks in scope, misspelt ones corrected."""
-        find = partial(_find_word, store, self.scope, self.layout, self.extent)
-        return measure_rarity(self.query, find, self.extent.chunks)
-
-    def untrained(self) -> frozenset[int]:
-        """Return the numbers of the stemmers of languages that the model was not trained for."""
-        languages = trained_languages(self.scope.profile)
-        if languages is None:
-            return frozenset()
-        trained = set(map(stemmer_of, languages))
-        names = enumerate(self.layout.stemmers)
-        return frozenset(number for number, name in names if name not in trained)
-
-    def with_phrases(self, store: Store) -> WordScores:
+    def with_phrases(self) -> WordScores:
         """Keep the chunks that have every term of the query's phrases, in any order.
 
         Counts have no positions: only the text shows whether the terms follow one another.
@@ -364,9 +417,8 @@ class WordScores(Struct, frozen=True):
 
         kept = np.ones(len(self), bool)
         for phrase in self.query.phrases:
-            for word in parse_query(phrase, self.extent.stemmers).words:
-                found = _find_word(store, self.scope, self.layout, self.extent, word.forms)
-                kept &= np.isin(self.scores.places, found.places)
+            for word in parse_query(phrase, self.finder.extent.stemmers).words:
+                kept &= np.isin(self.scores.places, self.finder.find(word.forms).places)
         scores = self.scores
         kept_scores = replace(scores, places=scores.places[kept], values=scores.values[kept])
         return replace(self, scores=kept_scores)
@@ -377,70 +429,22 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
     The scores, not `word_rarity`, count terms that are spelt like a word that occurs nowhere.
     """
-    layout = layout_of(count_words(store, scope, world))
-    extent = layout.extent(store, scope)
-    find = partial(_find_word, store, scope, layout, extent)
-
-    def suggest(word: QueryWord) -> Forms:
-        index = index_vocabulary(store.vocabulary(scope, world))
-        return suggest_terms(word, index.similar_terms, lambda forms: len(find(forms).places))
-
+    finder = open_words(store, scope, world)
+    layout, extent = finder.layout, finder.extent
     parsed, matches = match_words(
-        _parse(store, scope, world, layout, extent, query),
-        find,
-        suggest if world.defaults.values.corrects_words else None,
+        finder.parse(query),
+        finder.find,
+        finder.suggest if world.defaults.values.corrects_words else None,
     )
     if not matches and (lost := store.lost_words(scope, layout.entries)):
         # Rows that the catalog counts are gone. They are counted again.
         store.forget_words(scope, lost)
         raise Restart
     scores = score_chunks(matches, layout.lengths, chunks=extent.chunks, total=extent.total)
-    return WordScores(scope, layout, extent, parsed, scores)
+    return WordScores(finder, parsed, scores)
 
 
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
     """Return the rarity of the words of a query, as they are written, among the chunks in scope."""
-    layout = layout_of(count_words(store, scope, world))
-    extent = layout.extent(store, scope)
-
-    find = partial(_find_word, store, scope, layout, extent)
-    parsed = _parse(store, scope, world, layout, extent, query)
-    return measure_rarity(parsed, find, extent.chunks)
-
-
-def _parse(
-    store: Store, scope: Scope, world: World, layout: Layout, extent: Extent, query: str
-) -> WordQuery:
-    """Return the words of a query, with compounds that occur among the chunks in scope."""
-    parsed = parse_query(query, extent.stemmers)
-    if not world.defaults.values.finds_compounds or not has_compounds(parsed):
-        return parsed
-
-    def occurs(name: str, term: str) -> bool:
-        return bool(len(_find_word(store, scope, layout, extent, {name: (term,)}).places))
-
-    index = index_compounds(store.vocabulary(scope, world))
-    load = partial(layout.load_places, store, scope)
-    return expand_compounds(parsed, [index], load, occurs)
-
-
-def _find_word(
-    store: Store, scope: Scope, layout: Layout, extent: Extent, forms: Forms
-) -> WordMatches:
-    """Return the places of the chunks in scope that contain a word, and its count in each.
-
-    A chunk contains a word if it has one of its terms under the stemmer of its own language. The
-    rarity of a word is counted over all chunks in scope, in every language.
-    """
-    import numpy as np
-
-    parts: list[WordMatches] = []
-    for term in sorted({term for own in forms.values() for term in own}):
-        places, counts = layout.places_of(store, scope, term)
-        kept = extent.inside[places]
-        speaking = [name for name, own in forms.items() if term in own]
-        if len(speaking) < len(layout.stemmers):
-            codes = [layout.stemmers.index(name) for name in speaking]
-            kept &= np.isin(layout.codes[places], codes)
-        parts.append(WordMatches(places[kept], counts[kept]))
-    return merge_matches(parts)
+    finder = open_words(store, scope, world)
+    return finder.measure(finder.parse(query))

@@ -127,7 +127,7 @@ def drop_invalid_hits(found: Sequence[Hit], floor: float | None) -> list[Hit]:
 
 
 def read_chunks(
-    deps: RetrievalDeps, scope: Scope, ids: Sequence[ChunkId]
+    deps: RetrievalDeps, scope: Scope, ids: Sequence[ChunkId], *, word_states: bool = False
 ) -> dict[ChunkId, ChunkRecord]:
     """Return the stored records of chunks.
 
@@ -138,7 +138,7 @@ def read_chunks(
     if ids and scope.position is not None:
         return store.read_chunks(scope, ids, vectors=True)
     if ids:
-        records = store.read_chunks(scope, ids)
+        records = store.read_chunks(scope, ids, word_states=word_states)
     for chunk_id, record in records.items():
         if (chunk := record.chunk) is not None and chunk.sentences:
             sentences = tuple(_cut(deps, chunk, sentence) for sentence in chunk.sentences)

@@ -25,7 +25,7 @@ weight fits a short story and a hundred thousand chunks:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from math import inf, sqrt
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -37,11 +37,9 @@ from truespan.retrieval.fetch import SelectionT
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.refine import REFINED, CandidateText, Gain, Refinement
 from truespan.types.bundle import Notice
-from truespan.types.ids import TextHash
 from truespan.types.profile import Calibration
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
-from truespan.types.vectors import WordStates
 from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
 
@@ -208,12 +206,13 @@ class Candidates(Protocol[KeyT, FoundT_co]):
         """Return the `count` closest of the other chunks in their order, and maybe more."""
         ...
 
-    def read_texts(self, candidates: Sequence[Candidate[KeyT]]) -> dict[KeyT, CandidateText]:
-        """Return the texts of the candidates that are verified and in scope."""
-        ...
+    def read_texts(
+        self, candidates: Sequence[Candidate[KeyT]], *, word_states: bool
+    ) -> dict[KeyT, CandidateText]:
+        """Return the texts of the candidates that are verified and in scope.
 
-    def read_states(self, candidates: Sequence[Candidate[KeyT]]) -> Mapping[TextHash, WordStates]:
-        """Return the states of the words of the candidates, as far as they are stored."""
+        With `word_states`, they have the states of their words, as far as these are stored.
+        """
         ...
 
     def verify(self, candidates: Sequence[Candidate[KeyT]]) -> Iterable[FoundT_co]:
@@ -331,10 +330,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         if self.refinement is None:
             return ranked
         best = ranked[:REFINED]
-        # Texts come last: with them comes the change count of the world.
-        states = self.candidates.read_states(best) if self.refinement.wants_states else {}
-        texts = self.candidates.read_texts(best)
-        gains = dict(zip(texts, self.refinement.gains([*texts.values()], states), strict=True))
+        texts = self.candidates.read_texts(best, word_states=self.refinement.wants_states)
+        gains = dict(zip(texts, self.refinement.gains([*texts.values()]), strict=True))
         refined = [
             replace(part, blend=round(part.blend + gain.total, SCORE_DECIMALS), gain=gain)
             if (gain := gains.get(part.key)) and part.blend is not None

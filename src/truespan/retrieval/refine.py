@@ -16,13 +16,12 @@ words among the chunks that take part: nothing that a reader may not see decides
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.types.ids import TextHash
 from truespan.types.request import RankPart
 from truespan.types.vectors import ROW_BYTES, QueryStates, WordStates, compare_rows
 from truespan.words.coverage import WordRarity, window_share
@@ -41,13 +40,17 @@ FULL_WORDS = 6
 """Maximum number of words of a query whose gains count in full."""
 
 
+MAX_TEXTS = 2048
+"""Maximum number of texts whose terms are kept, about five megabytes."""
+
+
 class CandidateText(Struct, frozen=True):
     """The verified, visible text of a candidate."""
 
     text: str
     language: str
-    text_hash: TextHash
-    """Hash of the text that was embedded."""
+    states: WordStates | None
+    """States of the words of the text; None if they were not read, or are not stored."""
 
 
 class Gain(Struct, frozen=True):
@@ -73,18 +76,15 @@ class Refinement(Struct, frozen=True, dict=True):
         """Whether states of chunks can change the order."""
         return self._query_rows is not None
 
-    def gains(
-        self, texts: Sequence[CandidateText], states: Mapping[TextHash, WordStates]
-    ) -> list[Gain]:
+    def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
-        late = self._compare({text.text_hash: states.get(text.text_hash) for text in texts})
+        late = self._compare([text.states for text in texts])
         occurring = len(self.rarity.occurring)
         share = min(1.0, FULL_WORDS / occurring) if occurring else 1.0
         words = {language: self._words(language) for language in {one.language for one in texts}}
         found = list[Gain]()
-        for text in texts:
+        for text, compared in zip(texts, late, strict=True):
             window = self._window(text, *words[text.language])
-            compared = late.get(text.text_hash)
             total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)
             found.append(Gain(window, compared, share * total))
         return found
@@ -103,7 +103,7 @@ class Refinement(Struct, frozen=True, dict=True):
     ) -> float | None:
         if RankPart.WINDOW in self.without:
             return None
-        found = map(first.get, terms(text.text, text.language))
+        found = map(first.get, _terms_of(text.text, text.language))
         return round(window_share(found, rarity), SCORE_DECIMALS)
 
     @cached_property
@@ -130,17 +130,24 @@ class Refinement(Struct, frozen=True, dict=True):
         total = sum(weights)
         return (b"".join(rows), np.array(weights) / total) if total else None
 
-    def _compare(self, texts: Mapping[TextHash, WordStates | None]) -> dict[TextHash, float]:
+    def _compare(self, texts: Sequence[WordStates | None]) -> list[float | None]:
         """Return the similarity of the words of each text to those of the query."""
         import numpy as np
 
-        known = {key: packed for key, packed in texts.items() if packed}
+        known = [packed for packed in texts if packed]
         if self._query_rows is None or not known:
-            return {}
+            return [None] * len(texts)
         rows, weights = self._query_rows
-        compared = compare_rows(b"".join(known.values()), rows)
-        starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known.values())])[:-1]
+        compared = compare_rows(b"".join(known), rows)
+        starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known)])[:-1]
         best = np.maximum.reduceat(compared, starts, axis=0)
         # Negative values would move a chunk below those that are not refined.
-        shares = np.maximum((best * weights).sum(axis=1), 0.0).round(SCORE_DECIMALS)
-        return dict(zip(known, shares.tolist(), strict=True))
+        shares = iter(np.maximum((best * weights).sum(axis=1), 0.0).round(SCORE_DECIMALS).tolist())
+        return [next(shares) if packed else None for packed in texts]
+
+
+# Shared by threads: an `lru_cache`, which locks, of tuples of terms.
+@lru_cache(maxsize=MAX_TEXTS)
+def _terms_of(text: str, language: str) -> tuple[str, ...]:
+    """Return the terms of a text; some texts are candidates of many queries."""
+    return tuple(terms(text, language))

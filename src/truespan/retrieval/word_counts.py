@@ -53,6 +53,17 @@ class Extent(Struct, frozen=True):
     stemmers: tuple[str, ...]
 
 
+class CountedPlace(Struct, frozen=True):
+    """A chunk of a layout: its document and index there, its language, and its stemmer's number."""
+
+    document: int
+    index: int
+    language: str
+    stemmer: int
+    inside: bool
+    """Whether the chunk is in scope."""
+
+
 class Layout(Struct, frozen=True):
     """Revisions by their keys, and their chunks one after another.
 
@@ -101,9 +112,22 @@ class Layout(Struct, frozen=True):
         row = int(self.rows[place])
         return self.entries[row].ref, place - int(self.starts[row])
 
-    def language(self, place: int) -> str:
-        """Return the language of the chunk at a place."""
-        return self.entries[int(self.rows[place])].language
+    def locate(self, extent: Extent, places: Sequence[int]) -> list[CountedPlace]:
+        """Return what is known of the chunks at these places, whether or not they are in scope."""
+        import numpy as np
+
+        found = np.array(places, np.int64)
+        rows = self.rows[found]
+        columns = (
+            [self.entries[row] for row in rows.tolist()],
+            (found - self.starts[rows]).tolist(),
+            self.codes[found].tolist(),
+            extent.inside[found].tolist(),
+        )
+        return [
+            CountedPlace(entry.ref.document, index, entry.language, stemmer, inside)
+            for entry, index, stemmer, inside in zip(*columns, strict=True)
+        ]
 
     def chunk_id(self, scope: Scope, place: int) -> ChunkId:
         found = self.ids.get(place)

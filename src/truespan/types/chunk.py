@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import PlacedSentence
-from truespan.types.vectors import Vector
+from truespan.types.vectors import Vector, WordStates
 
 
 class QueryEntry(NamedTuple):
@@ -190,6 +190,8 @@ class StoredChunk(Struct, frozen=True):
     may begin before the chunk and the last may end after it."""
     vector: Vector | None = None
     """Stored vector of the text, if it was read and is intact."""
+    word_states: WordStates | None = None
+    """Stored states of the words of the text, likewise."""
     sentence_ends: bytes = b""
     """Packed sentence ends in the text, as in the row."""
 

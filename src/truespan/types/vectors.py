@@ -220,27 +220,22 @@ def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
     import numpy as np
 
     rows, columns = _numbers(packed), _numbers(others)
+    products = np.empty((len(rows), len(columns)))
     # Larger products would run on the threads of BLAS, which take longer to start.
-    size = max(MAX_PRODUCTS // columns.size, 1)
-    parts = [rows[start : start + size] @ columns.T for start in range(0, len(rows), size)]
-    products = np.concatenate(parts).astype(np.float64)
-    norms = np.sqrt(np.outer(_squares(rows), _squares(columns)))
+    size, factor = max(MAX_PRODUCTS // columns.size, 1), np.ascontiguousarray(columns.T)
+    for start in range(0, len(rows), size):
+        products[start : start + size] = rows[start : start + size] @ factor
+    squares = (np.einsum("ij,ij->i", one, one).astype(np.float64) for one in (rows, columns))
     # A row of zeros is similar to nothing.
-    return products / np.maximum(norms, 1.0)
+    return products / np.maximum(np.sqrt(np.outer(*squares)), 1.0)
 
 
 def _numbers(packed: bytes) -> NDArray[np.float32]:
-    """Return packed rows as whole numbers."""
+    """Return packed rows as whole numbers: those in low bits, then those in high bits."""
     import numpy as np
 
     pairs = np.frombuffer(packed, np.uint8).reshape(-1, ROW_BYTES)
     rows = np.empty((len(pairs), STATE_SIZE), np.float32)
-    rows[:, ::2], rows[:, 1::2] = pairs & 15, pairs >> 4
+    rows[:, :ROW_BYTES], rows[:, ROW_BYTES:] = pairs & 15, pairs >> 4
     rows -= _ZERO
     return rows
-
-
-def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    import numpy as np
-
-    return np.einsum("ij,ij->i", rows, rows).astype(np.float64)

@@ -156,6 +156,8 @@ class ReadCandidates:
         self._scores: dict[int, float | None] = {}
         """Similarity at each place; None where the vector is missing or damaged."""
         self._records: dict[ChunkId, ChunkRecord] = {}
+        self._seen: dict[int, list[Visible]] = {}
+        """What the reader may see at each place that was verified."""
         self.failures: dict[ChunkId, VerificationFailure] = {}
         self.repairs: dict[ChunkId, VerificationFailure] = {}
         """Points to write again, whose chunks were not left out."""
@@ -297,22 +299,20 @@ class ReadCandidates:
         known.update(zip(ranked, similarities, strict=True))
         known.update((tail + n, part.score) for n, part in enumerate(self._tail))
 
-    def read_texts(self, candidates: Sequence[Candidate[int]]) -> dict[int, CandidateText]:
-        seen = self._reveal(candidates)
-        language = self._read_words.language
-        return {
-            key: CandidateText("\n".join(part.text for part in parts), language, parts[0].text_hash)
-            for key, parts in seen.items()
-            if parts
-        }
-
-    def read_states(self, candidates: Sequence[Candidate[int]]) -> Mapping[TextHash, WordStates]:
-        self.changes = None
-        part, tail = self._read_words.part, self._read_words.tail
-        ids = [part.ids[one.key] for one in candidates if one.key < tail]
-        hashes = {part.chunks[id].text_hash for id in ids}
-        stored = self._pipeline.deps.store.read_word_states(self._scope, sorted(hashes))
-        return {**stored, **self._tail_states}
+    def read_texts(
+        self, candidates: Sequence[Candidate[int]], *, word_states: bool
+    ) -> dict[int, CandidateText]:
+        ids, language = self._read_words.part.ids, self._read_words.language
+        self._read([ids[one.key] for one in candidates if one.key in ids], word_states=word_states)
+        texts = dict[int, CandidateText]()
+        for key, parts in self._reveal(candidates).items():
+            record = self._records.get(ids[key]) if key in ids else None
+            stored = record.chunk.word_states if record and record.chunk else None
+            if parts:
+                states = stored or self._tail_states.get(parts[0].text_hash)
+                text = "\n".join(part.text for part in parts)
+                texts[key] = CandidateText(text, language, states)
+        return texts
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         seen = self._reveal(candidates)
@@ -321,31 +321,32 @@ class ReadCandidates:
 
     def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
         """Return what the reader may see of each candidate; nothing of one that fails."""
-        part, tail = self._read_words.part, self._read_words.tail
+        part, tail, seen = self._read_words.part, self._read_words.tail, self._seen
+        unseen = [one for one in candidates if one.key not in seen]
         hits = [
             # The hash is that of the text whose stored vector was compared.
             Hit(chunk, one.score, part.chunks[chunk].text_hash)
-            for one in candidates
+            for one in unseen
             if one.key < tail and (chunk := part.ids[one.key])
         ]
-        self._read([hit.chunk_id for hit in hits])
+        self._read([hit.chunk_id for hit in hits if hit.chunk_id not in self._records])
         with self._pipeline.deps.trace.stage(Stage.VERIFIED):
             outcome = verify(hits, self._records)
         self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
-        seen: dict[int, list[Visible]] = {}
-        for one in candidates:
+        for one in unseen:
             if one.key >= tail:
                 seen[one.key] = [self._tail[one.key - tail]]
             else:
                 found = verified.get(part.ids[one.key])
                 seen[one.key] = reveal(found, self._scope) if found else []
-        return seen
+        return {one.key: seen[one.key] for one in candidates}
 
-    def _read(self, ids: Sequence[ChunkId]) -> None:
-        if unread := [chunk for chunk in ids if chunk not in self._records]:
+    def _read(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> None:
+        if ids:
+            store = self._pipeline.deps.store
             with self._pipeline.deps.trace.stage(Stage.VERIFIED):
-                read = self._pipeline.deps.store.read_chunks(self._scope, unread)
+                read = store.read_chunks(self._scope, ids, word_states=word_states)
                 self._records.update(read)
                 self.changes = changes_in(read)
 
@@ -362,7 +363,7 @@ class ReadCandidates:
             for hit in hits
             if hit.chunk_id not in part.chunks and hit.chunk_id not in part.unread
         ]
-        self._read([hit.chunk_id for hit in others])
+        self._read([hit.chunk_id for hit in others if hit.chunk_id not in self._records])
         for failed in verify(others, self._records).failures:
             record = self._records.get(failed.chunk_id)
             # An index that ignores the scope may return what belongs to other documents.

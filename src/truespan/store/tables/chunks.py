@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, LiteralString, NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from truespan.store.integrity.checksums import (
     chunk_checksum,
     revision_checksum,
     vector_checksum,
+    word_states_checksum,
 )
 from truespan.store.tables.rebuild import rebuild
 from truespan.store.tables.rows import (
@@ -52,7 +53,7 @@ from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Place, name_places
 from truespan.types.trust import FailureKind, Repair, VerificationFailure
-from truespan.types.vectors import Vector
+from truespan.types.vectors import Vector, WordStates
 
 _PAGE: Final = 512
 _STATES: Final = {state.value: state for state in ChunkState}
@@ -76,20 +77,29 @@ _ROWS: Final = f"""d.deleted_at, s.state, s.checksum, BYTES(c.text), {CHUNK_CELL
     JOIN documents d ON d.key = r.document
     {JOIN_CHUNKS}
 """
-_READ: Final = f"{_STATES_OF}, NULL, NULL, {_ROWS}"
-_READ_WITH_VECTORS: Final = f"""{_STATES_OF},
-      (SELECT v.vector FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
-        AND v.text_hash = s.text_hash),
-      (SELECT v.checksum FROM vectors v WHERE v.world_id = :world AND v.profile_id = :profile
-        AND v.text_hash = s.text_hash), {_ROWS}"""
-"""Subqueries take SQLite a third of the time of a join."""
+_OF_TEXT: Final = "world_id = :world AND profile_id = :profile AND text_hash = s.text_hash"
+# Subqueries take SQLite a third of the time of a join.
+_VECTORS: Final = f"""(SELECT vector FROM vectors WHERE {_OF_TEXT}),
+      (SELECT checksum FROM vectors WHERE {_OF_TEXT})"""
+_NOT_READ: Final = "NULL, NULL"
+_JOIN_WORD_STATES: Final = """LEFT JOIN word_states w ON w.world_id = :world
+      AND w.profile_id = :profile AND w.text_hash = s.text_hash"""
+
+
+def _select_chunks(vectors: bool, word_states: bool) -> LiteralString:
+    return f"""{_STATES_OF}, {_VECTORS if vectors else _NOT_READ},
+        {"w.states, w.checksum" if word_states else _NOT_READ},
+        {_ROWS} {_JOIN_WORD_STATES if word_states else ""}"""
+
+
 _CELLS: Final = CHUNK_CELLS.count(",") + 1
-_ROW: Final = 4
+_ROW: Final = 6
 _CELL: Final = _ROW + 4
 _ID: Final = _ROW + 5
 _TEXT_HASH: Final = _ROW + 14
 _REVISION: Final = _CELL + _CELLS
-"""Indexes in a row of `_READ`: of the chunk's cells, its id, its hash, and the revision's cells."""
+"""Indexes in a row of `_select_chunks`: of the cells of the chunk, its id, its hash, and the cells
+of the revision."""
 
 STATES: Final = """
     SELECT chunk_id, revision, generation, position, kind, context_start, start, finish, first_sid,
@@ -129,26 +139,38 @@ _OF_REVISION: Final = f"""
 
 class Chunks(Part):
     def read_chunks(
-        self, scope: Scope, ids: Sequence[ChunkId], *, vectors: bool = False
+        self,
+        scope: Scope,
+        ids: Sequence[ChunkId],
+        *,
+        vectors: bool = False,
+        word_states: bool = False,
     ) -> dict[ChunkId, ChunkRecord]:
         """Return the records of chunks in the scope's world and generation, in one read.
 
         Chunks of documents outside the scope are included: a hit out of scope must not be taken for
-        an orphan, whose point may be deleted. With `vectors`, stored vectors are read too.
+        an orphan, whose point may be deleted. With `vectors` and `word_states`, these are read too;
+        damaged ones are left out, to be computed again.
 
         With a chapter or section in the scope, the sentences of the chunks are read as well. A
         chunk with untrusted sentences is not intact, because the cut to make is unknown.
         """
         records: dict[ChunkId, ChunkRecord] = {}
         world, profile = scope.world, scope.profile.id
-        at = self._db.at(scope, profile=profile) if vectors else self._db.at(scope)
-        for row in at.all(_READ_WITH_VECTORS if vectors else _READ, ids=[*ids]):
-            vector = row[2]
-            if vector is not None:
-                own = vector_checksum(world, profile, row[_TEXT_HASH], vector)
-                vector = vector if own == row[3] else None
+        at = self._db.at(scope, profile=profile) if vectors or word_states else self._db.at(scope)
+        for row in at.all(_select_chunks(vectors, word_states), ids=[*ids]):
+            vector, vector_sum, states, states_sum = row[2:_ROW]
+            text_hash = row[_TEXT_HASH]
+            if vector is not None and vector_sum != vector_checksum(
+                world, profile, text_hash, vector
+            ):
+                vector = None
+            if states is not None and states_sum != word_states_checksum(
+                world, profile, text_hash, states
+            ):
+                states = None
             labels = _read_labels(world, row[0], row[_REVISION:])
-            records[row[_ID]] = _read_record(scope, row, labels, vector)
+            records[row[_ID]] = _read_record(scope, row, labels, vector, states)
         if scope.names_place:
             sentences = read_sentences_of(at, scope.world, [*records])
             for chunk_id, record in records.items():
@@ -502,11 +524,17 @@ def _read_labels(world: WorldId, recorded: bytes | None, values: Row) -> _Labels
     return labels._replace(document=replace(labels.document, metadata=metadata))
 
 
-def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None) -> ChunkRecord:
+def _read_record(
+    scope: Scope,
+    row: Row,
+    labels: _Labels,
+    vector: Vector | None,
+    states: WordStates | None,
+) -> ChunkRecord:
     """Return the record of a chunk, with everything that can be read of damaged rows."""
     # fmt: off
     (
-        _, changes, _, _, deleted_at, state, recorded, data,
+        _, changes, _, _, _, _, deleted_at, state, recorded, data,
         position, chunk_id, kind, _, start, end, first, last, reach, tokens, text_hash,
         row_hash, overlap, ends, chapter, section, page, figure, dedupe, location,
     ) = row[:_REVISION]
@@ -536,6 +564,7 @@ def _read_record(scope: Scope, row: Row, labels: _Labels, vector: Vector | None)
             figure=figure_mark(figure) if figure and intact else None,
             dedupe_hash=dedupe,
             vector=vector,
+            word_states=states,
             sentence_ends=ends,
         )
     is_live = labels.is_active and deleted_at is None
