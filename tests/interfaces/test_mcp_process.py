@@ -241,7 +241,7 @@ def test_printed_configuration_starts_a_server(
 def test_the_configuration_of_each_client_has_the_same_command(
     library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = ["--may-ingest", "--ingest-folder", str(library.parent)]
+    folders = ["--may-ingest"]
     whole = [*command(library, "--owner"), *folders, "--print-config", "--client"]
 
     def printed(client: str) -> str:
@@ -250,7 +250,7 @@ def test_the_configuration_of_each_client_has_the_same_command(
 
     entry = json.loads(printed("desktop"))["mcpServers"]["truespan-w"]
     assert set(entry) == {"command", "args"}
-    assert entry["args"][-3:] == ["--may-ingest", "--ingest-folder", str(library.parent.resolve())]
+    assert entry["args"][-1:] == ["--may-ingest"]
     vscode = json.loads(printed("vscode"))["servers"]["truespan-w"]
     assert vscode == {"type": "stdio", **entry}
     zed = json.loads(printed("zed"))["context_servers"]["truespan-w"]

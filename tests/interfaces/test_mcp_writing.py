@@ -24,8 +24,6 @@ from tests.interfaces.mcp_clients import (
 )
 from tests.interfaces.mcp_http import message_of, serving
 from tests.promises import proves
-from tests.support.providers.bench import TickingClock
-from tests.support.web_server import WebServer, page
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.cli import run
 from truespan.http.streamable import select_target
@@ -38,7 +36,6 @@ from truespan.mcp.caller import (
 )
 from truespan.mcp.server import call_tool
 from truespan.mcp.tools import ROLES, role_for
-from truespan.providers.web import WebPages
 from truespan.types.ids import WorldId
 from truespan.types.scope import OWNER, Authority, Verb
 from truespan.types.token import Principal
@@ -90,7 +87,7 @@ def lib(tmp_path: Path) -> Iterator[LibraryFixture]:
 @proves("mcp.writes-opt-in", "mcp.no-position-argument")
 def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
     world = WorldId(lib.library.world("w").id)
-    everything = WritePermissions(may_move=True, may_ingest=True, folders=(str(lib.folder),))
+    everything = WritePermissions(may_move=True, may_ingest=True)
     notes = WritePermissions(may_ingest=True)
     anonymous = AnonymousAccess(owner=True)
     rows = [
@@ -99,7 +96,7 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
         ("read write", None, MOVE, "owning"),
         ("read", None, everything, "owning"),
         ("read write", None, notes, "noting"),
-        ("read write", None, everything, "ingesting"),
+        ("read write", None, everything, "noting"),
         ("read follow write", "ann", NOTHING_WRITTEN, "reading"),
         ("read follow write", "ann", notes, "reading"),
         ("read follow write", "ann", MOVE, "moving"),
@@ -122,18 +119,17 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
         ).role.name
         == "reading"
     )
-    for response, role in ((AnonymousAccess("w", "ann"), "moving"), (anonymous, "ingesting")):
+    for response, role in ((AnonymousAccess("w", "ann"), "moving"), (anonymous, "noting")):
         local = Principal(None, OWNER)
         target = select_target(lib.library, response, local, "w", permissions=everything)
         assert target.role.name == role
-    writing = {"set_position", "add_note", "add_pages", "add_files"}
+    writing = {"set_position", "add_note"}
     offered = {role.name: {tool.name for tool in role.tools} & writing for role in ROLES}
     assert offered == {
         "reading": set(),
         "moving": {"set_position"},
         "owning": set(),
-        "noting": {"add_note", "add_pages"},
-        "ingesting": {"add_note", "add_pages", "add_files"},
+        "noting": {"add_note"},
     }
 
 
@@ -142,9 +138,7 @@ def test_a_tool_that_writes_refuses_a_caller_who_may_not(lib: LibraryFixture) ->
     world = lib.library.world("w")
     for role, name, arguments in (
         (ROLES[1], "set_position", {"book": "lamp.md", "sentence": 8}),
-        (ROLES[4], "add_note", {"title": "x", "text": "y"}),
-        (ROLES[4], "add_pages", {"urls": ["http://127.0.0.1/"]}),
-        (ROLES[4], "add_files", {"paths": ["lamp.md"]}),
+        (ROLES[3], "add_note", {"title": "x", "text": "y"}),
     ):
         (tool,) = (tool for tool in role.tools if tool.name == name)
         result = call_tool(tool, arguments, CallerContext(world, "ann"))
@@ -174,12 +168,10 @@ def test_a_server_writes_only_with_its_option(library: Path) -> None:
     assert "it was sentence 5" in texts_of(forth)[0]
     ingesting = command(library, "--owner", "--may-ingest")
     with session(ingesting, library.parent / "ingesting.log") as owner:
-        assert set(owner.tools()) == {"search", "retrieve", "add_note", "add_pages"}
+        assert set(owner.tools()) == {"search", "retrieve", "add_note"}
         added = found_in(owner.call("add_note", title="Tides", text="High water is at noon."))
         again = owner.call("add_note", title="Tides", text="It is at one.")
         found = owner.call("search", query="When is high water?", top_k=1)
-        with pytest.raises(MCPError, match="--ingest-folder"):
-            owner.call("add_files", paths=["lamp.md"])
     with truespan.open(library) as opened:
         opened.world("w").documents.delete(added["added"][0]["doc_id"])
     assert code_of(again) == "invalid_argument"
@@ -226,8 +218,6 @@ def test_mcp_refuses_conflicting_options(library: Path, capsys: pytest.CaptureFi
     rows = [
         (["--owner", "--may-move"], "--reader NAME"),
         (["--reader", "ann", "--may-ingest"], "--owner"),
-        (["--owner", "--ingest-folder", str(library)], "--may-ingest"),
-        (["--owner", "--may-ingest", "--ingest-folder", str(library / "no")], "There is no folder"),
     ]
     for options, said in rows:
         code = run(command(library, *options))
@@ -341,71 +331,3 @@ def test_note_is_searchable_and_replaces_only_on_request(lib: LibraryFixture) ->
     blank = owner.call("add_note", title="blank", text="  ")
     assert [file["code"] for file in blank["refused"]] == ["source_empty"]
     assert "Refused" in owner.text
-
-
-@proves("mcp.writes-opt-in")
-def test_files_are_added_only_from_below_the_allowed_folders(
-    lib: LibraryFixture, tmp_path: Path
-) -> None:
-    shared, private = tmp_path / "shared", tmp_path / "private"
-    for folder in (shared / "deep", private):
-        folder.mkdir(parents=True)
-    (private / "secret.md").write_text("# Secret\n\nThe safe opens with 4711.\n")
-    (shared / "plan.md").write_text("# Plan\n\nWe leave on Monday.\n")
-    (shared / "deep" / "more.md").write_text("# More\n\nBring a lamp.\n")
-    (shared / "link.md").symlink_to(private / "secret.md")
-    (shared / "inner.md").symlink_to(shared / "plan.md")
-    (shared / "way").symlink_to(private)
-    owner = Caller(lib, None, WritePermissions(may_ingest=True, folders=(str(shared),)))
-    world = lib.library.world("w")
-
-    for path in (
-        str(private / "secret.md"),
-        str(private / "absent.md"),
-        "../private/secret.md",
-        "../private/*.md",
-        "link.md",
-        "way/secret.md",
-        "way",
-        "/etc/passwd",
-        "..",
-    ):
-        assert owner.refusal("add_files", paths=["plan.md", path]) == "source_outside", path
-        assert "may be read from: shared." in owner.text
-        assert str(tmp_path) not in owner.text.replace(path, "")
-    for path in ("a\0b.md", "\0", f"{shared}/\0", "\ud800.md", "a" * 5000, "deep/\0/*.md"):
-        assert owner.refusal("add_files", paths=[path]) in ("source_missing", "source_outside")
-        assert str(tmp_path) not in owner.text.replace(path, "")
-    assert len(world.documents.list()) == 2
-    assert owner.refusal("add_files", paths=["absent.md"]) == "source_missing"
-    added = owner.call("add_files", paths=["inner.md", str(shared / "deep")], tags=["trip"])
-    assert {document["source"] for document in added["added"]} == {"plan.md", "more.md"}
-    again = owner.call("add_files", paths=["."])
-    assert (again["added"], again["unchanged"]) == ([], 2)
-    assert "4711" not in owner.everything
-    assert not [one for one in world.documents.list() if "secret" in one.path]
-
-
-@proves("mcp.writes-opt-in")
-def test_pages_are_added_only_from_allowed_hosts(lib: LibraryFixture, tmp_path: Path) -> None:
-    ingest = WritePermissions(may_ingest=True)
-    owner = Caller(lib, None, ingest)
-    clock = TickingClock()
-    pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
-    there = make_library(tmp_path / "open", clock=clock, pages=pages)
-    with WebServer({"/guide": page("<title>Guide</title><p>The ferry leaves at four.")}) as server:
-        assert owner.refusal("add_pages", urls=[server.url("/guide")]) == "invalid_argument"
-        assert "ingest_hosts" in owner.text
-        with there.library as library:
-            library.create_world("w")
-            owner = Caller(there, None, ingest)
-            for address in (str(tmp_path), "file:///etc/passwd", "http://elsewhere.example/"):
-                assert owner.refusal("add_pages", urls=[address]) == "invalid_argument", address
-
-            added = owner.call("add_pages", urls=[server.url("/guide")], tags=["web"])
-            again = owner.call("add_pages", urls=[server.url("/guide")])
-
-            [document] = library.world("w").documents.list()
-    assert [one["title"] for one in added["added"]] == ["Guide"]
-    assert (again["added"], again["unchanged"]) == ([], 1)
-    assert (document.tags, document.source_url) == (("web",), server.url("/guide"))

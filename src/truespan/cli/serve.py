@@ -22,7 +22,6 @@ from truespan.wire.serialize import allowed_names, members, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.http.server import Startup
-    from truespan.mcp.caller import WritePermissions
     from truespan.types.scope import World
     from truespan.types.token import TokenRecord, TokenState
 
@@ -56,9 +55,6 @@ def serve(
     mcp_may_ingest: Annotated[
         bool, Option("--mcp-may-ingest", help="Let MCP clients of the owner add notes.")
     ] = False,
-    mcp_ingest_folder: Annotated[
-        list[Path] | None, Option(help="Let them add files from this folder too; repeatable.")
-    ] = None,
     watch: Annotated[
         list[str] | None,
         Option(help="Ingest changes of this folder, like 'ingest --watch'; repeatable."),
@@ -72,13 +68,14 @@ def serve(
     from truespan.http.app import ServerOptions
     from truespan.http.server import Service
     from truespan.http.server import serve as run
+    from truespan.mcp.caller import WritePermissions
 
     folder = folder_of(library)
     options = ServerOptions(
         world=world,
         mcp_reader=mcp_reader,
         mcp_owner=mcp_owner,
-        mcp_permissions=_write_permissions(mcp_may_move, mcp_may_ingest, mcp_ingest_folder),
+        mcp_permissions=WritePermissions(mcp_may_move, mcp_may_ingest),
         log_requests=log_requests,
     )
 
@@ -203,9 +200,6 @@ def mcp(
     may_ingest: Annotated[
         bool, Option("--may-ingest", help="Let the model add notes, with --owner.")
     ] = False,
-    ingest_folder: Annotated[
-        list[Path] | None, Option(help="Let it add files from this folder too; repeatable.")
-    ] = None,
     print_config: Annotated[
         bool, Option("--print-config", help="Print the configuration for a client, and exit.")
     ] = False,
@@ -220,7 +214,9 @@ def mcp(
             "Choose who the server is for: a reader, or the owner, who sees whole documents.",
             advice="Add either '--reader NAME' or '--owner'.",
         )
-    permissions = _write_permissions(may_move, may_ingest, ingest_folder)
+    from truespan.mcp.caller import WritePermissions
+
+    permissions = WritePermissions(may_move, may_ingest)
     if may_move and owner:
         raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
     if may_ingest and not owner:
@@ -232,8 +228,6 @@ def mcp(
         arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
         arguments += ["--may-move"] if may_move else []
         arguments += ["--may-ingest"] if may_ingest else []
-        for path in permissions.folders:
-            arguments += ["--ingest-folder", path]
         echo(client_config(client, chosen.name, arguments))
         return 0
     # Collecting garbage among the imported modules takes a tenth of the start-up time. The server
@@ -242,20 +236,6 @@ def mcp(
     from truespan.mcp.stdio import serve_stdio
 
     return serve_stdio(folder, world, reader, permissions)
-
-
-def _write_permissions(
-    may_move: bool, may_ingest: bool, folders: list[Path] | None
-) -> "WritePermissions":
-    from truespan.mcp.caller import WritePermissions
-
-    for folder in folders or ():
-        if not folder.is_dir():
-            raise InvalidArgument(
-                f"There is no folder {str(folder)!r}.", advice="Name one to add files from."
-            )
-    absolute = tuple(str(folder.resolve()) for folder in folders or ())
-    return WritePermissions(may_move, may_ingest, absolute)
 
 
 @token_group.register("create")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from truespan.errors import InvalidArgument
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
@@ -32,23 +31,15 @@ class WritePermissions(Struct, frozen=True):
     """Changes that the operator allows to callers; by default none.
 
     With `may_move`, a reader's session can set that reader's position. With `may_ingest`, the
-    owner's session can add notes, pages of allowed hosts, and files below `folders`.
+    owner's session can add notes.
     """
 
     may_move: bool = False
     may_ingest: bool = False
-    folders: tuple[str, ...] = ()
 
     def allow(self, reader: str | None) -> bool:
         """Return whether a reader, or with None the owner, may write."""
         return self.may_ingest if reader is None else self.may_move
-
-    def __post_init__(self) -> None:
-        if self.folders and not self.may_ingest:
-            raise InvalidArgument(
-                "Folders were given to add files from, and nothing may be added.",
-                advice="Add --may-ingest, or --mcp-may-ingest to 'truespan serve'.",
-            )
 
 
 NOTHING_WRITTEN = WritePermissions()
@@ -57,14 +48,12 @@ NOTHING_WRITTEN = WritePermissions()
 class CallerContext(Struct, frozen=True):
     """A world opened with the caller's authority, and the reader, if the caller is one.
 
-    `writer` is the same world with the authority to write; None if the caller may not write. Files
-    may be ingested from `folders`.
+    `writer` is the same world with the authority to write; None if the caller may not write.
     """
 
     world: World
     reader: str | None = None
     writer: World | None = None
-    folders: tuple[str, ...] = ()
 
     def subject(self) -> Reader | World:
         """Return the reader or world that tools use."""
@@ -92,7 +81,7 @@ def narrow_caller(
         return CallerContext(found, reader)
     writing = authority.narrow(worlds=[world], verbs=WRITING)
     writer = library.under(writing).world(world, create=False)
-    return CallerContext(found, reader, writer, permissions.folders)
+    return CallerContext(found, reader, writer)
 
 
 class AnonymousAccess(Struct, frozen=True):

@@ -1,17 +1,15 @@
-"""The tools that write, which an operator must allow: set a reader's position, add documents.
+"""The tools that write, which an operator must allow: set a reader's position, add a note.
 
 A model chooses what is set or added, and a text may have misled it. So errors for a reader say
-nothing about unread text, files are read only below the operator's folders, pages only from the
-operator's hosts, and a note replaces another only on request.
+nothing about unread text, and a note replaces another only on request.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -21,7 +19,6 @@ from truespan.errors import (
     InvalidArgument,
     NotAllowed,
     PositionNotFound,
-    SourceOutside,
 )
 from truespan.mcp.caller import READ_ONLY, CallerContext, Tool
 from truespan.mcp.passages import MAX_SENTENCE_LENGTH, one_line
@@ -29,7 +26,6 @@ from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.types.request import MAX_NAME_LENGTH
-from truespan.types.source import MAX_URL_LENGTH, display_path, is_page
 from truespan.wire.arguments import Arguments, Book
 
 if TYPE_CHECKING:
@@ -40,7 +36,6 @@ MAX_NOTE_LENGTH = 500_000
 MAX_NOTE_TITLE_LENGTH = 200
 MAX_NOTE_NAME_LENGTH = 200
 """Maximum size of a file name in bytes; longer names are cut and get a digest."""
-MAX_PATHS = 100
 NOTE_ENDING = ".note.md"
 """Prefix of the file names of notes, so that no note has the name of another upload."""
 
@@ -143,44 +138,6 @@ class NoteArguments(Arguments, frozen=True, kw_only=True):
     replace: Annotated[
         bool, Meta(description="Whether to replace an earlier note with the same title.")
     ] = False
-
-
-class FilesArguments(Arguments, frozen=True, kw_only=True):
-    """Files to add."""
-
-    paths: Annotated[
-        list[str],
-        Meta(
-            min_length=1,
-            max_length=MAX_PATHS,
-            description="Files or folders, absolute or relative to an allowed folder.",
-        ),
-    ]
-    kind: (
-        Annotated[
-            Literal["document", "book"],
-            Meta(description="Whether they are read from beginning to end (book) or looked up in."),
-        ]
-        | None
-    ) = None
-    tags: Annotated[tuple[str, ...], Meta(description="Tags of these documents.")] = ()
-    ocr: (
-        Annotated[bool, Meta(description="Recognise the text of images and scanned pages.")] | None
-    ) = None
-
-
-class PagesArguments(Arguments, frozen=True, kw_only=True):
-    """Web pages to add."""
-
-    urls: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]],
-        Meta(
-            min_length=1,
-            max_length=MAX_PATHS,
-            description="Addresses of pages, which begin with http:// or https://.",
-        ),
-    ]
-    tags: Annotated[tuple[str, ...], Meta(description="Tags of these documents.")] = ()
 
 
 def other_books(
@@ -301,42 +258,6 @@ def _note_name(title: str) -> str:
     return f"{name}{NOTE_ENDING}"
 
 
-def _add_files(caller: CallerContext, arguments: FilesArguments) -> AddedDocuments:
-    if not caller.folders:
-        raise NotAllowed("read files")
-    world = _writer(caller)
-    paths = [_absolute(caller.folders, path) for path in arguments.paths]
-    try:
-        report = world.ingest(
-            paths,
-            kind=arguments.kind,
-            tags=arguments.tags or None,
-            ocr=arguments.ocr,
-            within=caller.folders,
-        )
-    except SourceOutside as error:
-        names = ", ".join(
-            display_path(os.path.basename(os.path.normpath(folder))) for folder in caller.folders
-        )
-        error.advice = f"Give paths relative to a folder that files may be read from: {names}."
-        raise
-    return _describe_report(world, report)
-
-
-def _add_pages(caller: CallerContext, arguments: PagesArguments) -> AddedDocuments:
-    world = _writer(caller)
-    # Anything else would be the path of a file.
-    if not all(map(is_page, arguments.urls)):
-        raise InvalidArgument("The address of a page must begin with http:// or https://.")
-    return _describe_report(world, world.ingest(arguments.urls, tags=arguments.tags or None))
-
-
-def _absolute(folders: Sequence[str], path: str) -> str:
-    """Return a path; a relative path is resolved in the first folder that has the file."""
-    places = [os.path.join(folder, path) for folder in folders]
-    return next((place for place in places if os.path.lexists(place)), places[0])
-
-
 def _describe_report(world: World, report: IngestReport) -> AddedDocuments:
     known = {document.doc_id: document for document in world.documents.list()}
     added = [
@@ -407,39 +328,8 @@ ADD_NOTE = Tool(
     hints=READ_ONLY | {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
     writes=True,
 )
-ADD_FILES = Tool(
-    name="add_files",
-    title="Add files",
-    description=(
-        "Add files, or the files below folders, to the world. Only folders that the operator "
-        "allowed can be read. A file that was added before becomes a new revision if it has "
-        "changed."
-    ),
-    arguments=FilesArguments,
-    result=AddedDocuments,
-    run=_add_files,
-    render=_render_added,
-    hints=READ_ONLY | {"readOnlyHint": False},
-    writes=True,
-)
-ADD_PAGES = Tool(
-    name="add_pages",
-    title="Add web pages",
-    description=(
-        "Fetch web pages and add their text to the world. Only hosts that the operator allowed "
-        "are asked. A page that was added before becomes a new revision if it has changed."
-    ),
-    arguments=PagesArguments,
-    result=AddedDocuments,
-    run=_add_pages,
-    render=_render_added,
-    hints=READ_ONLY | {"readOnlyHint": False, "openWorldHint": True},
-    writes=True,
-)
 OPTIONS = {
     SET_POSITION.name: "--may-move",
     ADD_NOTE.name: "--may-ingest",
-    ADD_PAGES.name: "--may-ingest",
-    ADD_FILES.name: "--may-ingest and --ingest-folder",
 }
 """The option of `truespan mcp` that offers each of these tools."""
