@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from truespan.types.request import (
     FilterArguments,
-    PassageArguments,
     QueryArguments,
+    ReaderArguments,
 )
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments
 
@@ -29,6 +29,10 @@ _FILTERS = {
     "kinds": "Only documents of these kinds: 'document', 'book'.",
     "source": "Only documents whose path or URL matches this pattern with '*' and '?'.",
     "metadata": "Only documents that meet these conditions, by key of their metadata.",
+}
+_RANK = {
+    "mode": "'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.",
+    "rerank": "Whether the reranker orders the first candidates; None: as the world does.",
 }
 _PASSAGES = {
     "neighbours": "Number of sentences to add before and after each passage, if they fit.",
@@ -60,8 +64,8 @@ _INGEST = {
 }
 _MEANINGS: dict[str, tuple[type, dict[str, str]]] = {
     "FilterArguments": (FilterArguments, _FILTERS),
-    "PassageArguments": (PassageArguments, _PASSAGES),
-    "QueryArguments": (QueryArguments, _PASSAGES | _FILTERS),
+    "ReaderArguments": (ReaderArguments, _RANK | _PASSAGES),
+    "QueryArguments": (QueryArguments, _RANK | _PASSAGES | _FILTERS),
     "LabelArguments": (LabelArguments, _LABELS),
     "DocumentArguments": (DocumentArguments, _DOCUMENTS | _LABELS),
     "IngestArguments": (IngestArguments, _DOCUMENTS | _LABELS | _INGEST),

@@ -41,7 +41,7 @@ from truespan.types.conversation import (
 )
 from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.reading import LAST_FIRST, Position
-from truespan.types.request import Mode, QueryArguments, check_whole, is_blank
+from truespan.types.request import QueryArguments, check_whole, is_blank
 from truespan.types.scope import Scope, Verb
 
 NOT_STORED: Final = Notice(
@@ -130,9 +130,6 @@ class Conversation:
     def ask(
         self,
         query: str,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         **options: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
@@ -141,9 +138,6 @@ class Conversation:
 
         Args:
             query: The question.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             The answer with its citations and the decision behind it.
@@ -154,24 +148,18 @@ class Conversation:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.ask_stream(query, mode=mode, rerank=rerank, **options))
+        return final_answer(self.ask_stream(query, **options))
 
     @list_arguments
     def ask_stream(
         self,
         query: str,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece. The turn is stored when the answer is complete.
 
         Args:
             query: The question.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             An iterator of events, as `World.answer_stream` returns. Closing it early stores
@@ -183,7 +171,7 @@ class Conversation:
         """
         # Only readers name a book.
         book = {} if self._reader is None else {"book": self._book}
-        find = self._prepare(query, mode=mode, rerank=rerank, **options, **book)
+        find = self._prepare(query, **options, **book)
         if is_blank(query):
             raise BlankQuery
         return self._events(query.strip(), find)

@@ -44,12 +44,10 @@ from truespan.types.reading import (
 )
 from truespan.types.request import (
     READING_TOP_K,
-    Mode,
-    PassageArguments,
+    ReaderArguments,
     ReadingRequest,
-    check_mode,
+    check_arguments,
     check_whole,
-    passage_options,
 )
 from truespan.types.scope import Scope
 from truespan.types.telemetry import Request
@@ -246,10 +244,8 @@ class Reader(Struct, frozen=True):
         *,
         book: str | None = None,
         top_k: int = READING_TOP_K,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         highlight: bool = False,
-        **options: Unpack[PassageArguments],
+        **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
 
@@ -257,9 +253,6 @@ class Reader(Struct, frozen=True):
             query: The text to search for.
             book: The document; None for the current book.
             top_k: Maximum number of passages.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
             highlight: Whether each passage says which of its sentences and words match.
 
         Returns:
@@ -270,15 +263,8 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
-        passages = replace(passage_options(options), highlight=highlight)
-        request = ReadingRequest(
-            query=query,
-            top_k=top_k,
-            book=book,
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=passages,
-        )
+        fields = check_arguments(options, highlight=highlight, filters=False)
+        request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retrieval(trace, request).bundle()
 
@@ -287,10 +273,7 @@ class Reader(Struct, frozen=True):
         self,
         query: str,
         book: str | None = None,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
-        **options: Unpack[PassageArguments],
+        **options: Unpack[ReaderArguments],
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
 
@@ -299,9 +282,6 @@ class Reader(Struct, frozen=True):
         Args:
             query: The question.
             book: The document; None for the current book.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             The answer with its citations and the decision behind it.
@@ -311,7 +291,7 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: As `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.answer_stream(query, book, mode=mode, rerank=rerank, **options))
+        return final_answer(self.answer_stream(query, book, **options))
 
     @list_arguments
     def answer_stream(
@@ -319,19 +299,14 @@ class Reader(Struct, frozen=True):
         query: str,
         book: str | None = None,
         *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         history: Sequence[tuple[str, str]] = (),
-        **options: Unpack[PassageArguments],
+        **options: Unpack[ReaderArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
 
         Args:
             query: The question.
             book: The document; None for the current book.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
             history: Earlier questions with their answers. Only the questions count: an answer may
                 come from a later position.
 
@@ -342,7 +317,7 @@ class Reader(Struct, frozen=True):
             InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
-        find = self._prepare(query, book, mode=mode, rerank=rerank, **options)
+        find = self._prepare(query, book, **options)
         answerer = Answerer(self._access.components, self._access.authority)
         questions = [(asked, "") for asked, _ in history]
         return answerer.events(answerer.ask(query, find, book, questions), reading=True)
@@ -422,19 +397,10 @@ class Reader(Struct, frozen=True):
         self,
         query: str,
         book: str | None = None,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
-        **options: Unpack[PassageArguments],
+        **options: Unpack[ReaderArguments],
     ) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""
-        request = ReadingRequest(
-            query,
-            book=book,
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=passage_options(options),
-        )
+        request = ReadingRequest(query, book=book, **check_arguments(options, filters=False))
 
         def find(trace: RequestTrace, query: str, rules: Rules, book: str | None) -> Retrieved:
             chosen = replace(request, query=query, book=book)
@@ -450,9 +416,7 @@ class Reader(Struct, frozen=True):
         *,
         book: str | None = None,
         top_k: int = READING_TOP_K,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
-        **options: Unpack[PassageArguments],
+        **options: Unpack[ReaderArguments],
     ) -> Reason:
         """Explain why a chunk is not among what `retrieve` returns for the same arguments.
 
@@ -463,9 +427,6 @@ class Reader(Struct, frozen=True):
             query: As in `retrieve`.
             book: The document; None for the current book.
             top_k: Maximum number of passages.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             The reason, with the similarity of the chunk if it is known.
@@ -473,14 +434,8 @@ class Reader(Struct, frozen=True):
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `retrieve`.
         """
-        request = ReadingRequest(
-            query=query,
-            top_k=top_k,
-            book=book,
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=passage_options(options),
-        )
+        fields = check_arguments(options, filters=False)
+        request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING_WHY_NOT) as trace:
             return self._retrieval(trace, request).why_not(ChunkId(chunk_id))
 

@@ -30,12 +30,10 @@ from truespan.types.request import (
     NO_FILTERS,
     RETRIEVAL_TOP_K,
     FilterArguments,
-    Mode,
     QueryArguments,
     RetrievalRequest,
     SearchRequest,
     check_arguments,
-    check_mode,
 )
 from truespan.types.scope import Verb
 from truespan.types.scope import World as WorldRecord
@@ -96,8 +94,6 @@ class WorldQueries:
         *,
         top_k: int = DEFAULT_TOP_K,
         floor: float = DEFAULT_FLOOR,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         highlight: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
@@ -107,9 +103,6 @@ class WorldQueries:
             query: The text to search for.
             top_k: Maximum number of passages.
             floor: Minimum similarity, from 0.0 to 1.0.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
             highlight: Whether each passage says which of its sentences and words match.
 
         Returns:
@@ -122,18 +115,8 @@ class WorldQueries:
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
         """
-        options, filters = check_arguments(arguments)
-        if highlight is not False:
-            options = replace(options, highlight=highlight)
-        request = SearchRequest(
-            query=query,
-            top_k=top_k,
-            floor=floor,
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=options,
-            filters=filters,
-        )
+        fields = check_arguments(arguments, highlight=highlight)
+        request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
         with self.access.components.observer.request(Request.SEARCH) as trace:
             return search(self.access.pipeline(trace), request)
 
@@ -145,8 +128,6 @@ class WorldQueries:
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
         near_misses: bool = False,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         highlight: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
@@ -160,9 +141,6 @@ class WorldQueries:
             selected_text: A passage to rank by; with a query, the passage to search in.
             top_k: Maximum number of chunks.
             near_misses: Whether to include what scored just below the floor.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
             highlight: Whether each passage says which of its sentences and words match.
 
         Returns:
@@ -172,8 +150,7 @@ class WorldQueries:
             InvalidArgument: An argument is wrong. Nothing was read.
             BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
         """
-        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
-        request = replace(request, passages=replace(request.passages, highlight=highlight))
+        request = _retrieval_request(query, selected_text, top_k, arguments, highlight=highlight)
         from truespan.retrieval.retrieve import Retrieval
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
@@ -188,8 +165,6 @@ class WorldQueries:
         *,
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Reason:
         """Explain why a chunk is not among what `retrieve` returns for the same arguments.
@@ -199,9 +174,6 @@ class WorldQueries:
             query: As in `retrieve`.
             selected_text: As in `retrieve`.
             top_k: Maximum number of chunks.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             The reason, with the similarity of the chunk if it is known.
@@ -209,7 +181,7 @@ class WorldQueries:
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong: As `retrieve`.
         """
-        request = _retrieval_request(query, selected_text, top_k, mode, rerank, arguments)
+        request = _retrieval_request(query, selected_text, top_k, arguments)
         from truespan.retrieval.retrieve import Retrieval
 
         with self.access.components.observer.request(Request.WHY_NOT) as trace:
@@ -219,18 +191,12 @@ class WorldQueries:
     def answer(
         self,
         query: str,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
 
         Args:
             query: The question.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
 
         Returns:
             The answer with its citations and the decision behind it.
@@ -242,15 +208,13 @@ class WorldQueries:
         """
         from truespan.engine.answering import final_answer
 
-        return final_answer(self.answer_stream(query, mode=mode, rerank=rerank, **arguments))
+        return final_answer(self.answer_stream(query, **arguments))
 
     @list_arguments
     def answer_stream(
         self,
         query: str,
         *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         history: Sequence[tuple[str, str]] = (),
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
@@ -258,9 +222,6 @@ class WorldQueries:
 
         Args:
             query: The question.
-            mode: 'hybrid', 'vector', 'keyword' or 'auto'; None for the default of the world.
-            rerank: Whether the configured reranker orders the first candidates; None for the
-                default of the world.
             history: Earlier questions with their answers, to which the question may refer. They
                 are never evidence.
 
@@ -274,29 +235,20 @@ class WorldQueries:
         """
         from truespan.engine.answering import Answerer
 
-        find = self._prepare(query, mode=mode, rerank=rerank, **arguments)
+        find = self._prepare(query, **arguments)
         answerer = Answerer(self.access.components, self.access.authority)
         return answerer.events(answerer.ask(query, find, None, history), reading=False)
 
     def _prepare(
         self,
         query: str,
-        *,
-        mode: Mode | str | None = None,
-        rerank: bool | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""
         if not isinstance(query, str):
             raise InvalidArgument("The query must be a string.")
-        options, filters = check_arguments(arguments)
         request = RetrievalRequest(
-            query=query,
-            filters=filters,
-            mode=check_mode(mode),
-            rerank=rerank,
-            passages=options,
-            by_default=frozenset(),
+            query=query, by_default=frozenset(), **check_arguments(arguments)
         )
 
         def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
@@ -370,18 +322,14 @@ def _retrieval_request(
     query: str | None,
     selected_text: str | None,
     top_k: int,
-    mode: Mode | str | None,
-    rerank: bool | None,
     arguments: QueryArguments,
+    *,
+    highlight: bool = False,
 ) -> RetrievalRequest:
-    options, filters = check_arguments(arguments)
     return RetrievalRequest(
         query=query,
         selected_text=selected_text,
         top_k=top_k,
-        filters=filters,
-        mode=check_mode(mode),
-        rerank=rerank,
-        passages=options,
         by_default=DEFAULT_FILTERS.difference(arguments),
+        **check_arguments(arguments, highlight=highlight),
     )

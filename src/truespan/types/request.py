@@ -274,6 +274,13 @@ class Granularity(StrEnum):
 _GRANULARITIES = frozenset(Granularity)
 
 
+class RankArguments(TypedDict, total=False):
+    """Search mode and reranking, as keyword arguments of library methods."""
+
+    mode: Mode | str | None
+    rerank: bool | None
+
+
 class PassageArguments(TypedDict, total=False):
     """Options for the returned passages, as keyword arguments of library methods."""
 
@@ -407,26 +414,29 @@ class Filters(Struct, frozen=True):
         return replace(self, **given) if given else self
 
 
-class QueryArguments(FilterArguments, PassageArguments, total=False):
-    """Filters and passage options as keyword arguments of library methods."""
+class ReaderArguments(PassageArguments, RankArguments, total=False):
+    """Options of a reader's question, as keyword arguments of library methods."""
 
 
-def check_arguments(arguments: QueryArguments) -> tuple[PassageOptions, Filters]:
-    """Return the passage options and the filters of keyword arguments."""
-    if not arguments:
-        return NO_OPTIONS, NO_FILTERS
-    filters: dict[str, Any] = {**arguments}
-    names = [name for name in PassageArguments.__annotations__ if name in filters]
-    options = PassageOptions(**{name: filters.pop(name) for name in names})
-    return options, NO_FILTERS.with_arguments(cast("FilterArguments", filters))
+class QueryArguments(FilterArguments, PassageArguments, RankArguments, total=False):
+    """Filters and options of a question, as keyword arguments of library methods."""
 
 
-def passage_options(arguments: PassageArguments) -> PassageOptions:
-    """Return checked passage options from keyword arguments."""
-    for name in arguments:
-        if name not in PassageArguments.__annotations__:
-            raise TypeError(f"got an unexpected keyword argument {name!r}")
-    return PassageOptions(**cast("dict[str, Any]", arguments))
+def check_arguments(
+    arguments: QueryArguments | ReaderArguments, *, highlight: bool = False, filters: bool = True
+) -> dict[str, Any]:
+    """Return the fields of a request that keyword arguments set; without `filters`, it has none."""
+    rest: dict[str, Any] = {**arguments}
+    fields = {name: rest.pop(name) for name in RankArguments.__annotations__ if name in rest}
+    names = [name for name in PassageArguments.__annotations__ if name in rest]
+    if names or highlight is not False:
+        options = {name: rest.pop(name) for name in names}
+        fields["passages"] = PassageOptions(**options, highlight=highlight)
+    if rest and not filters:
+        raise TypeError(f"got an unexpected keyword argument {min(rest)!r}")
+    if rest:
+        fields["filters"] = NO_FILTERS.with_arguments(cast("FilterArguments", rest))
+    return fields
 
 
 NO_OPTIONS = PassageOptions()
