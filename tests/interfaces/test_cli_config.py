@@ -13,8 +13,7 @@ from tests.promises import proves
 from truespan.cli import run
 from truespan.settings import explain_settings, read_settings
 from truespan.settings.catalogue import SHARED_NAMES, TYPES, descriptions
-from truespan.settings.tables import USUAL_VARIABLES
-from truespan.settings.values import mask_password
+from truespan.settings.tables import USUAL_VARIABLES, mask_password
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration, LibraryNotFound
 from truespan.settings import default_library, read_settings
 from truespan.settings.catalogue import TYPES, Settings, base_type
-from truespan.settings.values import convert_setting
+from truespan.settings.tables import convert_setting
 from truespan.wiring import open_library
 
 

@@ -326,7 +326,7 @@ def config(
     """Show every setting, its value and where it comes from. Passwords and keys are not shown."""
     from truespan.cli.output.start import show_setting, show_settings
     from truespan.settings import FILE_NAME, explain_settings, settings_file
-    from truespan.settings.values import convert_setting
+    from truespan.settings.tables import convert_setting
 
     folder = folder_of(library)
     file = folder / FILE_NAME

@@ -24,7 +24,7 @@ from truespan.settings.catalogue import (
     choices,
     descriptions,
 )
-from truespan.settings.values import convert_setting, mask_password, refuse_passwords
+from truespan.settings.tables import convert_setting, mask_password, refuse_passwords
 
 FILE_NAME = "truespan.toml"
 STORE_FILE = "store.db"
