@@ -13,7 +13,10 @@ from truespan.types.telemetry import CounterName, Request, Stage
 
 
 class RequestTrace(Protocol):
-    """One running request. Used only by the threads of this request, one at a time."""
+    """One running request, used only by its threads.
+
+    Stages may overlap in several threads; one thread at a time adds to a counter.
+    """
 
     def stage(self, name: Stage, /) -> AbstractContextManager[object]:
         """Return the context in which a stage runs. A repeated stage is reported again."""

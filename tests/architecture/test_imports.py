@@ -103,8 +103,8 @@ PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
     *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
 )
-OUTSIDE = ("core/clock.py", "core/disk.py", "parsing/sandbox/")
-"""Among the pure parts, the system's clock and files, and the restricted subprocess."""
+OUTSIDE = ("core/clock.py", "core/disk.py", "parsing/sandbox/", "ingest/workers/")
+"""Among the pure parts, the system's clock and files, the restricted subprocess and workers."""
 
 
 def modules() -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.forked_process import forked
@@ -87,6 +88,31 @@ def test_killed_replacement_shows_old_or_new_and_can_finish(
         if not killed:
             break
     assert 6 < step < MAX_STEPS - 1
+
+
+@proves("ingest.durability-order", "ingest.no-duplicates", "ingest.same-result-with-workers")
+def test_ingest_with_workers_killed_at_any_step_can_finish(opened: Library, tmp_path: Path) -> None:
+    folder = tmp_path / "tales"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(story(f"harbour{number}", 40 + number))
+    whole = opened.create_world("whole")
+    whole.ingest(str(folder))
+    expected = [(found.name, found.chunks) for found in whole.documents.list()]
+    step = 0
+    # Every step in 'make prove': each starts four processes.
+    for step in range(1, MAX_STEPS, in_test_or_prove(4, 1)):
+        world = opened.create_world(f"workers-{step}")
+        killed = killed_at(opened, world, "ingest with workers", step, folder)
+        # A document is visible with all its chunks or not at all.
+        between = [found for found in world.documents.list() if found.active]
+        assert all(found.embedded == found.chunks for found in between)
+        world.ingest(str(folder))
+        assert [(found.name, found.chunks) for found in world.documents.list()] == expected
+        assert_sound(opened, world, 4)
+        if not killed:
+            break
+    assert 12 < step < MAX_STEPS - 1
 
 
 @proves("ingest.delete-order")

@@ -22,7 +22,11 @@ from truespan.files.assets import AssetFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
+from truespan.ingest import draft_queue, pipeline
+from truespan.ingest.draft_task import DraftTools
+from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
+from truespan.retrieval.word_counts import count_chunks
 from truespan.types.source import Upload
 from truespan.wiring import read_golden
 
@@ -84,10 +88,13 @@ def _store(folder: Path, clock: ManualClock) -> Any:
     return Store(PostgresDatabase(Address(Secret((folder / STORE_URL).read_text()))), clock)
 
 
-def library(folder: Path, step: int = 0) -> Library:
+def library(folder: Path, step: int = 0, jobs: int = 1) -> Library:
     """Open a library on the real store and the real index, with the embedder of the tests."""
     countdown = Countdown(step)
     clock = ManualClock()
+    if jobs > 1:
+        # Workers for small files too, and several groups.
+        draft_queue.MIN_BYTES, pipeline.GROUP_CHUNKS = 0, 8
     return Library(
         Components(
             store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]
@@ -101,16 +108,18 @@ def library(folder: Path, step: int = 0) -> Library:
             read_golden=read_golden,
             processes=SystemProcesses(),
             clock=clock,
+            workers=DraftWorkers(jobs, DraftTools(DirectParser(), WordCounter(), count_chunks)),
         )
     )
 
 
 def main(arguments: list[str]) -> None:
     folder, world, action, step = arguments[:4]
-    with library(Path(folder), int(step)) as opened:
+    jobs = 4 if action == "ingest with workers" else 1
+    with library(Path(folder), int(step), jobs) as opened:
         chosen = opened.world(world)
         match action:
-            case "ingest":
+            case "ingest" | "ingest with workers":
                 chosen.ingest(arguments[4])
             case "upload":
                 chosen.ingest_uploads([Upload("tale.txt", Path(arguments[4]))], background=True)

@@ -89,10 +89,13 @@ class ProgressLines:
         if not is_due or self._clock() - self._began < QUIET_SECONDS:
             return
         self._tenth = tenth
+        seconds = self._clock() - self._began
+        left = seconds * (1 - progress.fraction) / progress.fraction
         self._write(
             f"{progress.fraction:.0%}: {progress.documents} of "
             f"{pluralize(progress.documents_total, 'document')}, "
-            f"{pluralize(progress.chunks, 'chunk')}, {self._clock() - self._began:.0f} s\n"
+            f"{pluralize(progress.chunks, 'chunk')}, {progress.chunks / seconds:.1f}/s, "
+            f"{seconds:.0f} s, about {left:.0f} s left\n"
         )
 
 

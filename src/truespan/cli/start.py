@@ -151,6 +151,10 @@ def ingest(
         bool,
         Option("--watch", help="Ingest changes of folders until Ctrl-C; removes like --prune."),
     ] = False,
+    jobs: Annotated[
+        int | None,
+        Option("--jobs", help="Processes that prepare documents; default: one for each core."),
+    ] = None,
     here: RunHere = False,
     no_follow: NoFollow = False,
     as_json: Json = False,
@@ -160,11 +164,11 @@ def ingest(
     If it is interrupted, run it again: it continues.
     """
     if watch and (
-        source.manifest or source.sitemap or dry_run or update_alias or golden or no_follow
+        source.manifest or source.sitemap or dry_run or update_alias or golden or no_follow or jobs
     ):
         raise InvalidArgument(
             "--watch cannot be combined with --manifest, --sitemap, --dry-run, --update-alias, "
-            "--golden or --no-follow."
+            "--golden, --jobs or --no-follow."
         )
     options = source.arguments()
     if (
@@ -202,6 +206,11 @@ def ingest(
             return follow_folders(chosen, paths or (), options, as_json=as_json)
         # An alias is not moved by a job, so a command that moves one does all of it.
         if opened.has_workers and not (here or update_alias):
+            if jobs is not None:
+                raise InvalidArgument(
+                    "--jobs cannot be combined with workers: each has its own setting ingest_jobs.",
+                    advice="Add --here to ingest in this process.",
+                )
             from truespan.cli.follow import follow_ingest
 
             job = chosen.ingest(paths or (), **options, background=True)
@@ -216,6 +225,7 @@ def ingest(
                     domain_key=domain_key,
                     update_alias=update_alias,
                     golden=golden,
+                    jobs=jobs,
                     on_progress=on_progress,
                     on_prune=None if as_json else announce_removal,
                 )

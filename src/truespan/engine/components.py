@@ -45,6 +45,7 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
+    from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
@@ -162,6 +163,8 @@ class Components(Struct, frozen=True):
     """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
     """Function that creates a watcher of folders; None where the system has none."""
+    workers: DraftWorkers | None = None
+    """Processes that make drafts while ingesting; None to use this process only."""
     uploads: UploadStore | None = None
     """Store of uploaded files until they are ingested."""
     queue: JobQueue = field(default_factory=JobThread)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -49,6 +49,9 @@ from truespan.types.source import (
 from truespan.types.telemetry import Request
 from truespan.types.vectors import cosine
 
+MAX_JOBS = 256
+"""Maximum number of worker processes of a run."""
+
 
 class WorkOutcome(StrEnum):
     """Outcome of one attempt of a worker at a job."""
@@ -84,6 +87,7 @@ class IngestJobs:
             uploads=components.uploads,
             pages=components.pages,
             count_words=count_chunks if components.count_words else None,
+            workers=components.workers,
             word_states=components.wants_word_states(scope),
             other_generations=self._other_generations,
         )
@@ -147,17 +151,39 @@ class IngestJobs:
         on_prune: OnPrune | None = None,
         choice: Choice | None = None,
         stopping: Callable[[], bool] = lambda: False,
+        jobs: int | None = None,
     ) -> IngestReport:
         """Run a request as a job, if its sources are found.
 
         With a `choice`, only that part of it is done. The job is interrupted before its next step
-        once `stopping` returns True.
+        once `stopping` returns True. `jobs` is the number of worker processes; None for the
+        configured one.
         """
+        if jobs is not None:
+            with self._with_jobs(jobs) as limited:
+                return limited.run(
+                    request,
+                    on_progress=on_progress,
+                    on_prune=on_prune,
+                    choice=choice,
+                    stopping=stopping,
+                )
         self._other_generations(self.scope)
         found = requests.find_sources(self.deps, self.scope, request, choice=choice)
         store, own = self._components.store, self._components.processes.own()
         job = store.begin_job(self.scope, INGEST, request.to_json(), own)
         return self._run(job, request, found, on_progress, on_prune, choice, stopping)
+
+    @contextmanager
+    def _with_jobs(self, jobs: int) -> Iterator[IngestJobs]:
+        """Yield the same ingestion with this number of worker processes."""
+        if not 1 <= jobs <= MAX_JOBS:
+            raise InvalidArgument(f"jobs must be between 1 and {MAX_JOBS}.")
+        if self._components.workers is None:
+            yield self
+            return
+        with closing(self._components.workers.with_jobs(jobs)) as workers:
+            yield IngestJobs(replace(self._components, workers=workers), self.scope)
 
     def resume(
         self, job: str, *, on_progress: OnProgress | None = None, on_prune: OnPrune | None = None

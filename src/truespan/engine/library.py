@@ -460,6 +460,8 @@ class Library:
         self._repairs.close()
         self._components.queue.close()
         self._components.parser.close()
+        if self._components.workers is not None:
+            self._components.workers.close()
         self._components.index.close()
         self._components.store.close()
 

@@ -69,6 +69,7 @@ class WorldIngestion:
         domain_key: str | None = None,
         update_alias: bool = False,
         golden: str | None = None,
+        jobs: int | None = None,
         on_progress: OnProgress | None = None,
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
@@ -85,6 +86,7 @@ class WorldIngestion:
         domain_key: str | None = None,
         update_alias: bool = False,
         golden: str | None = None,
+        jobs: int | None = None,
         on_progress: OnProgress | None = None,
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
@@ -105,6 +107,8 @@ class WorldIngestion:
                 the alias to it, if no document failed.
             golden: File of golden queries; the alias moves only if the new generation scores no
                 worse.
+            jobs: Number of processes that prepare documents; None for the setting `ingest_jobs`.
+                The result does not depend on it.
             on_progress: Called with the progress after each step.
             on_prune: Called with the documents that `prune` is about to delete.
 
@@ -123,13 +127,13 @@ class WorldIngestion:
         """
         checked = IngestOptions.from_arguments(**options)
         if background:
-            if domain_key or update_alias or golden or on_progress or on_prune:
+            if domain_key or update_alias or golden or jobs or on_progress or on_prune:
                 raise InvalidArgument(
-                    "A background job moves no alias and reports to no callback.",
+                    "A background job moves no alias, reports to no callback, and has no jobs.",
                     advice="Leave background out, or read 'world.jobs'.",
                 )
-            jobs = self._ingest_jobs(self.access.writable_scope())
-            return self._queue(jobs, jobs.request(paths, manifest, checked, sitemap))
+            ingestion = self._ingest_jobs(self.access.writable_scope())
+            return self._queue(ingestion, ingestion.request(paths, manifest, checked, sitemap))
         require_domain_key(domain_key)
         target = self._access_for(domain_key, update_alias=update_alias)
         if golden is not None and not update_alias:
@@ -143,9 +147,9 @@ class WorldIngestion:
             # Refuses an invalid file before anything is ingested or built.
             queries = WorldEvaluation(self.access).queries(golden)
             before = self._generations.measure(queries, domain)
-        jobs = self._ingest_jobs(target.writable_scope())
-        request = jobs.request(paths, manifest, checked, sitemap)
-        report = jobs.run(request, on_progress=on_progress, on_prune=on_prune)
+        ingestion = self._ingest_jobs(target.writable_scope())
+        request = ingestion.request(paths, manifest, checked, sitemap)
+        report = ingestion.run(request, jobs=jobs, on_progress=on_progress, on_prune=on_prune)
         # Finish erasures that a deletion could not do at once.
         self.access.components.remover().finish_erasures(urgent=True)
         if update_alias and report.failures:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -106,9 +107,11 @@ def cut_again(deps: IngestDeps, scope: Scope, ref: RevisionRef) -> Recut | None:
 class Indexer:
     """Indexes revisions in one generation of a world, and in the other generations it keeps."""
 
-    def __init__(self, deps: IngestDeps, scope: Scope) -> None:
+    def __init__(self, deps: IngestDeps, scope: Scope, embedding: Lock | None = None) -> None:
         self._deps = deps
         self._scope = scope
+        # Two threads may index at once, but only one sends texts to the provider and counts.
+        self._embedding = embedding or Lock()
         self._check = deps.checks.setdefault(scope.generation.number, ProviderCheck())
         self.counts = IndexCounts()
 
@@ -172,9 +175,11 @@ class Indexer:
     def _fill_others(self, refs: Sequence[RevisionRef], outcome: IndexOutcome) -> None:
         """Index revisions in the other generations before they become active in this one."""
         for other in self._deps.other_generations(self._scope):
-            indexer = Indexer(replace(self._deps, embedder=other.embedder), other.scope)
+            deps = replace(self._deps, embedder=other.embedder)
+            indexer = Indexer(deps, other.scope, self._embedding)
             found = indexer.fill(refs)
-            self.counts.embedded += indexer.counts.embedded
+            with self._embedding:
+                self.counts.embedded += indexer.counts.embedded
             # A generation without an alias may stay incomplete: its remarks are not reported.
             if other.named:
                 outcome.rejected |= found.rejected
@@ -193,7 +198,7 @@ class Indexer:
             self.rechunk(ref)
         prepare_index(store, index, self._scope)
         for chunks in self._slices(refs, staged):
-            with trace.stage(Stage.VECTORS):
+            with trace.stage(Stage.VECTORS), self._embedding:
                 vectors = self._vectors(chunks, outcome, on_chunks)
             ready = [chunk for chunk in chunks if chunk.text_hash in vectors]
             with trace.stage(Stage.INDEX):
@@ -207,7 +212,8 @@ class Indexer:
             with trace.stage(Stage.INDEX):
                 index.flush(self._scope)
                 store.mark_embedded(self._scope, written)
-        self.counts.written += len(written)
+        with self._embedding:
+            self.counts.written += len(written)
         return outcome, written
 
     def _slices(self, refs: Sequence[RevisionRef], staged: Staged) -> Iterator[list[PendingChunk]]:

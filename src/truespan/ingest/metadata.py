@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from truespan.types.document import Derivable
@@ -86,8 +88,30 @@ def keywords(text: str) -> list[str]:
     """Return the most frequent and most evenly used words of a text, without common words."""
     # A word is ranked by its count times the number of tenths of the text it occurs in, so that a
     # single scene does not represent a book.
-    counts, spread, spellings = Counter[str](), Counter[str](), Counter[str]()
-    # The beginning of each tenth of the text, in whole words.
+    parts = [_WORD.findall(_MARKERS.sub(" ", sample)) for sample in _samples(text)]
+    spellings = Counter(chain.from_iterable(parts))
+    # Each step visits a distinct word once: most words of a text are repetitions.
+    folded = {
+        spelling: word
+        for spelling in spellings
+        if len(spelling) >= _MIN_LENGTH and (word := spelling.casefold()) not in _COMMON
+    }
+    counts, spread = dict.fromkeys(folded.values(), 0), Counter[str | None]()
+    for spelling, word in folded.items():
+        counts[word] += spellings[spelling]
+    for part in parts:
+        spread.update({*map(folded.get, {*part})})
+    scores = sorted((-count * spread[word], word) for word, count in counts.items())
+    found = {word: "" for _, word in scores[:MAX_KEYWORDS]}
+    # Each word in its most frequent spelling.
+    chosen = [spelling for spelling, word in folded.items() if word in found]
+    for spelling in sorted(chosen, key=lambda spelling: (-spellings[spelling], spelling)):
+        found[folded[spelling]] = found[folded[spelling]] or spelling
+    return list(found.values())
+
+
+def _samples(text: str) -> Iterator[str]:
+    """Yield the beginning of each tenth of a text, in whole words."""
     width = -(-len(text) // _PARTS) or 1
     for start in range(0, len(text), width):
         end = start + min(width, _SAMPLE)
@@ -96,19 +120,4 @@ def keywords(text: str) -> list[str]:
             sample = sample.partition(" ")[2]
         if end < len(text) and not text[end].isspace():
             sample = sample.rpartition(" ")[0]
-        words = [word for word in _WORD.findall(_MARKERS.sub(" ", sample)) if _is_keyword(word)]
-        folded = [word.casefold() for word in words]
-        spellings.update(words)
-        counts.update(folded)
-        spread.update({*folded})
-    ranked = sorted(counts, key=lambda word: (-counts[word] * spread[word], word))[:MAX_KEYWORDS]
-    # Each word in its most frequent spelling.
-    found = dict.fromkeys(ranked, "")
-    for spelling in sorted(spellings, key=lambda spelling: (-spellings[spelling], spelling)):
-        if found.get(spelling.casefold()) == "":
-            found[spelling.casefold()] = spelling
-    return list(found.values())
-
-
-def _is_keyword(word: str) -> bool:
-    return len(word) >= _MIN_LENGTH and word.casefold() not in _COMMON
+        yield sample

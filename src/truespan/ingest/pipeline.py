@@ -3,25 +3,33 @@
 `DraftMaker` turns each source into the draft of a revision. Drafts are staged in groups, `Indexer`
 embeds and activates them, and metadata are derived last. Wherever a run stops, the next run
 continues from what is stored.
+
+With workers, drafts are made by several processes, and groups are embedded and written to the index
+while the next one is read and staged. Drafts and groups keep the order of the sources, so the
+result is the same, and within a group so is the order in which its parts become durable.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from shlex import quote
+from threading import Lock
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import AssetsTaken, SourceCopied, SourceRefused, TruespanError
+from truespan.errors import AssetsTaken, Interrupted, SourceCopied, SourceRefused, TruespanError
 from truespan.ingest.draft import DEFAULT_VERSION
+from truespan.ingest.draft_queue import DraftQueue, SourceResult, are_worth_workers, make_drafts
 from truespan.ingest.embed import Remark
-from truespan.ingest.indexing import Indexer, clear_retired, publish_images
+from truespan.ingest.index_queue import IndexQueue
+from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
 from truespan.ingest.languages import foreign_text_notice
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.report import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
-from truespan.ingest.source_drafts import DraftMaker
+from truespan.ingest.source_drafts import DraftMaker, SourceDraft
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
@@ -71,8 +79,12 @@ class _Group(Struct):
     members: dict[RevisionRef, JobDocument] = field(default_factory=dict)
     embedded: dict[RevisionRef, int] = field(default_factory=dict)
     """Number of chunks of an active revision that had a vector before."""
+    staged: dict[RevisionRef, list[PendingChunk]] = field(default_factory=dict)
+    """Chunks of the members that were just staged."""
     chunks: int = 0
     size: int = 0
+    done: float = 0.0
+    """Part of `size` whose chunks have a vector."""
 
     def name(self, ref: RevisionRef) -> str:
         member = self.members.get(ref)
@@ -94,7 +106,10 @@ class _Run:
         self._with_images = deps.assets.documents_with_images()
         self._size = sum(source.size for source in sources)
         self._documents = self._chunks = 0
-        self._size_done = self._group_done = 0.0
+        self._size_done = 0.0
+        self._counting = Lock()
+        """Held while a thread that indexes changes counts."""
+        self._stopped = False
         self._hidden: Counter[str] = Counter()
         self._languages: Counter[str] = Counter()
         """Number of new chunks in each language."""
@@ -106,19 +121,13 @@ class _Run:
         doc_ids = {source.doc_id for source in self._sources}
         documents = self._deps.store.documents(self._scope, named=doc_ids)
         known = {document.doc_id: document for document in documents}
-        group = _Group()
-        self._log.enter(Phase.READING)
-        for source in self._sources:
-            try:
-                self._add(group, source, known.get(source.doc_id))
-            except SourceRefused as error:
-                self._fail(source.doc_id, source.name, error.code, str(error))
-                self._finish_source(source)
-            if group.chunks >= GROUP_CHUNKS:
-                self._index(group)
-                group = _Group()
-                self._log.enter(Phase.READING)
-        self._index(group)
+        with closing(self._make_drafts(known)) as drafts, ExitStack() as stack:
+            queue = None
+            if self._is_parallel():
+                queue = stack.enter_context(
+                    IndexQueue(self._embed_on_thread, self._report_group, self._stop)
+                )
+            self._run_groups(drafts, known, queue)
         clear_retired(self._deps, self._scope)
         self._derive_metadata()
         self._report_hidden()
@@ -129,9 +138,44 @@ class _Run:
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
 
-    def _add(self, group: _Group, source: Source, known: Document | None) -> None:
+    def _is_parallel(self) -> bool:
+        workers = self._deps.workers
+        return workers is not None and are_worth_workers(self._sources) and workers.jobs > 1
+
+    def _make_drafts(self, known: Mapping[str, Document]) -> Generator[SourceResult, None, None]:
+        workers = self._deps.workers
+        if workers is not None and self._is_parallel() and workers.can_start():
+            return DraftQueue(self._drafts, workers).make_drafts(self._sources, known)
+        return make_drafts(self._drafts, self._sources, known)
+
+    def _run_groups(
+        self,
+        drafts: Iterator[SourceResult],
+        known: Mapping[str, Document],
+        queue: IndexQueue[_Group, IndexOutcome] | None,
+    ) -> None:
+        """Add each source to a group, and index the group once it is large enough."""
+        group = _Group()
+        self._log.enter(Phase.READING)
+        for result in drafts:
+            source = result.source
+            try:
+                self._add(group, source, known.get(source.doc_id), result.get())
+            except SourceRefused as error:
+                self._fail(source.doc_id, source.name, error.code, str(error))
+                self._finish_source(source)
+            if group.chunks >= GROUP_CHUNKS:
+                self._index(group, queue)
+                group = _Group()
+                if queue is None:
+                    self._log.enter(Phase.READING)
+        self._index(group, queue)
+
+    def _add(
+        self, group: _Group, source: Source, known: Document | None, made: SourceDraft
+    ) -> None:
         """Add a source to the group, unless it is unchanged and complete."""
-        declared, draft, original = self._drafts.make(source, known)
+        declared, draft, original = made
         if original is not None:
             self._copies.append(f"{source.shown_path or source.name}: same content as {original}.")
         if draft is not None:
@@ -151,9 +195,7 @@ class _Run:
                 self._deps.assets.stage_images(self._scope.world, draft.doc_id, token, draft.images)
             except AssetsTaken as error:
                 raise AssetsTaken(draft.name, advice=error.advice) from None
-        count_words = self._deps.count_words
-        words = count_words(draft.chunks, draft.language) if count_words else None
-        group.drafts.append(replace(draft, images=(), words=words))
+        group.drafts.append(replace(draft, images=()))
         group.chunks += len(draft.chunks)
         group.size += source.size
         self.report.chunks += len(draft.chunks)
@@ -220,21 +262,46 @@ class _Run:
         group.size += source.size
         self.report.resumed += 1
 
-    def _index(self, group: _Group) -> None:
+    def _index(self, group: _Group, queue: IndexQueue[_Group, IndexOutcome] | None) -> None:
         """Stage the drafts of a group, then embed and activate all its revisions."""
-        staged = self._stage(group)
+        self._stage(group)
         if not group.members:
             return
         self._log.enter(Phase.EMBEDDING)
+        if queue is not None:
+            queue.add(group)
+        else:
+            self._report_group(group, self._embed(group))
+
+    def _embed(self, group: _Group) -> IndexOutcome:
+        """Embed and activate the revisions of a group."""
 
         def on_chunks(count: int, ref: RevisionRef) -> None:
-            self._chunks += count
-            if group.chunks:
-                self._group_done += count / group.chunks * group.size
+            if self._stopped:
+                raise Interrupted
+            with self._counting:
+                self._chunks += count
+                if group.chunks:
+                    group.done += count / group.chunks * group.size
+                    self._size_done += count / group.chunks * group.size
             if count:
                 self._show(group.name(ref))
 
-        outcome = self._indexer.index_revisions(list(group.members), on_chunks, staged)
+        return self._indexer.index_revisions(list(group.members), on_chunks, group.staged)
+
+    def _embed_on_thread(self, group: _Group) -> IndexOutcome:
+        try:
+            return self._embed(group)
+        finally:
+            self._deps.store.release_thread()
+
+    def _stop(self) -> None:
+        """Let the threads that index stop before their next step."""
+        self._stopped = True
+
+    def _report_group(self, group: _Group, outcome: IndexOutcome) -> None:
+        """Report the outcome of each member of a group."""
+        group.staged = {}
         for ref in outcome.activated:
             if ref in group.members:
                 self._report_ingested(group.members[ref])
@@ -246,14 +313,14 @@ class _Run:
             self._fail(doc_id, group.name(ref), *REMARKS[remark])
         self._report_others(group, {*outcome.activated, *outcome.rejected})
         self._documents += len(group.members)
-        self._size_done += group.size
-        self._group_done = 0.0
+        with self._counting:
+            self._size_done += group.size - group.done
         self._show("")
 
-    def _stage(self, group: _Group) -> dict[RevisionRef, list[PendingChunk]]:
-        """Stage the drafts of a group, and return their chunks unless there are too many."""
+    def _stage(self, group: _Group) -> None:
+        """Stage the drafts of a group, and keep their chunks unless there are too many."""
         if not group.drafts:
-            return {}
+            return
         with self._deps.trace.stage(Stage.STAGED):
             staged = self._deps.store.stage(self._scope, group.drafts)
         for ref, draft in zip(staged, group.drafts, strict=True):
@@ -262,7 +329,7 @@ class _Run:
         # Free the memory: until they are embedded, only the texts of chunks are needed. The chunks
         # of a very long document are read from the store when they are needed.
         group.drafts = []
-        return staged if group.chunks <= MAX_STAGED else {}
+        group.staged = staged if group.chunks <= MAX_STAGED else {}
 
     def _report_ingested(self, member: JobDocument) -> None:
         self.report.ingested.append(member.name)
@@ -362,7 +429,7 @@ class _Run:
         self._log.document(JobDocument(doc_id, name, DocumentState.FAILED, code, message))
 
     def _show(self, current: str) -> None:
-        done, counts = self._size_done + self._group_done, self._indexer.counts
+        done, counts = self._size_done, self._indexer.counts
         self._log.progress(
             Progress(
                 fraction=min(done / self._size, 1.0) if self._size else 0.0,

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from threading import RLock
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -29,8 +30,6 @@ from truespan.protocols import (
     UploadStore,
     VectorIndex,
 )
-from truespan.types.chunk import NewChunk
-from truespan.types.document import CountedWords
 from truespan.types.job import (
     DocumentState,
     JobCounts,
@@ -46,6 +45,8 @@ from truespan.types.telemetry import CounterName
 
 if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
+    from truespan.ingest.draft_task import CountWords
+    from truespan.ingest.workers.client import DraftWorkers
     from truespan.store import Store
 
 SECONDS_BETWEEN_RECORDS = 1.0
@@ -93,9 +94,6 @@ class ProviderCheck(Struct):
     probed: bool = False
 
 
-CountWords: TypeAlias = Callable[[Sequence[NewChunk], str], CountedWords]
-
-
 class IngestDeps(Struct, frozen=True):
     """Dependencies of ingestion, each as a port."""
 
@@ -113,7 +111,9 @@ class IngestDeps(Struct, frozen=True):
     pages: PageFetcher | None = None
     """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None
-    """Counts the words of chunks in a language; None if ingestion does not count words."""
+    """Counts the words of chunks; None if ingestion does not count words."""
+    workers: DraftWorkers | None = None
+    """Processes that make drafts; None to make all of them in this process."""
     word_states: bool = False
     """Whether to store the states of words, if the embedder gives them."""
     other_generations: Callable[[Scope], Sequence[OtherGeneration]] = lambda _scope: ()
@@ -206,7 +206,10 @@ class RunLog:
 
 @dataclass
 class JobLog(RunLog):
-    """Writes a job's record at most once a second, and raises when the job has to stop."""
+    """Writes a job's record at most once a second, and raises when the job has to stop.
+
+    The threads of a run share it.
+    """
 
     store: Store
     scope: Scope
@@ -226,21 +229,25 @@ class JobLog(RunLog):
         self._news = JobUpdate()
         self._left_open = False
         self._start = self._recorded = self.clock.monotonic()
+        self._lock = RLock()
 
     def enter(self, phase: Phase) -> None:
-        self._check_running(record=phase is not self._phase, phase=phase)
+        with self._lock:
+            self._check_running(record=phase is not self._phase, phase=phase)
 
     def progress(self, progress: Progress) -> None:
-        if self.on_progress is not None:
-            self.on_progress(progress)
-        self._latest = progress
-        due = self.clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
-        self._check_running(record=due, phase=self._phase)
+        with self._lock:
+            if self.on_progress is not None:
+                self.on_progress(progress)
+            self._latest = progress
+            due = self.clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
+            self._check_running(record=due, phase=self._phase)
 
     def document(self, document: JobDocument) -> None:
         state = document.state
         self.trace.count(CounterName.DOCUMENTS, 1, state)
-        self._news.documents[document.doc_id] = document
+        with self._lock:
+            self._news.documents[document.doc_id] = document
         if state is DocumentState.UNCHANGED:
             self._unchanged += 1
         elif state is DocumentState.FAILED:
@@ -249,7 +256,8 @@ class JobLog(RunLog):
 
     def line(self, level: str, line: str) -> None:
         super().line(level, line)
-        self._news.lines.append(JobLine(self.clock.now(), level, _single_line(line)))
+        with self._lock:
+            self._news.lines.append(JobLine(self.clock.now(), level, _single_line(line)))
 
     def leave_open(self) -> None:
         """Make `end` record nothing, because another process records the end of the job."""

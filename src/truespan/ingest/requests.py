@@ -176,7 +176,7 @@ def plan_request(deps: IngestDeps, scope: Scope, request: IngestRequest) -> DryR
         replace(document, doc_id=new_ids.get(document.number, document.doc_id))
         for document in deps.store.documents(scope)
     ]
-    drafts = DraftMaker(deps, scope)
+    drafts = DraftMaker(replace(deps, count_words=None), scope)
     plan = plan_run(
         found,
         documents,

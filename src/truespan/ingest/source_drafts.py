@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from truespan.errors import SourceCopied
-from truespan.ingest.draft import make_draft
+from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, traits_of
-from truespan.text.novel import Likeness, classify
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
 from truespan.types.source import (
     UNDECLARED,
     Copies,
-    DocumentKind,
     DocumentOptions,
     Page,
     ParseOptions,
@@ -29,17 +28,13 @@ from truespan.types.source import (
     short_path,
 )
 from truespan.types.telemetry import Stage
-from truespan.types.text import Loaded, PageStart, Validators
+from truespan.types.text import Validators
 
 if TYPE_CHECKING:
     from truespan.store import Store
 
-LIKENESS_REMARKS = {
-    Likeness.NOVEL: "Ingested as a book, because its numbered chapters tell a story. "
-    "If it is not a book, ingest it with the kind 'document'.",
-    Likeness.CHAPTERS: "It has numbered chapters. If it is read from front to back, ingest it with "
-    "the kind 'book'.",
-}
+OnContent: TypeAlias = Callable[[str], None]
+"""Receives the digest of the content of a source."""
 
 
 class SourceDraft(NamedTuple):
@@ -54,16 +49,12 @@ class SourceDraft(NamedTuple):
     """Path of another document with the same content; only for a new source."""
 
 
-class _Content(NamedTuple):
-    """Bytes of a source, and the name to parse them by."""
+class PreparedSource(NamedTuple):
+    """A source that needs a draft, with the task that makes it."""
 
-    name: str
-    data: bytes
-    digest: str
-    traits: Traits
-    line: int
-    """Line of the file in which a record without an id begins, counted from 1; else 0."""
-    page: Page | None
+    source: Source
+    task: DraftTask
+    original: str | None
 
 
 class _CopyFinder:
@@ -102,6 +93,7 @@ class DraftMaker:
         defaults = world.defaults if world else Defaults.CONTRACT
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
+        self._tools = DraftTools(deps.parser, deps.counter, deps.count_words)
         self._read_sidecar = deps.sources.read_sidecar
         self._copies = _CopyFinder(deps.store, scope)
         self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
@@ -112,15 +104,33 @@ class DraftMaker:
 
         Raises SourceRefused.
         """
+        prepared = self.prepare(source, known)
+        if isinstance(prepared, SourceDraft):
+            return prepared
+        return self.complete(prepared, self.run(prepared.task))
+
+    def run(self, task: DraftTask) -> Draft:
+        """Return the draft of a task, made in this process; raises SourceRefused."""
+        return run_task(task, self._tools, self._deps.trace)
+
+    def prepare(
+        self, source: Source, known: Document | None, on_content: OnContent = lambda _digest: None
+    ) -> PreparedSource | SourceDraft:
+        """Return the task that makes the draft of a source, or the result if none is needed.
+
+        `on_content` is called with the digest of the content before it is compared with others.
+
+        Raises SourceRefused.
+        """
         if source.is_page and known is not None and not source.origin and is_page(known.origin):
             # A page that is now named by itself still belongs to its sitemap.
             source = replace(source, origin=known.origin)
         with self._deps.trace.stage(Stage.SOURCE):
-            content = self._read(source, known)
+            page, content = self._read(source, known)
         if content is None:
             return SourceDraft(self._unchanged_page(source, known))
         stated = source.declared
-        if content.page is None:
+        if page is None:
             stated = declared_with_sidecar(self._read_sidecar, source)
             if (
                 known is not None
@@ -128,72 +138,58 @@ class DraftMaker:
                 and self._is_recorded(source, known, content)
             ):
                 return SourceDraft()
-        declared = _complete(stated, source, known, content)
+        declared = _complete(stated, source, known, content, page)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
+        on_content(content.digest)
         original = self._find_original(source, content) if known is None else None
         if original is not None and self._copies_of(source) is Copies.LINK:
             return SourceDraft(source, original=original)
         options, recipe = self._prepare(declared, content)
         if known is not None and _is_current(known, content.digest, recipe):
             return SourceDraft(source)
-        loaded = self._parse(content, options)
-        likeness = Likeness.OTHER
         may_be_novel = known is None and stated.kind is None and content.traits.plain
-        if may_be_novel and self._preparation.recognises_novels:
-            likeness = classify(loaded.blocks)
-        if likeness is Likeness.NOVEL:
-            source = replace(source, declared=replace(declared, kind=DocumentKind.BOOK))
-            recipe = self._prepare(source.declared, content)[1]
-        draft = make_draft(
-            source,
-            loaded,
-            preparation=self._preparation,
-            source_hash=content.digest,
+        task = DraftTask(
+            source=source,
+            content=content,
+            options=options,
             recipe=recipe,
-            parser=self._deps.parser,
-            counter=self._deps.counter,
+            preparation=self._preparation,
             input_limit=self._scope.profile.input_limit,
             chunking=self._scope.generation.chunking,
-            trace=self._deps.trace,
+            may_be_novel=may_be_novel and self._preparation.recognises_novels,
+            validators=Validators(page.etag, page.last_modified) if page else None,
+            counts_words=self._deps.count_words is not None,
         )
-        self._copies.add(content.digest, source.shown_path)
-        return SourceDraft(source, _with_remarks(draft, content.page, likeness), original)
+        return PreparedSource(source, task, original)
 
-    def _read(self, source: Source, known: Document | None) -> _Content | None:
-        """Return the content of a source; None for a page that its server says is unchanged."""
+    def complete(self, prepared: PreparedSource, draft: Draft) -> SourceDraft:
+        """Return the result for a source whose draft was made."""
+        self._copies.add(draft.source_hash, prepared.source.shown_path)
+        return SourceDraft(prepared.source, draft, prepared.original)
+
+    def _read(self, source: Source, known: Document | None) -> tuple[Page | None, Content | None]:
+        """Return a page, if it is one, and the content of a source.
+
+        The content is None for a page that its server says is unchanged.
+        """
         page, line = None, 0
         if source.is_page:
             page = require_pages(self._deps.pages).fetch(
                 source.path, self._validators(source, known)
             )
             if page.content is None:
-                return None
+                return page, None
             name = name_to_parse(source.name, page.content_type)
             data = with_encoding(page.content, page.content_type)
         else:
             name, data, line = self._reader.read(source)
-        return _Content(
-            name=name,
-            data=data,
-            digest=sha256(data).hexdigest(),
-            traits=traits_of(name, data),
-            line=line,
-            page=page,
-        )
-
-    def _parse(self, content: _Content, options: ParseOptions) -> Loaded:
-        with self._deps.trace.stage(Stage.BLOCKS):
-            loaded = self._deps.parser.parse(content.name, content.data, options)
-        if not content.line:
-            return loaded
-        first, *others = loaded.blocks
-        first = replace(first, pages=(PageStart(0, content.line, "line"),))
-        return replace(loaded, blocks=(first, *others))
+        digest, traits = sha256(data).hexdigest(), traits_of(name, data)
+        return page, Content(name, data, digest, traits, line)
 
     def _copies_of(self, source: Source) -> Copies:
         return source.declared.copies or self._preparation.copies
 
-    def _find_original(self, source: Source, content: _Content) -> str | None:
+    def _find_original(self, source: Source, content: Content) -> str | None:
         """Return the path of a document with the same content, or None.
 
         Raises SourceCopied if copies are refused.
@@ -203,23 +199,16 @@ class DraftMaker:
             raise SourceCopied(source.name, original)
         return original
 
-    def _prepare(self, declared: DocumentOptions, content: _Content) -> tuple[ParseOptions, str]:
+    def _prepare(self, declared: DocumentOptions, content: Content) -> tuple[ParseOptions, str]:
         """Return the parse options and the recipe of a source."""
         key = declared, content.traits, content.line
         prepared = self._recipes.get(key)
         if prepared is None:
-            options = self._preparation.parse_options(declared, content.traits)
-            recipe = self._preparation.recipe(
-                declared,
-                self._deps.counter,
-                pictures=content.traits.pictures,
-                parse_options=options,
-                line=content.line,
-            )
-            prepared = self._recipes[key] = options, recipe
+            prepared = prepare(self._preparation, declared, content, self._deps.counter)
+            self._recipes[key] = prepared
         return prepared
 
-    def _is_recorded(self, source: Source, known: Document, content: _Content) -> bool:
+    def _is_recorded(self, source: Source, known: Document, content: Content) -> bool:
         """Return whether a file without declared labels is stored as it is now.
 
         This is a shortcut: the rest of `make` has the same result, with more work for each file.
@@ -267,11 +256,15 @@ class DraftMaker:
 
 
 def _complete(
-    declared: DocumentOptions, source: Source, known: Document | None, content: _Content
+    declared: DocumentOptions,
+    source: Source,
+    known: Document | None,
+    content: Content,
+    page: Page | None,
 ) -> DocumentOptions:
     """Return the declared labels, completed by the address, the stored labels and the kind."""
-    if content.page is not None and declared.source_url is None:
-        declared = replace(declared, source_url=content.page.url)
+    if page is not None and declared.source_url is None:
+        declared = replace(declared, source_url=page.url)
     if known is not None and (not source.origin or is_page(source.origin)):
         # A manifest line is complete; a command states only what changes.
         declared = declared.or_else(known.declared)
@@ -285,14 +278,6 @@ def _complete(
 def _is_current(known: Document, digest: str, recipe: str) -> bool:
     unchanged = known.source_hash == digest and known.recipe == recipe
     return unchanged and not known.quarantined and not known.damaged
-
-
-def _with_remarks(draft: Draft, page: Page | None, likeness: Likeness) -> Draft:
-    if page is not None:
-        draft = replace(draft, validators=Validators(page.etag, page.last_modified))
-    if remark := LIKENESS_REMARKS.get(likeness):
-        draft = replace(draft, notes=(*draft.notes, remark), remarks=(*draft.remarks, remark))
-    return draft
 
 
 def _shown_path(source: Source, known: Document | None) -> str:

@@ -51,6 +51,10 @@ class LocalModel(NetworkFiles):
         super().__init__()
         self._folder = folder
 
+    def __reduce__(self) -> tuple[type[LocalModel], tuple[Path | None]]:
+        # Another process reads the same files.
+        return LocalModel, (self._folder,)
+
     @cached_property
     def revision(self) -> str:
         """Return a digest of both files, which changes whenever vectors or counts would."""

@@ -61,6 +61,9 @@ class WordPieceCounter:
         self._known: dict[str, _Units] = {}
         self._room = _MEMORY
 
+    def __reduce__(self) -> tuple[type[WordPieceCounter], tuple[LocalModel]]:
+        return WordPieceCounter, (self._model,)
+
     @property
     def name(self) -> str:
         """Return a name that changes whenever counts would, without loading anything."""

@@ -98,8 +98,10 @@ class QdrantSettings(Struct, frozen=True):
 
 
 class IngestSettings(Struct, frozen=True):
-    """Web pages that may be ingested."""
+    """Processes of an ingestion, and web pages that may be ingested."""
 
+    jobs: Annotated[int, Meta(ge=0, le=256)] = 0
+    """Processes that prepare documents; 0 for one for each core, as far as there is memory."""
     hosts: CommaSeparated = ""
     """Hosts whose pages may be ingested, such as docs.example.org or *.example.org; blank: none."""
     private_addresses: bool = False

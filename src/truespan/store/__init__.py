@@ -66,5 +66,9 @@ class Store(
 
         return StoreRows(self._db)
 
+    def release_thread(self) -> None:
+        """Close the connection that belongs to this thread, which will not be used again."""
+        self._db.release_thread()
+
     def close(self) -> None:
         self._db.close()

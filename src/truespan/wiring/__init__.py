@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from truespan.files.uploads import UploadFolder
     from truespan.files.usage_key import UsageKey
     from truespan.ingest.draft import Preparation
+    from truespan.ingest.workers.client import DraftWorkers
     from truespan.providers.local import LocalModel
     from truespan.sanitize.sanitizer import Sanitizer
     from truespan.store import Store
@@ -128,6 +129,8 @@ def open_library(
         cooldowns=store,
         paces=paces,
     )
+    parser = defer(partial(_parser, settings))
+    workers = defer(partial(_workers, settings, parser, counter or wordpiece))
     rerank = providers.rerank_options(folder, settings, clock, store, reranker)
 
     def check_environment() -> list[Check]:
@@ -143,7 +146,8 @@ def open_library(
             embedder=embedder or make_embedder(settings, model),
             counter=counter or wordpiece,
             sources=defer(partial(_sources, settings)),
-            parser=defer(partial(_parser, settings)),
+            parser=parser,
+            workers=workers,
             assets=assets,
             read_golden=read_golden,
             processes=SystemProcesses(),
@@ -291,6 +295,15 @@ def _parser(settings: Settings) -> SourceParser:
         cpu_seconds=settings.loader.cpu_seconds,
         ocr_cpu_seconds=settings.ocr_cpu_seconds,
     )
+
+
+def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) -> DraftWorkers:
+    from truespan.ingest.draft_task import DraftTools
+    from truespan.ingest.workers.client import DraftWorkers, default_jobs
+    from truespan.retrieval.word_counts import count_chunks
+
+    jobs = settings.ingest.jobs or default_jobs()
+    return DraftWorkers(jobs, DraftTools(parser, counter, count_chunks))
 
 
 def _assets(folder: Path, settings: Settings) -> AssetFolder:
@@ -451,13 +464,24 @@ class _Deferred:
         self._made: Any = None
 
     def __getattr__(self, name: str) -> Any:
+        return getattr(self._resolve(), name)
+
+    def _resolve(self) -> Any:
         if self._made is None:
             with self._making:
                 if self._made is None:
                     self._made = self._make()
-        return getattr(self._made, name)
+        return self._made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets the object that the proxy stands for.
+        return _return_same, (self._resolve(),)
 
     def close(self) -> None:
         """Close the object if it was created."""
         if self._made is not None:
             self._made.close()
+
+
+def _return_same(made: T) -> T:
+    return made

@@ -19,8 +19,10 @@ import threading
 import time
 from array import array
 from dataclasses import dataclass, field
+from functools import partial
 from operator import lt
 from pathlib import PurePath
+from typing import Any
 
 import msgspec
 
@@ -306,10 +308,19 @@ class ChildParser:
         self._ocr_cpu_seconds = ocr_cpu_seconds
         self._start_seconds = start_seconds
         self._module = module
+        self._children = children
         self._turns = threading.BoundedSemaphore(children)
         self._lock = threading.Lock()
         self._free: list[ChildLink] = []
         self._owner = os.getpid()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets a parser with the same limits and its own children.
+        names = (
+            *("memory_bytes", "cpu_seconds", "cpu_seconds_per_mb", "output_bytes"),
+            *("ocr_cpu_seconds", "children", "start_seconds", "module"),
+        )
+        return partial(ChildParser, **{name: getattr(self, f"_{name}") for name in names}), ()
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
         """Parse a source; see `parsing.load`.

@@ -263,6 +263,10 @@ class Database(ABC):
     def check(self) -> list[Check]:
         """Return the checks of the engine's files, or of its server and our role there."""
 
+    def release_thread(self) -> None:
+        """Close the connection that belongs to this thread, if each thread has its own."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Close every connection."""

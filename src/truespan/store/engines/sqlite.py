@@ -227,6 +227,8 @@ class SqliteDatabase(Database):
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._lock = threading.Lock()
+        # Between threads of this process: SQLite would wait for each other by sleeping.
+        self._writing = threading.Lock()
         if self.shared.value("PRAGMA user_version") != newest_version("sqlite"):
             with self.write_every_world():
                 # Read again inside the transaction: another process may have migrated meanwhile.
@@ -273,7 +275,7 @@ class SqliteDatabase(Database):
         **values: Any,
     ) -> Iterator[SqliteSession]:
         require_space(self.path.parent, self._reserve)
-        with self.map_errors():
+        with self._take_turn(wait), self.map_errors():
             connection = self.connection
             _begin_writing(connection, wait)
             try:
@@ -283,6 +285,17 @@ class SqliteDatabase(Database):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _take_turn(self, wait: float | None) -> Iterator[None]:
+        """Let one thread write at a time; raises StoreBusy if another one takes too long."""
+        seconds = BUSY_MILLISECONDS / 1000 if wait is None else wait
+        if not self._writing.acquire(timeout=seconds):
+            raise StoreBusy
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def size(self) -> int:
         return self.path.stat().st_size
@@ -337,6 +350,14 @@ class SqliteDatabase(Database):
             # A connection in use on a thread that did not end in time is closed with that thread.
             with suppress(apsw.ThreadingViolationError):
                 connection.close(True)
+
+    def release_thread(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            self._local.connection = None
+            with self._lock:
+                self._open = [other for other in self._open if other is not connection]
+            connection.close()
 
     @property
     def connection(self) -> apsw.Connection:

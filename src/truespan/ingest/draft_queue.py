@@ -1,0 +1,135 @@
+"""Drafts of a list of sources, in their order, made by several workers ahead of the caller."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from msgspec import Struct
+
+from truespan.errors import SourceRefused
+from truespan.ingest.draft_task import DraftTask
+from truespan.ingest.source_drafts import DraftMaker, PreparedSource, SourceDraft
+from truespan.ingest.workers.client import DraftWorkers
+from truespan.types.document import Document, Draft
+from truespan.types.source import Source
+
+TASKS_PER_WORKER = 4
+"""Number of sources that are read ahead for each worker."""
+MAX_BYTES_AHEAD = 64 << 20
+"""Maximum size of the sources that are read ahead; a larger source is read alone."""
+MIN_BYTES = 2 << 20
+"""Minimum size of the sources of a run for which workers are started: a start takes a second."""
+
+
+class SourceResult(Struct, frozen=True):
+    """The result for one source: a draft or its absence, or a refusal."""
+
+    source: Source
+    draft: SourceDraft | SourceRefused
+
+    def get(self) -> SourceDraft:
+        """Return the draft; raises SourceRefused."""
+        if isinstance(self.draft, SourceRefused):
+            raise self.draft
+        return self.draft
+
+
+def make_drafts(
+    maker: DraftMaker, sources: Sequence[Source], known: Mapping[str, Document]
+) -> Generator[SourceResult, None, None]:
+    """Yield the result for each source, one after the other."""
+    for source in sources:
+        try:
+            yield SourceResult(source, maker.make(source, known.get(source.doc_id)))
+        except SourceRefused as error:
+            yield SourceResult(source, error)
+
+
+def are_worth_workers(sources: Sequence[Source]) -> bool:
+    """Return whether workers would save more time than starting them takes."""
+    return len(sources) > 1 and sum(source.size for source in sources) >= MIN_BYTES
+
+
+class _Waiting(Struct):
+    """A source whose result is not yielded yet."""
+
+    source: Source
+    prepared: PreparedSource | None = None
+    future: Future[Draft] | None = None
+    draft: SourceDraft | SourceRefused | None = None
+    size: int = 0
+
+
+class DraftQueue:
+    """Drafts that workers make, a limited number of bytes ahead of the caller.
+
+    The results are those of `make_drafts`, in the same order.
+    """
+
+    def __init__(self, maker: DraftMaker, workers: DraftWorkers) -> None:
+        self._maker = maker
+        self._workers = workers
+        self._waiting: deque[_Waiting] = deque()
+
+    def make_drafts(
+        self, sources: Sequence[Source], known: Mapping[str, Document]
+    ) -> Generator[SourceResult, None, None]:
+        """Yield the result for each source, in order."""
+        jobs = self._workers.jobs
+        with ThreadPoolExecutor(jobs, thread_name_prefix="draft") as pool:
+            try:
+                for source in sources:
+                    while self._is_full(source):
+                        yield self._take()
+                    self._waiting.append(self._start(pool, source, known.get(source.doc_id)))
+                while self._waiting:
+                    yield self._take()
+            finally:
+                for waiting in self._waiting:
+                    if waiting.future is not None:
+                        waiting.future.cancel()
+
+    def _is_full(self, source: Source) -> bool:
+        ahead = sum(waiting.size for waiting in self._waiting)
+        full = len(self._waiting) >= TASKS_PER_WORKER * self._workers.jobs
+        return full or (ahead > 0 and ahead + source.size > MAX_BYTES_AHEAD)
+
+    def _start(self, pool: ThreadPoolExecutor, source: Source, known: Document | None) -> _Waiting:
+        try:
+            prepared = self._maker.prepare(source, known, self._settle)
+        except SourceRefused as error:
+            return _Waiting(source, draft=error)
+        if isinstance(prepared, SourceDraft):
+            return _Waiting(source, draft=prepared)
+        future = pool.submit(self._workers.make, prepared.task, self._make_here)
+        return _Waiting(source, prepared, future, size=len(prepared.task.content.data))
+
+    def _make_here(self, task: DraftTask) -> Draft:
+        return self._maker.run(task)
+
+    def _settle(self, digest: str) -> None:
+        """Complete a source of the same content first: whether it becomes a document decides."""
+        if any(
+            waiting.prepared is not None and waiting.prepared.task.content.digest == digest
+            for waiting in self._waiting
+        ):
+            for waiting in self._waiting:
+                self._complete(waiting)
+
+    def _take(self) -> SourceResult:
+        waiting = self._waiting.popleft()
+        return SourceResult(waiting.source, self._complete(waiting))
+
+    def _complete(self, waiting: _Waiting) -> SourceDraft | SourceRefused:
+        if waiting.draft is None:
+            assert waiting.prepared is not None
+            assert waiting.future is not None
+            try:
+                waiting.draft = self._maker.complete(waiting.prepared, waiting.future.result())
+            except SourceRefused as error:
+                waiting.draft = error
+            # The bytes of the source are not needed any more.
+            waiting.prepared = waiting.future = None
+        return waiting.draft

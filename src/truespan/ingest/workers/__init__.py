@@ -1,0 +1,1 @@
+"""Worker processes that make drafts: their client, and the process itself."""
