@@ -165,6 +165,21 @@ def test_the_number_of_passages_and_the_book_can_be_chosen(ann: Session) -> None
     assert one["metadata"]["sources"][0]["source"] == "lamp.md"
 
 
+def test_query_far_from_what_was_read_gets_one_line(ann: Session, library: Path) -> None:
+    question = "How long does a lasagne bake in the oven?"
+    result = ann.call("retrieve_context", query=question)
+
+    assert [notice["code"] for notice in found_in(result)["metadata"]["warnings"]][-1:] == [
+        "nothing_close"
+    ]
+    (line,) = texts_of(result)
+    assert line.startswith("Nothing that has been read is close to the query.")
+    assert "\n" not in line
+    with truespan.open(library) as opened:
+        reader = opened.world("w").reader("ann")
+        assert (reader.has_evidence(question), reader.has_evidence(QUESTION)) == (False, True)
+
+
 @proves("reading.every-surface")
 def test_books_are_listed_with_what_was_reached_and_no_totals(ann: Session) -> None:
     result = ann.call("list_books")

@@ -109,10 +109,7 @@ class Responder(Struct, frozen=True):
             ProviderUnavailable, ProviderRefused, ProviderBadReply, ...: a model failed. Another
                 model is never asked instead.
         """
-        chunks: dict[ChunkId, Visible] = {}
-        for chunk in self.retrieved.chunks:
-            # Of two chunks that a reader cannot distinguish, the first counts.
-            chunks.setdefault(chunk.chunk_id, chunk)
+        chunks = self._chunks()
         evidence, reply, fitted = self._evidence(chunks.values()), None, None
         try:
             while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
@@ -165,6 +162,17 @@ class Responder(Struct, frozen=True):
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
+
+    def decide(self) -> Decision:
+        """Return the decision on what was retrieved, before any model runs."""
+        return decide(self._evidence(self._chunks().values()))
+
+    def _chunks(self) -> dict[ChunkId, Visible]:
+        chunks: dict[ChunkId, Visible] = {}
+        for chunk in self.retrieved.chunks:
+            # Of two chunks that a reader cannot distinguish, the first counts.
+            chunks.setdefault(chunk.chunk_id, chunk)
+        return chunks
 
     def _ask_primary(self, decision: Decision, sources: Sequence[Visible]) -> Reply:
         messages = grounded_messages(

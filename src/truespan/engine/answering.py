@@ -29,6 +29,7 @@ from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usag
 from truespan.types.bundle import Notice
 from truespan.types.conversation import Question, Turn
 from truespan.types.decision import (
+    Decision,
     DecisionSettings,
     Evidence,
     FollowUp,
@@ -151,9 +152,22 @@ class Answerer(Struct, frozen=True):
         # A caller may stop at this event, so the request ends before it is given.
         yield from finished
 
+    def decide(self, ask: Ask, *, reading: bool) -> Decision:
+        """Return the decision on a question without asking a model."""
+        name = Request.READING_ANSWER if reading else Request.ANSWER
+        with self.components.observer.request(name) as trace:
+            return self._responder(ask, trace, reading=reading)[0].decide()
+
     def _respond(self, ask: Ask, trace: RequestTrace, *, reading: bool) -> Generator[AnswerEvent]:
+        began = self.components.clock.monotonic()
+        responder, warnings = self._responder(ask, trace, reading=reading)
+        return responder.respond(began, warnings)
+
+    def _responder(
+        self, ask: Ask, trace: RequestTrace, *, reading: bool
+    ) -> tuple[Responder, list[Notice]]:
+        """Find candidates; return what answers from them, and warnings about the thresholds."""
         components = self.components
-        began = components.clock.monotonic()
         question, retrieved = ask(trace)
         world, scope = retrieved.world, retrieved.scope
         settings, floor = components.answers.decision, 0.0
@@ -173,7 +187,7 @@ class Answerer(Struct, frozen=True):
             trace=trace,
             comparison=self._comparison(scope),
         )
-        return responder.respond(began, self._threshold_notices(scope, world, floor))
+        return responder, self._threshold_notices(scope, world, floor)
 
     def _comparison(self, scope: Scope | None) -> Comparison | None:
         """Return the comparison of sentences by similarity; None if it was not measured, or is off.

@@ -29,6 +29,7 @@ from truespan.retrieval.snapshot import Restart
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
+from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.reading import (
@@ -321,6 +322,32 @@ class Reader(Struct, frozen=True):
         answerer = Answerer(self._access.components, self._access.authority)
         questions = [(asked, "") for asked, _ in history]
         return answerer.events(answerer.ask(query, find, book, questions), reading=True)
+
+    @list_arguments
+    def has_evidence(
+        self,
+        query: str,
+        book: str | None = None,
+        **options: Unpack[ReaderArguments],
+    ) -> bool:
+        """Return whether what was read of a book is close enough to a question to answer from it.
+
+        No chat model is asked.
+
+        Args:
+            query: The question.
+            book: The document; None for the current book.
+
+        Returns:
+            Whether `answer` would answer from the passages.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
+        """
+        find = self._prepare(query, book, **options)
+        answerer = Answerer(self._access.components, self._access.authority)
+        decision = answerer.decide(answerer.ask(query, find, book, ()), reading=True)
+        return decision.mode is not AnswerMode.FALLBACK
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.

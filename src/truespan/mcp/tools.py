@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 NO_POSITION = Notice(
     "no_reading_position", "No reading position is recorded, so nothing is readable."
 )
+NOTHING_CLOSE = Notice(
+    "nothing_close",
+    "Nothing that has been read is close to the query. Use names or words of the book.",
+)
 MAX_BOOKS_NAMED = 50
 """Maximum number of books in the text of a result; the structured content has all of them."""
 _FORMAT = (
@@ -87,8 +91,21 @@ def _get_reading_position(reader: Reader, arguments: PositionArguments) -> BookP
         return BookPosition(None, (NO_POSITION,))
 
 
-def _retrieve(subject: Reader | World, arguments: Arguments) -> ContextBundle:
-    return subject.retrieve(**arguments_of(arguments))
+def _retrieve(world: World, arguments: Arguments) -> ContextBundle:
+    return world.retrieve(**arguments_of(arguments))
+
+
+def _retrieve_context(reader: Reader, arguments: ReadingArguments) -> ContextBundle:
+    """Retrieve context, with a warning if nothing that was read is close to the query."""
+    given = arguments_of(arguments)
+    bundle = reader.retrieve(**given)
+    del given["top_k"]
+    if not bundle.retrieved_chunks or reader.has_evidence(**given):
+        return bundle
+    warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
+    return msgspec.structs.replace(
+        bundle, metadata=msgspec.structs.replace(bundle.metadata, warnings=warnings)
+    )
 
 
 def _render_books(may_move: bool, subject: Reader | CallerContext, result: BookList) -> list[str]:
@@ -154,6 +171,9 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
         return [_explain_no_position(reader, may_move)]
     passages = passages_of_bundle(bundle, in_reading_order=True)
     readable, tokens = bundle.metadata.funnel.in_scope, bundle.total_tokens
+    if NOTHING_CLOSE in bundle.metadata.warnings:
+        # What is not close would take room in the context of the model and mislead it.
+        return [f"{NOTHING_CLOSE.message} Searched {_chunks(readable)} that have been read."]
     if passages:
         summary = f"{_count(passages)} in reading order, {tokens} tokens"
     else:
@@ -236,11 +256,12 @@ def _reading_tools(*, may_move: bool) -> tuple[Tool, ...]:
             description=(
                 "Find the passages closest to a query in what the reader has read of the current "
                 "book, or of a named one. Passages are in reading order, each verified against "
-                f"the stored book; nothing past the reading position is ever returned. {_FORMAT}"
+                "the stored book; nothing past the reading position is ever returned. If nothing "
+                f"read so far is close, the text of the result says so in one line. {_FORMAT}"
             ),
             arguments=ReadingArguments,
             result=ContextBundle,
-            run=_retrieve,
+            run=_retrieve_context,
             render=partial(_render_reading, may_move),
         ),
     )
