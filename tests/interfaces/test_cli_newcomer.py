@@ -98,8 +98,7 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
         (["serach", "x"], "Did you mean 'search'? See 'truespan --help'."),
         (["search"], "See 'truespan search --help'."),
         (["token", "revok", "x"], "Did you mean 'revoke'? See 'truespan token --help'."),
-        (["token"], "Missing subcommand: create, list or revoke. See 'truespan token --help'."),
-        (["jobs"], "Missing subcommand: list, show, follow, cancel or resume."),
+        (["jobs", "--wrold", "x"], "See 'truespan jobs list --help'."),
         (["-w", "x", "search", "y"], "Give options after the command, as in 'truespan status"),
         (
             ["--versoin"],
@@ -110,6 +109,14 @@ def test_errors_of_usage_name_the_help_of_the_command(shell: Shell) -> None:
 
         assert (code, out, err.count("\n")) == (2, "", 1), arguments
         assert said in err
+
+
+def test_a_group_without_a_command_lists(shell: Shell) -> None:
+    shell("ingest", "note.md", "-L", "books")
+
+    for group in ("jobs", "reader", "token", "conversations"):
+        assert shell(group, "-L", "books") == shell(group, "list", "-L", "books"), group
+        assert "Usage:" in shell(group, "--help")[1]
 
 
 def test_piped_output_is_not_wrapped_or_padded(shell: Shell) -> None:

@@ -66,7 +66,10 @@ def test_the_header_is_the_mode_of_the_decision(
     with studied(tmp_path, *scores, **models) as (_, client):
         whole = client.json("POST", path, {"query": QUESTION})
         streamed = client.json("POST", path, {"query": QUESTION, "stream": True})
+        accept = [("accept", "text/event-stream, */*;q=0.1")]
+        accepted = client.json("POST", path, {"query": QUESTION}, headers=accept)
 
+    assert [name for name, _ in events(accepted)] == [name for name, _ in events(streamed)]
     assert whole.header("x-answer-mode") == mode
     assert whole.content["decision_explain"]["mode"] == whole.content["mode"] == mode
     (first, started), *pieces, (last, finished) = events(streamed)

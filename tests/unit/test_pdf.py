@@ -483,6 +483,8 @@ def test_pdf_generated_titles_are_left_out(junk: str):
         ("Doe, Jane", ("Doe, Jane",)),
         ("Jane Doe, John Roe", ("Jane Doe", "John Roe")),
         ("Jane Doe and John Roe", ("Jane Doe", "John Roe")),
+        ("(anonymous)", ()),
+        ("Unknown; Jane Doe", ("Jane Doe",)),
         ("", ()),
     ],
 )

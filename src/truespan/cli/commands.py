@@ -81,8 +81,15 @@ _TYPES: Mapping[type, click.ParamType[Any]] = {
 }
 
 
+LIST = "list"
+"""The command of a group that is meant if none is named."""
+
+
 class CommandGroup(click.Group):
-    """A group whose help lists commands in their order, each with its whole first sentence."""
+    """A group whose help lists commands in their order, each with its whole first sentence.
+
+    Without a command, a group that has the command 'list' runs it.
+    """
 
     def register(self, name: str) -> Callable[[Function], Function]:
         """Return a decorator that adds a function as the command of this name."""
@@ -110,6 +117,10 @@ class CommandGroup(click.Group):
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in rows])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        asks_help = {"-h", "--help"} & {*args}
+        is_listed = LIST in self.commands and not (asks_help or ctx.resilient_parsing)
+        if is_listed and (not args or args[0].startswith("-")):
+            args = [LIST, *args]
         if not (args or self.invoke_without_command or ctx.resilient_parsing):
             *others, last = self.commands
             names = f"{', '.join(others)} or {last}" if others else last

@@ -27,6 +27,7 @@ from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
 from truespan.http.mcp import McpApp
 from truespan.http.openapi import document_operation
 from truespan.http.operation import (
+    EVENTS,
     JSON,
     CallContext,
     CancellableEvents,
@@ -306,8 +307,15 @@ class Endpoint(Struct, frozen=True):
             default_world=self.app.default_world,
             is_cancelled=lambda: token.cancelled,
             has_key=bool(bodies.header(request.scope, b"idempotency-key")),
+            accepts_events=_prefers_events(request.scope),
             origin=_origin_of(request.scope),
         )
+
+
+def _prefers_events(scope: Scope) -> bool:
+    """Return whether the first media type that a client accepts is that of events."""
+    accepted = b",".join(bodies.header(scope, b"accept"))
+    return accepted.partition(b",")[0].partition(b";")[0].strip().lower() == EVENTS.encode()
 
 
 def _origin_of(scope: Scope) -> str:

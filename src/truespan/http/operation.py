@@ -46,6 +46,8 @@ class CallContext(Struct, frozen=True):
     """Returns whether the client has disconnected."""
     has_key: bool = False
     """Whether the request has an Idempotency-Key."""
+    accepts_events: bool = False
+    """Whether the client prefers a stream of events, by its header Accept."""
     origin: str = ""
     """Scheme, host and path by which the client addressed the server, without a final slash."""
 

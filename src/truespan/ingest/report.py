@@ -184,6 +184,16 @@ class IngestReport(Struct):
     generation: int | None = None
     """The generation that an alias was moved to, if `update_alias` was set."""
 
+    def __repr__(self) -> str:
+        """Return one line for each field with a value, and the counts."""
+        counts = ("unchanged", "chunks", "embedded")
+        lines = [
+            f"    {name}={value!r},\n"
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) or name in counts
+        ]
+        return f"{type(self).__name__}(\n{''.join(lines)})"
+
 
 class RunLog:
     """Log of a run that is not a job: log lines only. `JobLog` adds the record of the job."""

@@ -402,7 +402,7 @@ class Filters(Struct, frozen=True):
         values: dict[str, Any] = {**arguments}
         for name, value in values.items():
             if name not in FILTER_NAMES:
-                raise TypeError(f"got an unexpected keyword argument {name!r}")
+                raise unknown_argument(name)
             if name == "metadata":
                 given[name] = _check_conditions(value)
             elif value is None and name in ("tags", "kinds"):
@@ -422,6 +422,17 @@ class QueryArguments(FilterArguments, PassageArguments, RankArguments, total=Fal
     """Filters and options of a question, as keyword arguments of library methods."""
 
 
+def unknown_argument(name: str) -> TypeError:
+    """Return the error for an argument that does not exist, with the closest name."""
+    from difflib import get_close_matches
+
+    own = ("top_k", "floor", "highlight", "near_misses", "selected_text")
+    known = (*own, *QueryArguments.__annotations__)
+    close = get_close_matches(name, known, n=1)
+    advice = f". Did you mean {close[0]!r}?" if close else ""
+    return TypeError(f"got an unexpected keyword argument {name!r}{advice}")
+
+
 def check_arguments(
     arguments: QueryArguments | ReaderArguments, *, highlight: bool = False, filters: bool = True
 ) -> dict[str, Any]:
@@ -433,7 +444,7 @@ def check_arguments(
         options = {name: rest.pop(name) for name in names}
         fields["passages"] = PassageOptions(**options, highlight=highlight)
     if rest and not filters:
-        raise TypeError(f"got an unexpected keyword argument {min(rest)!r}")
+        raise unknown_argument(min(rest))
     if rest:
         fields["filters"] = NO_FILTERS.with_arguments(cast("FilterArguments", rest))
     return fields

@@ -351,6 +351,15 @@ def health(_: CallContext) -> schemas.Health:
     return schemas.Health(status="alive", version=__version__)
 
 
+@server.get("/healthz", public=True, inline=True)
+def healthz(context: CallContext) -> schemas.Health:
+    """Check that the server runs, at the address that orchestrators expect.
+
+    Works like health.
+    """
+    return health(context)
+
+
 @server.get(
     "/ready", public=True, errors=(errors.IndexUnavailable, errors.StoreBusy, errors.StoreDamaged)
 )

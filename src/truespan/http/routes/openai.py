@@ -240,7 +240,7 @@ def complete_chat(context: CallContext, body: CompletionRequest) -> Reply[Comple
         count=context.library.server.count_tokens,
         asked="\n".join(message.text for message in body.messages),
     )
-    if body.stream:
+    if body.stream or context.accepts_events:
         options = body.stream_options
         shows_usage = options is not None and options.include_usage
         first = next(events)

@@ -227,7 +227,7 @@ def answer_reply(
     context: CallContext, ask: Callable[..., Iterator[AnswerEvent]], question: dict[str, Any]
 ) -> Reply[Answer] | Events:
     """Return an answer complete or as events. Its mode is decided before the headers are sent."""
-    stream = question.pop("stream")
+    stream = question.pop("stream") or context.accepts_events
     events = ask(**question)
     first = next(events)
     if not isinstance(first, Started):
@@ -367,7 +367,7 @@ def evaluate(
     or `problem`. Disconnecting ends it. The report contains no text of a document.
     """
     arguments = asdict(body)
-    stream, html = arguments.pop("stream"), arguments.pop("html")
+    stream, html = arguments.pop("stream") or context.accepts_events, arguments.pop("html")
     # As bytes: a text would be taken for the path of a file.
     golden = arguments.pop("golden").encode()
     steps = context.world().evaluation.report_stream(golden, **arguments)
