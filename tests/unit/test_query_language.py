@@ -6,7 +6,7 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
 from truespan.retrieval.fused import Candidate, Scale, blend_candidate
-from truespan.retrieval.query_language import query_language
+from truespan.retrieval.query_language import parse_words, query_language
 from truespan.types.profile import crosses_languages
 
 MULTILINGUAL = other_profile(
@@ -56,6 +56,24 @@ def test_languages_cross_if_the_model_knows_both(
     assert crosses_languages(MULTILINGUAL, query, text) is crosses
     assert not crosses_languages(ENGLISH, query, text)
     assert not crosses_languages(UNKNOWN, query, text)
+
+
+@each_row(
+    "query, counted",
+    [
+        # "die" and "war" are words of English too.
+        ("Wer war die Besitzerin der alten Lampe?", {"german": 3, "english": 3}),
+        ("Who was the owner of the old lamp?", {"german": 3, "english": 3}),
+        # Of unknown language, or in quotes.
+        ("die Lampe", {"german": 1, "english": 2}),
+        ('Wer kannte das alte Lied "die Lampe"?', {"german": 5, "english": 5}),
+    ],
+)
+def test_stop_words_of_the_query_count_in_no_language(query: str, counted: dict[str, int]) -> None:
+    words = parse_words(MULTILINGUAL, query, ["english", "german"]).words
+
+    found = {name: sum(name in word.content_forms for word in words) for name in counted}
+    assert found == counted
 
 
 @proves("answers.cross-language")

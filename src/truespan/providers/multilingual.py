@@ -31,6 +31,7 @@ from truespan.providers.onnx_writer import (
     value,
 )
 from truespan.providers.prefixes import ModelPrefixes
+from truespan.providers.word_states import Projection, orthogonal_projection
 from truespan.types.profile import Distance, EmbeddingProfile
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ _ORDERS = (2, 3, 5)
 _FEATURES = DIMENSIONS + len(_ORDERS) * _WIDTH
 _HIDDEN = 320
 _EPSILON = 1e-12
+_STATES = "normal"
+"""Output with the features of each piece, whose average the dense layers see."""
 
 _SHAPES: Mapping[str, tuple[int, ...]] = {
     "table": (_BLOCKS * _ROWS, DIMENSIONS),
@@ -116,6 +119,19 @@ def _read_weights(content: bytes) -> bytes:
         return b"".join(numpy.ascontiguousarray(weight).data for weight in weights)
 
 
+def _read_projection(content: bytes) -> Projection:
+    """Return the projection of features: the layer that follows their average, then fewer numbers.
+
+    That layer makes words of several languages comparable.
+    """
+    import numpy
+
+    with numpy.load(BytesIO(content), allow_pickle=False) as stored:
+        layer = stored["cnn_W"].astype(numpy.float32)
+    matrix = layer @ orthogonal_projection(DIMENSIONS).matrix
+    return Projection(numpy.zeros(_FEATURES, numpy.float32), numpy.ascontiguousarray(matrix))
+
+
 def _write_network() -> bytes:
     """Return the network; its weights are in `_DATA`, one after the other."""
     weights: list[bytes] = []
@@ -130,7 +146,10 @@ def _write_network() -> bytes:
         weights.append(tensor(name, ElementType.INT64, [1], content))
     nodes = [*_look_up(), *_convolve(), *_average(), *_transform()]
     inputs = [value("input_ids", ElementType.INT64, 1, "pieces")]
-    outputs = [value("sentence_embedding", ElementType.FLOAT, 1, DIMENSIONS)]
+    outputs = [
+        value("sentence_embedding", ElementType.FLOAT, 1, DIMENSIONS),
+        value(_STATES, ElementType.FLOAT, "pieces", _FEATURES),
+    ]
     return network(nodes, weights, inputs, outputs)
 
 
@@ -176,8 +195,8 @@ def _convolve() -> Iterator[bytes]:
 def _average() -> Iterator[bytes]:
     """Yield the nodes that average all pieces, scaled by the square root of their number."""
     yield node("Concat", ["pieces", "neighbourhoods"], "features", axis=1)
-    yield node("LayerNormalization", ["features", "gain", "shift"], "normal", epsilon=_EPSILON)
-    yield node("ReduceMean", ["normal"], "average", axes=[0])
+    yield node("LayerNormalization", ["features", "gain", "shift"], _STATES, epsilon=_EPSILON)
+    yield node("ReduceMean", [_STATES], "average", axes=[0])
     yield node("MatMul", ["average", "mean"], "product")
     yield node("Add", ["product", "mean_bias"], "unscaled")
     yield node("Size", ["input_ids"], "size")
@@ -274,7 +293,12 @@ class MultilingualEmbedder(OnnxEmbedder):
             prefixes,
             INPUT_LIMIT,
             pooling=Pooling.NONE,
+            states_output=_STATES,
         )
+
+    @cached_property
+    def _projection(self) -> Projection:
+        return _read_projection(self._multilingual.read(WEIGHTS_FILE))
 
     def _clean(self, text: str) -> str:
         from truespan.providers.sentencepiece import compose

@@ -369,13 +369,13 @@ def require_known_inputs(session: InferenceSession, files: NetworkFiles) -> None
 
 def run_tokens(
     session: InferenceSession,
-    output: str,
+    outputs: Sequence[str],
     encodings: Sequence[Encoding],
     *,
     length: int | None = None,
     padding: int = 0,
-) -> numpy.ndarray:
-    """Return an output of the network for some texts in one run; threads may share a session.
+) -> list[numpy.ndarray]:
+    """Return outputs of the network for some texts in one run; threads may share a session.
 
     Texts are padded on the right to the longest, or to `length` tokens. Inputs that the network
     does not have are left out.
@@ -398,7 +398,7 @@ def run_tokens(
         else given[entry.name]
         for entry in session.get_inputs()
     }
-    return numpy.asarray(session.run([output], feed)[0])
+    return [numpy.asarray(found) for found in session.run([*outputs], feed)]
 
 
 class Workers:

@@ -75,6 +75,8 @@ class OnnxModel(TokenizedModel, frozen=True, kw_only=True):
     pooling: Pooling
     output: str = ""
     """Output to use; blank for the usual one."""
+    states_output: str = ""
+    """Output with a state for each token, if it is another; such a network runs one text."""
     padding: int = 0
     batch: int = 1
     """Number of texts in a run."""
@@ -99,7 +101,7 @@ class OnnxEmbedder(TokenizedEmbedder):
 
     def gives_word_states(self) -> bool:
         """Return whether the network gives a state for each token, and not for whole texts."""
-        return self._model.pooling is not Pooling.NONE
+        return self._model.pooling is not Pooling.NONE or bool(self._model.states_output)
 
     @abstractmethod
     def _describe(self) -> OnnxModel: ...
@@ -109,8 +111,7 @@ class OnnxEmbedder(TokenizedEmbedder):
         return self._describe()
 
     def _embed_one(self, text: Input, *, states: bool = False) -> Output:
-        del states  # The network always gives them.
-        [output] = self._run(self._load(), [text])
+        [output] = self._run(self._load(), [text], states=states)
         return output
 
     def _embed(
@@ -120,7 +121,6 @@ class OnnxEmbedder(TokenizedEmbedder):
         *,
         states: bool = False,
     ) -> list[Result]:
-        del states
         if not inputs:
             return []
         loaded = self._load()
@@ -129,7 +129,8 @@ class OnnxEmbedder(TokenizedEmbedder):
         if self._model.batch > 1:
             return self._embed_batches(loaded, inputs, order, read)
         return loaded.workers.map(
-            lambda i: read(inputs[i], self._run(loaded, inputs[i : i + 1])[0]), order
+            lambda i: read(inputs[i], self._run(loaded, inputs[i : i + 1], states=states)[0]),
+            order,
         )
 
     def _embed_batches(
@@ -155,13 +156,22 @@ class OnnxEmbedder(TokenizedEmbedder):
         return [results[i] for i in range(len(inputs))]
 
     def _run(
-        self, loaded: _Loaded, inputs: Sequence[Input], length: int | None = None
+        self,
+        loaded: _Loaded,
+        inputs: Sequence[Input],
+        length: int | None = None,
+        *,
+        states: bool = False,
     ) -> list[Output]:
         model, where = self._model, self._network_files.path(self._network_files.network)
         encodings = [text.encoding for text in inputs]
         try:
-            states = run_tokens(
-                loaded.session, loaded.output, encodings, length=length, padding=model.padding
+            pooled, *others = run_tokens(
+                loaded.session,
+                [loaded.output, *([model.states_output] if states and model.states_output else [])],
+                encodings,
+                length=length,
+                padding=model.padding,
             )
         except Exception as failure:  # The runtime's own errors have no common root.
             longest = max(len(encoding.ids) for encoding in encodings)
@@ -170,7 +180,7 @@ class OnnxEmbedder(TokenizedEmbedder):
                 advice="If shorter texts work, set a smaller maximum length for the model.",
             ) from failure
         outputs = []
-        for state, encoding in zip(states, encodings, strict=True):
+        for state, encoding in zip(pooled, encodings, strict=True):
             own = state if model.pooling is Pooling.NONE else state[: len(encoding.ids)]
             vector = _pool(own, model.pooling)
             if vector is None:
@@ -180,7 +190,7 @@ class OnnxEmbedder(TokenizedEmbedder):
                 )
             if len(vector) != 4 * model.profile.dimensions:
                 raise self._wrong_dimensions(len(vector) // 4)
-            outputs.append(Output(vector, own))
+            outputs.append(Output(vector, others[0] if others else own))
         return outputs
 
     def _load(self) -> _Loaded:

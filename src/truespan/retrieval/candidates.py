@@ -25,7 +25,7 @@ from truespan.retrieval.fetch import (
     read_chunks,
 )
 from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
-from truespan.retrieval.query_language import query_language
+from truespan.retrieval.query_language import parse_words, query_language
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
@@ -340,7 +340,7 @@ class WordFinder(Struct, frozen=True):
 
     def parse(self, query: str) -> WordQuery:
         """Return the words of a query, with compounds that occur among the chunks in scope."""
-        parsed = parse_query(query, self.extent.stemmers)
+        parsed = parse_words(self.scope.profile, query, self.extent.stemmers)
         if not self.world.defaults.values.finds_compounds or not has_compounds(parsed):
             return parsed
         index = index_compounds(self.store.vocabulary(self.scope, self.world))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.errors import StorageFull, StoreBusy
+from truespan.retrieval.query_language import parse_words
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.word_counts import POSTING, count_revision
@@ -40,7 +41,7 @@ from truespan.words.compounds import (
     index_parts,
 )
 from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
+from truespan.words.query import Forms, QueryWord, WordQuery, match_words
 from truespan.words.spelling import index_terms, index_vocabulary, suggest_terms
 from truespan.words.terms import recipe_of, stemmer_of, terms
 
@@ -142,7 +143,7 @@ def score_read(
     """Score the stored chunks up to a position, and the tail."""
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
-    query_words = parse_query(query, [stemmer_of(language)])
+    query_words = parse_words(scope.profile, query, [stemmer_of(language)])
     wanted = {term for word in query_words.words for own in word.forms.values() for term in own}
     counts = _read_counts(store, scope, world, position, language, tail, sorted(wanted))
     if world.defaults.values.finds_compounds and has_compounds(query_words):
