@@ -86,6 +86,9 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     expect(visit.find(".evaluate-totals")).to_have_text(
         "6 queries, 6 judged, 1 expected documents absent"
     )
+    # Each mean says over how many queries it is, and its k.
+    labels = visit.find("[data-part=means] tbody th").all_inner_texts()
+    assert labels[:3] == ["hit rate 6 queries", "MRR 6 queries", "recall@10 3 queries"]
     hits = sum(len(result.hits) for result in whole.results)
     relevant = sum(hit.relevant for result in whole.results for hit in result.hits)
     plot = visit.find("[data-plot=distribution]")
@@ -123,6 +126,28 @@ def test_golden_queries_are_run_with_plots_and_every_outcome(
     with visit.page.expect_download() as download:
         visit.find("#golden-save").click()
     assert download.value.suggested_filename == "mine.yaml"
+
+
+def test_judged_answers_become_golden_queries(
+    visits: Callable[..., Visit], library: Served
+) -> None:
+    visit = open_page(visits, library, "")
+    visit.find("#question").fill("Who took the key of the boathouse?")
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false] .sources")).to_be_visible()
+    expect(visit.find("#count-context")).not_to_be_empty()
+    visit.find(".thumb").first.click()
+    expect(visit.find(".thumb").first).to_be_disabled()
+    visit.find(".thumb.down").click()
+
+    # The bad answer is taken to the form, where the right document is named.
+    expect(visit.find("#add-query")).to_have_value("Who took the key of the boathouse?")
+    expect(visit.find("#golden-count")).to_have_text("1 query")
+    golden = visit.find("#golden").input_value()
+    assert "heron.md" in golden
+    assert "Wrenfield" in golden
+    evaluate(visit)
+    expect(visit.find(".outcome.found")).to_have_count(1)
 
 
 def test_a_question_that_was_compared_is_kept_as_a_golden_query(
@@ -204,8 +229,12 @@ def test_evaluation_can_be_stopped_and_errors_name_lines(
     visit.failures_expected = True
     visit.find("#golden").fill("- query: Who?\n- querry: What?\n  phrases: []\n")
     visit.find("#evaluate-run").click()
-    expect(visit.find("#alerts code")).to_have_text("golden_invalid")
-    expect(visit.find("#alerts")).to_contain_text("line 2")
+    # The text says what is wrong with it, and its first wrong line is selected.
+    expect(visit.find("#golden-problem")).to_contain_text("line 2")
+    expect(visit.find("#golden")).to_have_attribute("aria-invalid", "true")
+    expect(visit.find("#golden")).to_be_focused()
+    selected = "box => box.value.slice(box.selectionStart, box.selectionEnd)"
+    assert visit.find("#golden").evaluate(selected) == "- query: Who?"
 
     # The stream is held back, so that it is still running when it is stopped.
     held: list[Any] = []

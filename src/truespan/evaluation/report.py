@@ -126,7 +126,10 @@ def _sections(report: EvaluationReport, heading: str) -> Iterator[Markup]:
     last = report.evaluations[-1]
     warnings = dict.fromkeys(each for found in report.evaluations for each in found.warnings)
     notes = [element("li", {"data-code": each.code}, text(each.message)) for each in warnings]
-    means = [list(map(text, row)) for row in mean_rows(report.evaluations, report.comparisons)]
+    means = [
+        [_measured(label, last), *map(text, figures)]
+        for label, *figures in mean_rows(report.evaluations, report.comparisons)
+    ]
     heads = mean_heads(report.names)
     title = element(heading, {"id": "evaluate-name"}, isolate(report.title))
     yield _section(
@@ -158,6 +161,17 @@ def _sections(report: EvaluationReport, heading: str) -> Iterator[Markup]:
         draw_distribution(hits) if hits else paragraph("There are no hits.", "empty"),
         *(_thresholds(report.curve) if report.curve else []),
     )
+
+
+def _measured(label: str, evaluation: Evaluation) -> Markup:
+    """Return the label of a metric with its k, if all queries have the same, and their number."""
+    name = next(name for name in NAMES if LABELS[name] == label)
+    counted = [one for one in evaluation.results if getattr(one.metrics, name) is not None]
+    found = {one.top_k for one in counted}
+    if len(found) == 1:
+        label = label.replace("@k", f"@{found.pop()}")
+    queries = "1 query" if len(counted) == 1 else f"{len(counted)} queries"
+    return Markup(f"{text(label)} {element('small', {}, text(queries))}")
 
 
 def _section(part: str, *children: Markup) -> Markup:

@@ -8,6 +8,7 @@ import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 import { showIn } from "./passage.js";
 import { markQuotes } from "./quotes.js";
+import { rating } from "./rating.js";
 import { bestOf, showClosest, showSources } from "./sources.js";
 import { figure, markUnsupported } from "./support.js";
 
@@ -87,6 +88,7 @@ function finished(turn) {
     turn.learn.sources,
     warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
     make("div", { class: "answer-foot" },
+      rating(turn),
       navigator.clipboard && copyButton(turn),
       button(texts.ask.whyMode, () => emit("turn-tab", { turn, tab: "why" }), { class: "small quiet why-mode" }),
       note(answer)),

@@ -23,10 +23,15 @@ function known(turn, citation) {
   return turn.result?.found.passages.find((one) => one.id === citation.chunk_id) || note || null;
 }
 
-function excerpt(passage) {
-  const { text, match } = passage;
+function excerpt({ text, match }) {
   const best = match && match.start !== null ? Array.from(text).slice(match.start, match.end).join("") : text;
   return best.replace(/\s+/g, " ").trim();
+}
+
+/** Return the best sentence of a source; empty if it is not loaded, or if none stands out. */
+export function sentenceOf(turn, citation) {
+  const passage = known(turn, citation);
+  return passage?.match && passage.match.start !== null ? excerpt(passage) : "";
 }
 
 function source(turn, one) {

@@ -66,6 +66,14 @@ export function placeOf(text, { id, query }) {
   return { start, end };
 }
 
+/** Return where a line stands in the text: start and end; null if there is none of this number. */
+export function lineOf(text, number) {
+  const lines = text.split("\n");
+  if (!(number >= 1 && number <= lines.length)) return null;
+  const start = lines.slice(0, number - 1).reduce((sum, line) => sum + line.length + 1, 0);
+  return { start, end: start + lines[number - 1].length };
+}
+
 /** Let the browser save a text as a file. */
 export function save(name, text, type) {
   const link = document.createElement("a");

@@ -45,7 +45,8 @@ function build() {
           make("label", { class: "file-button" }, make("input", { type: "file", id: "golden-file", class: "sr", accept: ".yaml,.yml,.jsonl,.ndjson", onchange: choose }), make("span", {}, t.chooseFile)),
           button(t.saveFile, saveGolden, { class: "small quiet", id: "golden-save" }),
           button(t.clear, () => set("", ""), { class: "small quiet", id: "golden-clear" })),
-        make("textarea", { id: "golden", rows: 9, spellcheck: "false", autocomplete: "off", placeholder: t.goldenPlaceholder, "aria-describedby": "golden-hint", oninput: changed }),
+        make("textarea", { id: "golden", rows: 9, spellcheck: "false", autocomplete: "off", placeholder: t.goldenPlaceholder, "aria-describedby": "golden-hint", "aria-errormessage": "golden-problem", oninput: changed }),
+        make("p", { class: "bad", id: "golden-problem", role: "alert" }),
         make("p", { class: "hint", id: "golden-hint" }, t.goldenHint),
       ),
       make("details", { class: "evaluate-add", id: "evaluate-add" }, make("summary", {}, t.addQuery), adding()),
@@ -101,6 +102,7 @@ function set(words, name) {
 }
 
 function changed() {
+  showProblem("");
   golden.keep(text());
   showCount();
 }
@@ -122,9 +124,17 @@ async function choose(event) {
 
 const saveGolden = () => golden.save(golden.fileName(), text(), "text/plain");
 
+/** Show what is wrong with the text below it, and select the line; an empty message clears it. */
+function showProblem(message) {
+  byId("golden-problem").textContent = message;
+  byId("golden").setAttribute("aria-invalid", String(Boolean(message)));
+  if (message) select(golden.lineOf(text(), Number(message.match(/line (\d+)/)?.[1])));
+}
+
 /** Show the entry of a result in the text, selected. */
-function edit(result) {
-  const place = golden.placeOf(text(), result);
+const edit = (result) => select(golden.placeOf(text(), result));
+
+function select(place) {
   const box = byId("golden");
   box.focus();
   if (!place) return;
@@ -165,6 +175,8 @@ async function run(event) {
   const { signal } = running;
   const body = request();
   const world = state.world.id;
+  let wrong = "";
+  showProblem("");
   progress(0, 0);
   busy(true);
   byId("evaluate-stop").focus();
@@ -175,12 +187,14 @@ async function run(event) {
     if (world === state.world?.id) showReport();
     say(t.finished({ count: report.evaluations.at(-1).totals.queries }));
   } catch (problem) {
-    if (problem.name !== "AbortError") complain(problem, problem.retryable ? () => byId("evaluate-form").requestSubmit() : null);
-    else say(t.stopped);
+    if (problem.name === "AbortError") say(t.stopped);
+    else if (problem.code === "golden_invalid") wrong = problem.message;
+    else complain(problem, problem.retryable ? () => byId("evaluate-form").requestSubmit() : null);
   }
   if (signal === running?.signal && byId("evaluate-form")) {
     busy(false);
-    byId("evaluate-run").focus();
+    if (wrong) showProblem(wrong);
+    else byId("evaluate-run").focus();
   }
 }
 
@@ -233,8 +247,15 @@ async function enter() {
   return null;
 }
 
+/** Add a question that was answered well. */
+function keepRated(query) {
+  const words = golden.withQuery(golden.kept(), query);
+  if (byId("golden")) set(words);
+  else golden.keep(words);
+}
+
 /** Offer a question of another view as a golden query. */
-async function offer({ query, document }) {
+async function offer({ query, document = null }) {
   go({ view: "evaluate" }, { apply: true });
   await show();
   if (!byId("add-query")) return;
@@ -246,6 +267,7 @@ async function offer({ query, document }) {
 }
 
 on("golden", offer);
+on("rated", keepRated);
 on("opened", () => {
   if (active() && state.me) show();
 });
@@ -284,7 +306,7 @@ function namesOf(report, modes) {
 
 /** Return the figures and plots that the server drew. Scripts in parsed markup do not run, and the policy of the page allows none. */
 function drawn(report) {
-  return [...new DOMParser().parseFromString(report.html, "text/html").body.children].map((one) => document.adoptNode(one));
+  return [...new DOMParser().parseFromString(report.html, "text/html").body.children].map((one) => Object.assign(document.adoptNode(one), { lang: "en" }));
 }
 
 /** Return the figure by which a query counts as better or worse. */
