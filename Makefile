@@ -221,12 +221,12 @@ docs-serve: docs ## serve the documentation site at http://127.0.0.1:8800/
 package: $(VENV)/.dev ## build the wheel and the source distribution in dist/
 	$(BIN)/python -m build --no-isolation
 
-# The extra `server` has its own lock, and the tests need it too.
+# The image of a server has the multilingual model: nothing can be installed in it. The tests need both extras too.
 lock: ## update the lock files (needs uv)
 	for set in runtime server dev bench frameworks ocr; do \
 		case $$set in \
 			runtime) with="";; \
-			server) with="--extra server";; \
+			server) with="--extra server --extra multilingual";; \
 			dev) with="--extra server --extra multilingual --group dev";; \
 			bench) with="--extra server --extra multilingual --group bench";; \
 			ocr) with="--extra ocr --group ocr";; \

@@ -15,6 +15,8 @@ from pathlib import Path
 from bench.report import Figure, Options, run, say
 from truespan.answers.support.check import Comparison, check_support
 from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.providers.multilingual import MultilingualEmbedder
+from truespan.providers.onnx_embedder import OnnxEmbedder
 from truespan.types.answer import Support
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash
@@ -114,11 +116,11 @@ def _passages(subject: dict[str, list[str]]) -> tuple[Visible, ...]:
     )
 
 
-class LocalSimilarity:
-    """Embeds sentences with the local model, each once."""
+class Similarity:
+    """Embeds sentences with a model, each once."""
 
-    def __init__(self) -> None:
-        self.embedder = LocalEmbedder(LocalModel())
+    def __init__(self, embedder: OnnxEmbedder) -> None:
+        self.embedder = embedder
         self.known: dict[str, Vector] = {}
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -135,7 +137,7 @@ class LocalSimilarity:
 
 
 def check(
-    cases: Iterable[Case], model: LocalSimilarity | None = None, floor: float | None = None
+    cases: Iterable[Case], model: Similarity | None = None, floor: float | None = None
 ) -> list[Result]:
     """Return what the check says of each case, by words and, with a model, by similarity."""
     return [
@@ -183,9 +185,14 @@ def print_mistakes(results: Sequence[Result]) -> None:
 
 def measure(options: Options) -> list[Figure]:
     """Return precision and recall of both sets, in per cent, by words and with similarity."""
-    model = LocalSimilarity()
+    model = Similarity(LocalEmbedder(LocalModel()))
+    other = Similarity(MultilingualEmbedder())
     figures: list[Figure] = []
-    for label, chosen in (("words", None), ("words and similarity", model)):
+    for label, chosen in (
+        ("words", None),
+        ("words and similarity", model),
+        ("words and similarity of the multilingual model", other),
+    ):
         for name in SETS:
             results = check(read_cases(name), chosen)
             print_rates(f"{name}, {label}", results)
@@ -196,11 +203,13 @@ def measure(options: Options) -> list[Figure]:
                 Figure(f"support, {name}, by {label}: precision", 100 * rates.precision, "%"),
                 Figure(f"support, {name}, by {label}: recall", 100 * rates.recall, "%"),
             ]
-    for place in range(68, 81) if options.full else ():
-        found = rates_of(check(read_cases("choose"), model, place / 100))
+    tried = [(model, place) for place in range(68, 81)]
+    tried += [(other, place) for place in range(36, 61, 2)]
+    for chosen, place in tried if options.full else ():
+        found = rates_of(check(read_cases("choose"), chosen, place / 100))
         say(
-            f"choose, floor {place / 100:.2f}: precision {found.precision:.3f}, "
-            f"recall {found.recall:.3f}, both {found.balance:.3f}"
+            f"choose, {chosen.embedder.profile.provider}, floor {place / 100:.2f}: precision "
+            f"{found.precision:.3f}, recall {found.recall:.3f}, both {found.balance:.3f}"
         )
     return figures
 
