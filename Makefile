@@ -10,9 +10,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
 OCR := .venv-ocr
+TORCH := .venv-torch
 DOCS := .venv-docs
 
-.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr programs chromium axe openai lint format types \
+.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr test-torch programs chromium axe openai lint format types \
 	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
@@ -126,6 +127,18 @@ $(OCR)/.installed: lock/ocr.txt pyproject.toml
 test-ocr: $(OCR)/.installed ## test text recognition (a minute or two)
 	$(OCR)/bin/python -m pytest tests/ocr -m ocr -n 0 -rs -p no:cacheprovider
 
+# PyTorch has its own environment: its packages for GPUs take some gigabytes.
+$(TORCH)/.installed: lock/torch.txt pyproject.toml
+	@echo "installing Truespan and PyTorch (some gigabytes) ..."
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r lock/torch.txt
+	PATH="$(CURDIR)/$(TORCH)/bin:$$PATH" $(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@
+
+test-torch: $(TORCH)/.installed ## test models with PyTorch, on a GPU if there is one
+	$(TORCH)/bin/python -m pytest tests/pytorch -m torch -n 0 -rs -p no:cacheprovider
+
 chromium:
 	@command -v chromium >/dev/null || $(MAKE) --no-print-directory programs PROGRAMS=chromium
 
@@ -223,13 +236,13 @@ package: $(VENV)/.dev ## build the wheel and the source distribution in dist/
 
 # The image of a server has the multilingual model: nothing can be installed in it. The tests need both extras too.
 lock: ## update the lock files (needs uv)
-	for set in runtime server dev bench frameworks ocr; do \
+	for set in runtime server dev bench frameworks ocr torch; do \
 		case $$set in \
 			runtime) with="";; \
 			server) with="--extra server --extra multilingual";; \
 			dev) with="--extra server --extra multilingual --group dev";; \
 			bench) with="--extra server --extra multilingual --group bench";; \
-			ocr) with="--extra ocr --group ocr";; \
+			ocr|torch) with="--extra $$set --group $$set";; \
 			*) with="--group $$set";; \
 		esac; \
 		uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -240,4 +253,4 @@ lock: ## update the lock files (needs uv)
 		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
 clean: ## remove the environments, the demo library, the site and the benchmark results
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(OCR) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(OCR) $(TORCH) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis

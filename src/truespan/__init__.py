@@ -52,6 +52,7 @@ __all__ = [
     "Upload",
     "World",
     "__version__",
+    "download_model",
     "open",
     "open_temporary",
     "prepare_store",
@@ -148,6 +149,26 @@ def open_temporary(settings_folder: str | Path = ".") -> AbstractContextManager[
     from truespan.wiring import open_temporary as open_with_settings
 
     return open_with_settings(Path(settings_folder))
+
+
+def download_model(name: str) -> Path:
+    """Download a model of sentence-transformers from the Hugging Face Hub into its cache.
+
+    Nothing else is sent than the name of the model. Only weights as safetensors, the tokenizer
+    and the configuration are downloaded.
+
+    Args:
+        name: Name of the model, such as "BAAI/bge-m3".
+
+    Returns:
+        The folder of the model in the cache.
+
+    Raises:
+        ModelUnavailable: The extra is not installed, or the hub does not give the model.
+    """
+    from truespan.wiring.providers import download_model as download
+
+    return download(name)
 
 
 def prepare_store(path: str | Path) -> tuple[int, int]:

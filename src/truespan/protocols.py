@@ -71,6 +71,13 @@ class EmbeddingLimits(Struct, frozen=True):
     in_flight: int = 2
     joint: bool = True
     """Whether the vectors of one request arrive together, so that their order must be checked."""
+    varies: bool = False
+    """Whether other devices or other batches may give slightly different vectors."""
+
+    @property
+    def probed(self) -> bool:
+        """Return whether a profile alone does not prove that vectors are the same as before."""
+        return self.joint or self.varies
 
     def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
         """Return the smaller of both values for each limit."""
@@ -79,6 +86,7 @@ class EmbeddingLimits(Struct, frozen=True):
             tokens=min(self.tokens, other.tokens),
             in_flight=min(self.in_flight, other.in_flight),
             joint=self.joint,
+            varies=self.varies,
         )
 
 

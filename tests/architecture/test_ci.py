@@ -59,5 +59,5 @@ def test_lock_files_are_installed_with_hashes_and_without_resolving() -> None:
         if "lock/" in line and ("-r lock/" in line or "--requirement lock/" in line)
     ]
 
-    assert len(installs) == 7
+    assert len(installs) == 8
     assert [line for line in installs if "--no-deps --require-hashes" not in line] == []

@@ -218,7 +218,7 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                 ):
                     own = "provider" if member == "kind" else member
                     prefix = "embedding" if own == "provider" else model.embedding.provider
-                    assert model.value_of(f"{prefix}_{own}") == value
+                    assert model.value_of(f"{prefix}_{own}".replace("-", "_")) == value
             for name, value in shown.pop("rerank", {}).items():
                 assert settings.value_of(f"rerank_{name}") == value
             for name, value in shown.items():

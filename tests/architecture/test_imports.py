@@ -72,6 +72,8 @@ THIRD_PARTY = {
     "stdnum": "sanitize/",
     "phonenumbers": "sanitize/",
     "fastembed": "providers/fastembed.py",
+    "torch": ("providers/torch_", "providers/sentence_transformers.py"),
+    "huggingface_hub": "providers/sentence_transformers.py",
     "click": "cli/",
     "rich": "cli/",
     "mcp": ("mcp/", "http/"),

@@ -49,7 +49,9 @@ from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
 from truespan.providers.rerank import OnnxReranker
+from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder, TorchReranker
 from truespan.providers.token_counter import WordPieceCounter
+from truespan.providers.torch_bert import LocalTorchEmbedder
 from truespan.providers.web import WebPages
 from truespan.wiring import open_library
 from truespan.wiring.providers import DeferredChat
@@ -256,6 +258,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         MultilingualEmbedder(),
         FolderEmbedder(folder / "model"),
         OnnxReranker(folder / "model", clock=clock, seconds=1),
+        LocalTorchEmbedder(model),
+        SentenceEmbedder(TorchFolder(folder, "model")),
+        TorchReranker(TorchFolder(folder, "model"), "auto", clock=clock, seconds=1),
         MetricsObserver(),
         ChildParser(),
         WebPages(["docs.example.org"], clock=clock, version="1", max_bytes=1),

@@ -55,7 +55,7 @@ def test_init_refuses_another_model_for_a_world_with_one(
     assert run(["init", "-L", "library", "-w", "main", "--model", "multilingual"]) == 2
     assert "truespan reindex --model multilingual" in capsys.readouterr().err
     assert run(["init", "-L", "library", "-w", "new", "--model", "klingon"]) == 2
-    assert "Known models: local, multilingual." in capsys.readouterr().err
+    assert "Known models: local, local-gpu, multilingual." in capsys.readouterr().err
 
 
 def test_reindex_command_takes_the_name_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,7 @@ def test_unknown_model_creates_no_world(library: Library) -> None:
     with pytest.raises(InvalidArgument, match="no model 'klingon'") as caught:
         library.create_world("notes", model="klingon")
 
-    assert "local, multilingual" in str(caught.value.advice)
+    assert "local, local-gpu, multilingual" in str(caught.value.advice)
     assert library.worlds() == []
 
 

@@ -32,7 +32,7 @@ PANELS = {
     ),
     "Maintenance": (
         "maintenance",
-        *("doctor", "repair", "backup", "restore", "prepare-store", "completion"),
+        *("doctor", "repair", "backup", "restore", "prepare-store", "models", "completion"),
     ),
 }
 """The module and the commands of each panel, in the order of the help."""

@@ -33,7 +33,10 @@ def reindex(
     library: Folder = None,
     model: Annotated[
         str | None,
-        Option(help="'local', 'multilingual' or a model of truespan.toml; default: the library's."),
+        Option(
+            help="'local', 'local-gpu', 'multilingual' or a model of truespan.toml; "
+            "default: the library's."
+        ),
     ] = None,
     chunking: Annotated[
         str | None,

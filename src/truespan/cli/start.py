@@ -47,7 +47,7 @@ def init(
         str | None,
         Option(
             help="Embedding model of the new world, by default called 'main': 'local', "
-            "'multilingual' or a model of truespan.toml."
+            "'local-gpu', 'multilingual' or a model of truespan.toml."
         ),
     ] = None,
     as_json: Json = False,

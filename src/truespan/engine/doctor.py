@@ -277,8 +277,8 @@ class Doctor(Struct, frozen=True):
         for generation in plan.generations:
             if (scope := scopes.get(generation.number)) is not None:
                 embedder = self._embedder(scope)
-                is_local = not embedder.limits.joint and not isinstance(embedder, AbsentEmbedder)
-                applier.generation(scope, generation, embedder if is_local else None)
+                is_exact = not embedder.limits.probed and not isinstance(embedder, AbsentEmbedder)
+                applier.generation(scope, generation, embedder if is_exact else None)
         self._finish_world(record, result)
 
     def _finish_world(

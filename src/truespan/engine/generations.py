@@ -108,7 +108,8 @@ class Generations(Struct, frozen=True):
         """Build a generation next to the others; no request uses it until it is promoted.
 
         Args:
-            model: 'local', 'multilingual' or the name of a configured model; None for the default.
+            model: 'local', 'local-gpu', 'multilingual' or the name of a configured model; None for
+                the default.
             chunking: Name of a chunking profile for all documents.
             generation: Number of a generation to complete instead of building a new one.
             background: Whether to queue the work and return its job at once.

@@ -105,8 +105,8 @@ class Library:
         Args:
             name: Name of the world, 1 to 200 printable characters.
             defaults: 'recommended' or 'contract'; None for the setting `world_defaults`.
-            model: Embedding model: 'local', 'multilingual' or the name of a configured one; None
-                for the library's default when the first document is ingested.
+            model: Embedding model: 'local', 'local-gpu', 'multilingual' or the name of a configured
+                one; None for the library's default when the first document is ingested.
 
         Returns:
             The new world.

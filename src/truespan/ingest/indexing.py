@@ -296,8 +296,8 @@ class Indexer:
         if built.id != configured.id:
             raise ProfileMismatch(str(built), str(configured))
         # A local model is identified by its digest. A remote one is probed: the provider may have
-        # changed what its name stands for.
-        if self._check.probed or not deps.embedder.limits.joint:
+        # changed what its name stands for. So is one that may run on another device than before.
+        if self._check.probed or not deps.embedder.limits.probed:
             return
         earlier = deps.store.probes(self._scope)
         probes = check_drift(deps.embedder, deps.clock, earlier)

@@ -20,6 +20,7 @@ from truespan.providers.model_files import TOKENIZER_FILE, read_checked, unreada
 from truespan.providers.onnx import NetworkFiles
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
 from truespan.providers.prefixes import ModelPrefixes
+from truespan.providers.tokenized import TokenizedModel
 from truespan.providers.word_states import Projection, orthogonal_projection, read_projection
 from truespan.types.profile import Distance, EmbeddingProfile
 
@@ -87,6 +88,11 @@ class LocalModel(NetworkFiles):
                 raise resource_error(failure) or unreadable(path) from failure
         return digests
 
+    @property
+    def is_bundled(self) -> bool:
+        """Return whether the files are those that Truespan is distributed with, or copies."""
+        return self.digests == _BUNDLED_DIGESTS
+
     @cached_property
     def projection(self) -> Projection:
         """Return the projection that was fitted to the distributed model; a fixed one for others.
@@ -94,7 +100,7 @@ class LocalModel(NetworkFiles):
         A copy of the distributed model in another folder has the same profile, and so the same
         projection.
         """
-        if self.digests != _BUNDLED_DIGESTS:
+        if not self.is_bundled:
             return orthogonal_projection(DIMENSIONS)
         path = BUNDLED_FOLDER / PROJECTION_FILE
         return read_projection(read_checked(path, _PROJECTION_DIGEST, advice=_REINSTALL))
@@ -107,6 +113,24 @@ INSTRUCTION = "Represent this sentence for searching relevant passages: "
 DIMENSIONS = 384
 INPUT_LIMIT = 510
 """Maximum number of tokens of a text. The network reads 512, two of which are special tokens."""
+
+
+def describe_local(revision: str) -> TokenizedModel:
+    """Return the properties of the local model with the revision of its weights."""
+    return TokenizedModel(
+        EmbeddingProfile(
+            provider="local",
+            model=MODEL,
+            revision=revision,
+            dimensions=DIMENSIONS,
+            distance=Distance.COSINE,
+            document_mode="passage",
+            query_mode=f"instruction: {INSTRUCTION}",
+            input_limit=INPUT_LIMIT,
+        ),
+        ModelPrefixes(query=INSTRUCTION),
+        INPUT_LIMIT,
+    )
 
 
 # Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
@@ -124,19 +148,11 @@ class LocalEmbedder(OnnxEmbedder):
 
     def _describe(self) -> OnnxModel:
         # Reads no file: libraries are opened more often than texts are embedded.
+        known = describe_local(self._local.revision)
         return OnnxModel(
-            EmbeddingProfile(
-                provider="local",
-                model=MODEL,
-                revision=self._local.revision,
-                dimensions=DIMENSIONS,
-                distance=Distance.COSINE,
-                document_mode="passage",
-                query_mode=f"instruction: {INSTRUCTION}",
-                input_limit=INPUT_LIMIT,
-            ),
-            ModelPrefixes(query=INSTRUCTION),
-            INPUT_LIMIT,
+            known.profile,
+            known.prefixes,
+            known.limit,
             pooling=Pooling.CLS,
             output="last_hidden_state",
         )

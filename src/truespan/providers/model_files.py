@@ -114,11 +114,16 @@ class ModelFolder(ModelFiles):
             )
         return folder
 
+    @property
+    def _root(self) -> Path:
+        """Folder that contains every file, also if a file is a link."""
+        return self.location
+
     def path(self, name: str) -> Path:
         """Return the path of a file; raise ModelUnavailable if it is outside the folder."""
         path = self.location / name
         inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
-        if not inside or not path.resolve().is_relative_to(self.location):
+        if not inside or not path.resolve().is_relative_to(self._root):
             raise ModelUnavailable(
                 f"The model file {name!r} leads out of the folder {self.location}.",
                 advice="Copy the files themselves into the folder, without links.",

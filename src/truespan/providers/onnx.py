@@ -201,20 +201,20 @@ def _last_dimension(view: memoryview, start: int, end: int) -> int | None:
     if not dimensions or bytes(view[slice(*dimensions[-1])])[:1] != b"\x08":
         return None
     start, end = dimensions[-1]
-    return _varint(view, start + 1, end)[0]
+    return read_varint(view, start + 1, end)[0]
 
 
 def _fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield number and bounds of each field with a length in a message of protocol buffers."""
     while start < end:
-        tag, start = _varint(view, start, end)
+        tag, start = read_varint(view, start, end)
         match tag & 7:
             case 0:
-                _, start = _varint(view, start, end)
+                _, start = read_varint(view, start, end)
             case 1:
                 start += 8
             case 2:
-                length, start = _varint(view, start, end)
+                length, start = read_varint(view, start, end)
                 if length > end - start:
                     raise ValueError("A field ends after its message.")
                 yield tag >> 3, start, start + length
@@ -225,7 +225,7 @@ def _fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, 
                 raise ValueError("A field has an unknown type.")
 
 
-def _varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
+def read_varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
     value = shift = 0
     for place in range(start, min(end, start + 10)):
         value |= (view[place] & 127) << shift

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from truespan.protocols import Clock
 from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
+from truespan.providers.model_files import ModelFolder
 from truespan.providers.onnx import (
     FolderFiles,
     open_session,
@@ -37,11 +38,12 @@ from truespan.providers.outbound import Bounds, read_target
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
+Result = TypeVar("Result")
 Shape = Literal["jina", "cohere", "tei", "llama.cpp"]
 
 _PATHS: dict[Shape, str] = {
@@ -216,30 +218,12 @@ class OnnxReranker:
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score for each text; see `Reranker`."""
-        from concurrent.futures import CancelledError
-
         session, tokenizer, pool = self._load()
         deadline = self._clock.monotonic() + self._seconds
         pairs = [(sendable(query), sendable(text)) for text in texts]
         # Each pair has its own run: quantised networks derive scales from all inputs of a run.
         runs = [pool.submit(_run, session, tokenizer, *pair) for pair in pairs]
-
-        def stop() -> None:
-            for run in runs:
-                run.cancel()
-
-        token = current_cancel_token()
-        try:
-            token.add_callback(stop)
-            return [run.result(_require_time(self._clock, deadline)) for run in runs]
-        except CancelledError:
-            token.check()
-            raise
-        except TimeoutError:
-            raise _too_slow() from None
-        finally:
-            token.remove_callback(stop)
-            stop()
+        return wait_for(runs, self._clock, deadline)
 
     def _load(self) -> tuple[InferenceSession, Tokenizer, ThreadPoolExecutor]:
         from concurrent.futures import ThreadPoolExecutor
@@ -247,7 +231,7 @@ class OnnxReranker:
         with self._loading:
             if self._loaded is None:
                 pool = ThreadPoolExecutor(self._threads, "truespan-rerank")
-                self._loaded = self._open_network(), self._open_tokenizer(), pool
+                self._loaded = self._open_network(), pair_tokenizer(self._files), pool
             return self._loaded
 
     def _open_network(self) -> InferenceSession:
@@ -263,16 +247,45 @@ class OnnxReranker:
             )
         return session
 
-    def _open_tokenizer(self) -> Tokenizer:
-        shared = self._files.tokenizer()
-        known = (self._files.tokenizer_limit, self._files.positions)
-        length = min([limit for limit in known if limit] or [_USUAL_TOKENS])
-        # A separate copy, because it truncates and the shared one must not.
-        tokenizer = type(shared).from_str(shared.to_str())
-        tokenizer.enable_truncation(min(length, _MAX_TOKENS), strategy="longest_first")
-        # A text must not end its own part of the input by spelling out a separator.
-        tokenizer.encode_special_tokens = True
-        return tokenizer
+
+def wait_for(runs: Sequence[Future[Result]], clock: Clock, deadline: float) -> list[Result]:
+    """Return the results of runs, which end in time or when the request is cancelled.
+
+    Raises:
+        ProviderUnavailable: the runs took too long.
+        Cancelled: the request was cancelled.
+    """
+    from concurrent.futures import CancelledError
+
+    def stop() -> None:
+        for run in runs:
+            run.cancel()
+
+    token = current_cancel_token()
+    try:
+        token.add_callback(stop)
+        return [run.result(_require_time(clock, deadline)) for run in runs]
+    except CancelledError:
+        token.check()
+        raise
+    except TimeoutError:
+        raise _too_slow() from None
+    finally:
+        token.remove_callback(stop)
+        stop()
+
+
+def pair_tokenizer(files: ModelFolder) -> Tokenizer:
+    """Return a tokenizer for pairs of texts, which cuts the end of the longer one."""
+    shared = files.tokenizer()
+    known = (files.tokenizer_limit, files.positions)
+    length = min([limit for limit in known if limit] or [_USUAL_TOKENS])
+    # A separate copy, because it truncates and the shared one must not.
+    tokenizer = type(shared).from_str(shared.to_str())
+    tokenizer.enable_truncation(min(length, _MAX_TOKENS), strategy="longest_first")
+    # A text must not end its own part of the input by spelling out a separator.
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str) -> float:

@@ -52,7 +52,7 @@ class ModelCheck:
         Raises:
             ModelDrifted: the model embeds a known text differently than when the world was built.
         """
-        if not embedder.limits.joint:
+        if not embedder.limits.probed:
             return True
         world, now = _World(scope.world, scope.generation.number), clock.monotonic()
         with self._lock:

@@ -149,7 +149,14 @@ class EmbeddingSettings(Struct, frozen=True):
     """The embedding provider and its requests."""
 
     provider: Literal[
-        "local", "multilingual", "onnx", "ollama", "openai", "google", "fastembed"
+        "local",
+        "multilingual",
+        "onnx",
+        "sentence-transformers",
+        "ollama",
+        "openai",
+        "google",
+        "fastembed",
     ] = "local"
     """The embedding provider."""
     threads: Count = 0
@@ -191,6 +198,32 @@ class OnnxSettings(Struct, frozen=True):
     """Texts in a run; 0 for one on a CPU or with a quantised model, otherwise 16."""
     device: Name = "cpu"
     """Device of the model: cpu, or a device of the installed onnxruntime, such as cuda."""
+
+
+class LocalSettings(Struct, frozen=True):
+    """The bundled embedding model."""
+
+    device: CommaSeparated = ""
+    """Devices of the bundled model with PyTorch: auto, cuda, mps, cpu; blank without PyTorch."""
+
+
+class SentenceTransformersSettings(Struct, frozen=True):
+    """An embedding model of the package sentence-transformers."""
+
+    model: str = ""
+    """Folder of a model, relative to the library, or a name in the cache of models."""
+    device: CommaSeparated = "auto"
+    """Devices of the model: auto, cpu, mps, cuda, or several such as cuda:0, cuda:1."""
+    precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Precision of the weights; auto for float16, or bfloat16 if the model is stored so."""
+    batch_tokens: Positive = 65_536
+    """Maximum number of tokens in a run."""
+    query_prefix: str | None = None
+    """Text before each query; not set for the prefix of the model's files or of its family."""
+    document_prefix: str | None = None
+    """Text before each text of a document; not set as for sentence_transformers_query_prefix."""
+    max_length: Count = 0
+    """Maximum number of tokens of a text, special tokens included; 0 for the model's maximum."""
 
 
 class OllamaSettings(Struct, frozen=True):
@@ -240,16 +273,18 @@ class FastembedSettings(Struct, frozen=True):
 class RerankSettings(Struct, frozen=True):
     """The reranker."""
 
-    kind: Literal["", "http", "onnx"] = ""
-    """Reranker of results: a server or a model folder; blank for none."""
+    kind: Literal["", "http", "onnx", "sentence-transformers"] = ""
+    """Reranker of results: a server or a model on this machine; blank for none."""
     url: OptionalUrl = ""
     """URL of the rerank server's endpoint."""
     shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
     """Protocol of the rerank server; blank if the path of its URL tells it."""
     model: str = ""
-    """Model of the rerank server."""
+    """Model of the rerank server, or folder or name of a cross-encoder."""
     folder: str = ""
     """Folder with model.onnx and tokenizer.json, relative to the library."""
+    device: CommaSeparated = ""
+    """Devices of a cross-encoder of sentence-transformers; blank for auto."""
     candidates: Annotated[int, Meta(ge=1, le=200)] = 30
     """Number of the first candidates that are reranked."""
     timeout_seconds: Annotated[int, Meta(ge=1, le=300)] = 10
@@ -440,7 +475,9 @@ class Settings(Struct, frozen=True):
     """Embedding of a text that is too long for the provider."""
     model_folder: str = ""
     """Folder with model_quantized.onnx and tokenizer.json, instead of the bundled model."""
+    local: LocalSettings = LocalSettings()
     onnx: OnnxSettings = OnnxSettings()
+    sentence_transformers: SentenceTransformersSettings = SentenceTransformersSettings()
     ollama: OllamaSettings = OllamaSettings()
     openai: OpenAiSettings = OpenAiSettings()
     google: GoogleSettings = GoogleSettings()

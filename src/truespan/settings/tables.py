@@ -34,13 +34,15 @@ from truespan.types.token import ProviderKey, Secret
 
 CHUNKING_FIELDS = ("strategy", "size", "overlap", "overlap_mode", "pack", "dedupe")
 EMBEDDING_FIELDS = {
-    "local": {"model_folder": "model_folder"},
+    "local": {"model_folder": "model_folder", "device": "local_device"},
     "multilingual": {},
     **{
-        provider: {
-            name: f"{provider}_{name}" for name in getattr(Settings(), provider).__struct_fields__
+        section.replace("_", "-"): {
+            name: f"{section}_{name}" for name in getattr(Settings(), section).__struct_fields__
         }
-        for provider in ("onnx", "ollama", "openai", "google", "fastembed")
+        for section in (
+            *("onnx", "sentence_transformers", "ollama", "openai", "google", "fastembed"),
+        )
     },
 }
 """The members of an embedding table for each provider, and the setting that each replaces."""

@@ -57,8 +57,12 @@ if TYPE_CHECKING:
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
-BUILT_IN_MODELS = ("local", "multilingual")
-"""Embedding models that every library has by name, because they need no settings."""
+BUILT_IN_MODELS = {
+    "local": {"embedding_provider": "local", "local_device": ""},
+    "local-gpu": {"embedding_provider": "local", "local_device": "auto"},
+    "multilingual": {"embedding_provider": "multilingual"},
+}
+"""Embedding models that every library has by name, with the values that choose them."""
 
 
 def open_library(
@@ -164,7 +168,7 @@ def open_library(
             count_words=settings.count_words,
             word_states=settings.word_states,
             others=_other_embedders(settings, make_embedder, others),
-            default_model="" if embedder else settings.embedding.provider,
+            default_model="" if embedder else _default_model(settings),
             chat=chat if chat is not None else providers.chat_models(settings, clock, store),
             rerank=rerank,
             answers=rules,
@@ -231,6 +235,12 @@ def _watch_folders(folders: Sequence[str]) -> FolderWatcher:
     return FolderWatcher(folders, partial(supported, ocr=True))
 
 
+def _default_model(settings: Settings) -> str:
+    """Return the name of the library's own model."""
+    provider = settings.embedding.provider
+    return "local-gpu" if provider == "local" and settings.local.device else provider
+
+
 def _other_embedders(
     settings: Settings,
     make_embedder: Callable[[Settings, LocalModel], Embedder],
@@ -248,9 +258,10 @@ def _other_embedders(
     if given is not None:
         return {name: ready(embedder) for name, embedder in given.items()}
     built_in = {
-        name: settings.with_values({"embedding_provider": name})
-        for name in BUILT_IN_MODELS
-        if name != settings.embedding.provider
+        name: settings.with_values(values)
+        for name, values in BUILT_IN_MODELS.items()
+        # A GPU runs the bundled model only.
+        if name != _default_model(settings) and not (name == "local-gpu" and settings.model_folder)
     }
     # A table of the same name replaces a built-in model.
     models = {**built_in, **settings.embeddings}

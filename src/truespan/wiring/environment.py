@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,11 +22,14 @@ from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
 from truespan.types.maintenance import Check, Verdict
-from truespan.wiring.providers import folder_embedder
+from truespan.wiring.providers import folder_embedder, sentence_embedder
+
+if TYPE_CHECKING:
+    from truespan.providers.torch_embedder import TorchEmbedder
 
 _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
-    "qdrant-client",
+    "qdrant-client", "torch", "sentence-transformers",
 )  # fmt: skip
 
 
@@ -75,6 +79,12 @@ def _check_index(settings: Settings, index: VectorIndex) -> Check:
 def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
     name, provider = "embedding model", settings.embedding.provider
     try:
+        if provider == "local" and settings.local.device:
+            from truespan.providers.torch_bert import LocalTorchEmbedder
+
+            return _check_torch(name, LocalTorchEmbedder(model, settings.local.device))
+        if provider == "sentence-transformers":
+            return _check_torch(name, sentence_embedder(folder, settings))
         if provider == "local":
             for file in (NETWORK_FILE, TOKENIZER_FILE):
                 model.read(file)
@@ -87,6 +97,13 @@ def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
     except TruespanError as error:
         return Check(name, Verdict.PROBLEM, error.message, error.advice)
     return Check(name, Verdict.OK, f"of {provider}, not checked here")
+
+
+def _check_torch(name: str, embedder: TorchEmbedder) -> Check:
+    profile = embedder.profile
+    return Check(
+        name, Verdict.OK, f"{profile.model}, {profile.revision[:19]}, on {embedder.device}"
+    )
 
 
 def _check_multilingual(name: str) -> Check:

@@ -35,6 +35,7 @@ from truespan.types.profile import Calibration, Distance
 
 if TYPE_CHECKING:
     from truespan.providers.keys import KeyRing
+    from truespan.providers.torch_embedder import TorchEmbedder
     from truespan.retrieval.rerank import RerankOptions
 
 ANSWER_PREFIX = "answer_"
@@ -62,6 +63,10 @@ def make_embedder(
     With `paces`, all processes share its rate limit.
     """
     provider = settings.embedding.provider
+    if provider == "local" and settings.local.device:
+        from truespan.providers.torch_bert import LocalTorchEmbedder
+
+        return LocalTorchEmbedder(model, settings.local.device)
     if provider == "local":
         return LocalEmbedder(model, threads=settings.embedding.threads or None)
     if provider == "multilingual":
@@ -70,6 +75,8 @@ def make_embedder(
         return MultilingualEmbedder(threads=settings.embedding.threads or None)
     if provider == "onnx":
         return folder_embedder(folder, settings)
+    if provider == "sentence-transformers":
+        return sentence_embedder(folder, settings)
     if provider == "fastembed":
         from truespan.providers.fastembed import FastembedEmbedder
 
@@ -141,6 +148,40 @@ def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
             threads=settings.embedding.threads or None,
         ),
     )
+
+
+def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
+    """Return the embedder of a model of sentence-transformers; its files are read when needed."""
+    from truespan.providers.sentence_transformers import (
+        SentenceEmbedder,
+        SentenceOptions,
+        TorchFolder,
+    )
+
+    options = settings.sentence_transformers
+    if not options.model.strip():
+        raise InvalidConfiguration(
+            "The embedding provider is 'sentence-transformers', but no model is named.",
+            advice="Set sentence_transformers_model to a folder, or to the name of a model.",
+        )
+    return SentenceEmbedder(
+        TorchFolder(library, options.model.strip()),
+        SentenceOptions(
+            devices=options.device,
+            precision=options.precision,
+            batch_tokens=options.batch_tokens,
+            query_prefix=options.query_prefix,
+            document_prefix=options.document_prefix,
+            max_length=options.max_length,
+        ),
+    )
+
+
+def download_model(name: str) -> Path:
+    """Download a model of sentence-transformers and return its folder."""
+    from truespan.providers.sentence_transformers import download_model as download
+
+    return download(name)
 
 
 def key_ring(
@@ -252,15 +293,16 @@ _RERANK_MEMBERS = {
     "": (),
     "http": ("url", "shape", "model"),
     "onnx": ("folder",),
+    "sentence-transformers": ("model", "device"),
 }
 """Settings that each kind of reranker uses, besides its limits."""
-_RERANK_NEEDS = {"http": "url", "onnx": "folder"}
+_RERANK_NEEDS = {"http": "url", "onnx": "folder", "sentence-transformers": "model"}
 
 
 def check_rerank(settings: Settings) -> None:
     """Raise InvalidConfiguration if settings of the reranker are missing or contradict its kind."""
     kind = settings.rerank.kind
-    for name in ("url", "shape", "model", "folder"):
+    for name in ("url", "shape", "model", "folder", "device"):
         is_set = bool(getattr(settings.rerank, name).strip())
         if is_set and name not in _RERANK_MEMBERS[kind]:
             raise InvalidConfiguration(
@@ -306,6 +348,15 @@ def _reranker(
         return rerank.OnnxReranker(
             folder / options.folder,
             threads=settings.embedding.threads or None,
+            clock=clock,
+            seconds=seconds,
+        )
+    if options.kind == "sentence-transformers":
+        from truespan.providers.sentence_transformers import TorchFolder, TorchReranker
+
+        return TorchReranker(
+            TorchFolder(folder, options.model.strip()),
+            options.device or "auto",
             clock=clock,
             seconds=seconds,
         )

@@ -1,0 +1,345 @@
+"""Networks of PyTorch on the devices of this machine: choice of devices, batches and runs.
+
+Owns: finding devices, batches by a token budget, smaller batches after a device ran out of memory,
+and several devices side by side.
+Does not own: the networks, and the meaning of their output.
+Must hold: a device is used or refused, never replaced by another one; the shape in which a text is
+run depends on no other text, except for the number of texts.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
+
+from truespan.errors import InvalidConfiguration, ModelUnavailable, TruespanError
+from truespan.providers.onnx import gather
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    import numpy
+    from tokenizers import Encoding
+    from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
+
+BATCH_TOKENS = 65_536
+"""Measured on an H200: half the tokens cost 3 % of the rate, twice as many gain 2 %."""
+_PACK_STEP = 8192
+"""Number of tokens to a multiple of which a packed batch is filled.
+
+Smaller matrix products may be summed in another order, and vectors would differ in the last bits.
+"""
+_WIDTH_STEP = 32
+"""Number of tokens to a multiple of which the texts of a padded batch are padded."""
+_RUNS_PER_DEVICE = 2
+"""Concurrent runs of a device: one is prepared while the other is computed."""
+_DRIVER_FILE, _DRIVER_NODE = Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl")
+_log = logging.getLogger("truespan.providers")
+
+
+def import_torch() -> Any:
+    """Return PyTorch; raise ModelUnavailable if it is not installed."""
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ModelUnavailable(
+            "PyTorch is not installed.", advice="Install Truespan with the extra 'torch'."
+        ) from None
+    return torch
+
+
+def find_devices(wanted: str) -> list[device]:
+    """Return the devices of a comma-separated list; "auto" is the first GPU, or else the CPU.
+
+    Raises:
+        InvalidConfiguration: PyTorch does not know or cannot use a device, or "auto" would use the
+            CPU of a machine that has a GPU.
+        ModelUnavailable: PyTorch is not installed.
+    """
+    torch = import_torch()
+    names = [name.strip().lower() for name in wanted.split(",") if name.strip()]
+    if names == ["auto"]:
+        names = [_usable()[0]]
+        if names == ["cpu"] and _DRIVER_NODE.exists():
+            raise InvalidConfiguration(
+                "This machine has an NVIDIA GPU that the installed PyTorch cannot use.",
+                advice="Install the build of PyTorch for its driver, or set the device to 'cpu'.",
+            )
+    try:
+        found = [torch.device(name) for name in names]
+    except RuntimeError:
+        found = []
+    if not found or not all(_is_usable(each) for each in found):
+        raise InvalidConfiguration(
+            f"PyTorch {torch.__version__} has no device {wanted!r} on this machine.",
+            advice=f"Choose among: auto, {', '.join(_usable())}.",
+        )
+    if len({each.type for each in found}) > 1:
+        raise InvalidConfiguration("Devices that share the work must be of the same type.")
+    return found
+
+
+def _usable() -> list[str]:
+    """Return the names of the devices that can be used; the CPU is the last."""
+    torch = import_torch()
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return [*gpus, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
+
+
+def _is_usable(each: device) -> bool:
+    name = f"cuda:{each.index or 0}" if each.type == "cuda" else each.type
+    return name in _usable()
+
+
+class TorchNetwork(ABC):
+    """A copy of a network on one device."""
+
+    packs = False
+    """Whether the network runs texts one after another in a row of tokens, without padding."""
+
+    @abstractmethod
+    def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a vector for each row of tokens, and the states of its tokens."""
+
+    def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a vector for each text between two bounds, and the states of all tokens."""
+        raise NotImplementedError
+
+
+class Rows(NamedTuple):
+    """Vectors of texts as rows, and the states of the tokens of each text if they are needed."""
+
+    vectors: numpy.ndarray
+    states: list[numpy.ndarray | None]
+
+
+class Batches(NamedTuple):
+    """Texts of each batch, by their numbers, and the run of each batch."""
+
+    groups: list[list[int]]
+    runs: list[Future[Rows]]
+
+    def join(self, results: Sequence[Rows]) -> Rows:
+        """Return the results of all batches in the order of the texts."""
+        import numpy
+
+        order = numpy.argsort([number for group in self.groups for number in group])
+        states = [each for rows in results for each in rows.states]
+        vectors = numpy.concatenate([rows.vectors for rows in results])
+        return Rows(vectors[order], [states[place] for place in order])
+
+
+class RunOptions(Struct, frozen=True):
+    """Precision of a network, size of its batches, and the shape of their rows."""
+
+    precision: str = "float16"
+    batch_tokens: int = BATCH_TOKENS
+    padding: int = 0
+    """Id of the tokens that rows are padded with."""
+    max_length: int = 512
+    """Maximum number of tokens of a row, including special tokens."""
+
+
+# Shared by threads: networks are loaded under a lock and then only run, each by one thread at a
+# time; the size of batches only falls.
+class TorchRunner:
+    """Runs a network on one or several devices, loaded with the first texts."""
+
+    def __init__(
+        self,
+        make: Callable[[device, dtype], TorchNetwork],
+        devices: str,
+        options: Callable[[], RunOptions],
+    ) -> None:
+        """Prepare runs; nothing is loaded, and `options` are read with the first texts."""
+        self._make = make
+        self._wanted = devices
+        self._read_options = options
+        self._batch_tokens = BATCH_TOKENS
+        self._loading = Lock()
+        self._free: SimpleQueue[tuple[device, TorchNetwork]] = SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+        self._packs = False
+
+    @cached_property
+    def devices(self) -> list[device]:
+        """Return the devices; see `find_devices`."""
+        return find_devices(self._wanted)
+
+    @cached_property
+    def _options(self) -> RunOptions:
+        return self._read_options()
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.devices[0].type == "cpu"
+
+    def describe(self) -> str:
+        """Return the devices, the precision and the driver, as for people."""
+        torch, names = import_torch(), list[str]()
+        for each in self.devices:
+            model = torch.cuda.get_device_name(each) if each.type == "cuda" else ""
+            names.append(f"{each} {model}".strip())
+        says = f"{', '.join(names)}, {'float32' if self.on_cpu else self._options.precision}"
+        if self.devices[0].type == "cuda" and _DRIVER_FILE.exists():
+            found = re.search(r"\d+\.\d+[.\d]*", _DRIVER_FILE.read_text())
+            says += f", driver {found[0]}" if found else ""
+        return says
+
+    def run(self, texts: Sequence[Encoding], *, states: bool = False) -> Rows:
+        """Return the vectors of texts in their order, and the states of their tokens if needed.
+
+        Raises:
+            ModelUnavailable: the network cannot be loaded or run.
+        """
+        batches = self.submit(texts, states=states)
+        return batches.join(gather(dict(enumerate(batches.runs))))
+
+    def submit(self, texts: Sequence[Encoding], *, states: bool = False) -> Batches:
+        """Start the runs of texts, after loading the network."""
+        pool = self._load()
+        groups = list(self._groups([len(text) for text in texts]))
+        runs = [pool.submit(self._run, [texts[i] for i in group], states) for group in groups]
+        return Batches(groups, runs)
+
+    def _load(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._loading:
+            if self._pool is None:
+                precision = getattr(import_torch(), self._options.precision)
+                self._batch_tokens = self._options.batch_tokens
+                networks = [(each, self._make(each, precision)) for each in self.devices]
+                self._packs = networks[0][1].packs
+                runs = networks * (1 if self.on_cpu else _RUNS_PER_DEVICE)
+                for run in runs:
+                    self._free.put(run)
+                self._pool = ThreadPoolExecutor(len(runs), "truespan-torch")
+            return self._pool
+
+    def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the texts of each batch: one on a CPU, otherwise texts of about the same length."""
+        if self.on_cpu:
+            yield from ([i] for i in range(len(lengths)))
+            return
+        widths = lengths if self._packs else [self._width(length) for length in lengths]
+        group: list[int] = []
+        used = 0
+        for i in sorted(range(len(lengths)), key=widths.__getitem__, reverse=True):
+            alike = self._packs or not group or widths[group[0]] == widths[i]
+            if group and not (alike and used + widths[i] <= self._batch_tokens):
+                yield group
+                group, used = [], 0
+            group.append(i)
+            used += widths[i]
+        if group:
+            yield group
+
+    def _run(self, texts: Sequence[Encoding], states: bool) -> Rows:
+        """Run a batch; if the device runs out of memory, run its halves one after the other."""
+        import numpy
+
+        with self._network() as (device, network):
+            try:
+                return self._run_once(device, network, texts, states)
+            except TruespanError:
+                raise
+            except Exception as failure:  # PyTorch's own errors have no common root.
+                if "out of memory" not in str(failure) or len(texts) == 1:
+                    raise ModelUnavailable(
+                        f"The network failed on {device} at {len(texts)} texts: "
+                        f"{str(failure).splitlines()[0][:200]}",
+                        advice="Free memory of the device, choose another device, or update "
+                        "PyTorch and the driver.",
+                    ) from failure
+        self._halve(sum(map(len, texts)), device)
+        middle = len(texts) // 2
+        first, second = self._run(texts[:middle], states), self._run(texts[middle:], states)
+        vectors = numpy.concatenate([first.vectors, second.vectors])
+        return Rows(vectors, first.states + second.states)
+
+    @contextmanager
+    def _network(self) -> Iterator[tuple[device, TorchNetwork]]:
+        run = self._free.get()
+        try:
+            yield run
+        finally:
+            self._free.put(run)
+
+    def _halve(self, tokens: int, device: device) -> None:
+        """Lower the size of batches to half of a batch that did not fit."""
+        import_torch().cuda.empty_cache()
+        with self._loading:
+            lower = max(tokens // 2, 1) < self._batch_tokens
+            self._batch_tokens = min(self._batch_tokens, max(tokens // 2, 1))
+        if lower:
+            _log.warning(
+                "The device %s ran out of memory; batches have at most %s tokens from now on.",
+                device,
+                self._batch_tokens,
+            )
+
+    def _run_once(
+        self, device: device, network: TorchNetwork, texts: Sequence[Encoding], states: bool
+    ) -> Rows:
+        torch, lengths = import_torch(), [len(text) for text in texts]
+        with torch.inference_mode():
+            if network.packs:
+                ids, bounds = _pack(texts, lengths)
+                inputs = torch.from_numpy(ids).to(device), torch.from_numpy(bounds).to(device)
+                vectors, found = network.run_packed(*inputs)
+            else:
+                width = lengths[0] if self.on_cpu else self._width(lengths[0])
+                parts = _pad(texts, width, self._options.padding)
+                vectors, found = network.run_padded(
+                    *(torch.from_numpy(x).to(device) for x in parts)
+                )
+            rows = vectors[: len(texts)].float().cpu().numpy()
+            own = found.float().cpu().numpy() if states else None
+        if own is None:
+            return Rows(rows, [None] * len(texts))
+        if network.packs:
+            ends = accumulate(lengths)
+            return Rows(rows, [own[b - n : b] for b, n in zip(ends, lengths, strict=True)])
+        return Rows(rows, [part[:n] for part, n in zip(own, lengths, strict=True)])
+
+    def _width(self, length: int) -> int:
+        """Return the length to which a text is padded; it depends on the text alone."""
+        return min(-(-length // _WIDTH_STEP) * _WIDTH_STEP, max(self._options.max_length, length))
+
+
+def _pad(texts: Sequence[Encoding], width: int, padding: int) -> tuple[numpy.ndarray, ...]:
+    """Return ids, mask and kinds of texts as rows that are padded on the right."""
+    import numpy
+
+    ids, mask, kinds = (numpy.zeros((len(texts), width), numpy.int64) for _ in range(3))
+    ids += padding
+    for row, text in enumerate(texts):
+        size = len(text)
+        ids[row, :size], mask[row, :size], kinds[row, :size] = text.ids, 1, text.type_ids
+    return ids, mask, kinds
+
+
+def _pack(texts: Sequence[Encoding], lengths: Sequence[int]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Return the ids of texts one after another, filled with empty texts, and all bounds."""
+    import numpy
+
+    used = sum(lengths)
+    total = -(-used // _PACK_STEP) * _PACK_STEP
+    ids = numpy.zeros(total, numpy.int32)
+    for text, end in zip(texts, numpy.cumsum(lengths), strict=True):
+        ids[end - len(text) : end] = text.ids
+    filling = range(used, total, max(lengths))
+    bounds = numpy.cumsum([0, *lengths], dtype=numpy.int32)
+    return ids, numpy.concatenate([bounds[:-1], numpy.array([*filling, total], numpy.int32)])

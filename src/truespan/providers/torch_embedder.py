@@ -1,0 +1,73 @@
+"""The base of embedders whose network runs with PyTorch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from truespan.errors import ProviderBadReply
+from truespan.protocols import EmbeddingLimits
+from truespan.providers.model_files import ModelFiles
+from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder
+from truespan.providers.torch_devices import RunOptions, TorchNetwork, TorchRunner
+from truespan.types.vectors import Vector, are_sound
+
+if TYPE_CHECKING:
+    from torch import device, dtype  # pyright: ignore[reportMissingImports]
+
+_ON_GPU = EmbeddingLimits(items=2048, tokens=1 << 20, in_flight=2, joint=False, varies=True)
+"""A GPU needs large batches, and the texts of the next one are tokenized meanwhile."""
+_ON_CPU = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False, varies=True)
+
+
+class TorchEmbedder(TokenizedEmbedder):
+    """An embedder with a network of PyTorch on one or several devices."""
+
+    def __init__(self, files: ModelFiles, devices: str) -> None:
+        super().__init__(files)
+        self.runner = TorchRunner(self._make_network, devices, self._run_options)
+
+    @property
+    def limits(self) -> EmbeddingLimits:
+        return _ON_CPU if self.runner.on_cpu else _ON_GPU
+
+    @property
+    def device(self) -> str:
+        """Return the devices, the precision and the driver."""
+        return self.runner.describe()
+
+    def gives_word_states(self) -> bool:
+        return True
+
+    @abstractmethod
+    def _run_options(self) -> RunOptions:
+        """Return the options of runs; called with the first texts."""
+
+    @abstractmethod
+    def _make_network(self, device: device, precision: dtype) -> TorchNetwork:
+        """Return a copy of the network on a device; its vectors have the length 1."""
+
+    def _embed(
+        self,
+        inputs: Sequence[Input],
+        read: Callable[[Input, Output], Result],
+        *,
+        states: bool = False,
+    ) -> list[Result]:
+        if not inputs:
+            return []
+        rows = self.runner.run([text.encoding for text in inputs], states=states)
+        vectors = [Vector(row.tobytes()) for row in rows.vectors.astype("<f4")]
+        if not all(are_sound(vectors, self.profile.dimensions)):
+            raise ProviderBadReply(
+                f"The model {self.profile.model} gave a vector that is zero, not a number or not "
+                f"of {self.profile.dimensions} dimensions.",
+                advice="Set the precision to 'bfloat16' or 'float32'.",
+            )
+        outputs = map(Output, vectors, rows.states)
+        return [read(text, output) for text, output in zip(inputs, outputs, strict=True)]
+
+    def _embed_one(self, text: Input, *, states: bool = False) -> Output:
+        [output] = self._embed([text], lambda _, found: found, states=states)
+        return output

@@ -1,0 +1,164 @@
+"""The bundled model with PyTorch: the same weights, a profile of its own, any device."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import truespan
+from tests.promises import proves
+from truespan.errors import InvalidConfiguration
+from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
+from truespan.providers.onnx_weights import read_weights
+from truespan.providers.torch_bert import BertNetwork, LocalTorchEmbedder, dequantise
+from truespan.providers.torch_devices import RunOptions, TorchRunner, _pack
+from truespan.types.vectors import cosine
+
+pytestmark = pytest.mark.torch
+
+MODEL = LocalModel()
+PASSAGES = [
+    "Penicillin was found by Alexander Fleming in 1928, when mould killed bacteria in a dish.",
+    "The tide comes in twice a day because the moon and the sun pull on the oceans.",
+    "To make a roux, melt butter in a pan and stir in the same weight of flour.",
+    "",
+    "naïve café, 漢字 😀",
+]
+QUESTIONS = ["Who found the first antibiotic?", "Why does the sea rise?", "How to thicken a sauce?"]
+
+
+def has_gpu() -> bool:
+    import torch  # pyright: ignore[reportMissingImports]
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(scope="module")
+def embedder() -> LocalTorchEmbedder:
+    return LocalTorchEmbedder(MODEL, "cpu")
+
+
+@pytest.fixture
+def on_gpu() -> LocalTorchEmbedder:
+    if not has_gpu():
+        pytest.skip("there is no GPU; its vectors were not compared")
+    return LocalTorchEmbedder(MODEL, "cuda")
+
+
+@proves("embedding.torch")
+def test_vectors_are_close_to_those_of_the_quantised_network(
+    embedder: LocalTorchEmbedder,
+) -> None:
+    quantised = LocalEmbedder(MODEL)
+
+    for one, other in zip(
+        embedder.embed_documents(PASSAGES), quantised.embed_documents(PASSAGES), strict=True
+    ):
+        assert cosine(one, other) > 0.99
+    assert embedder.count_query("sea") == quantised.count_query("sea")
+    assert embedder.profile.model == quantised.profile.model
+    assert embedder.profile.id != quantised.profile.id
+    assert not embedder.limits.joint
+    assert embedder.limits.probed
+
+
+def test_question_is_nearest_to_its_answer(embedder: LocalTorchEmbedder) -> None:
+    passages = embedder.embed_documents(PASSAGES[:3])
+    for answer, question in enumerate(QUESTIONS):
+        query = embedder.embed_query(question)
+        scores = [cosine(query, passage) for passage in passages]
+        assert scores.index(max(scores)) == answer
+
+
+@proves("embedding.vector-per-input")
+def test_vector_depends_on_its_text_alone(embedder: LocalTorchEmbedder) -> None:
+    together = embedder.embed_documents(PASSAGES)
+
+    assert [embedder.embed_documents([text])[0] for text in PASSAGES] == together
+    with_states = embedder.embed_documents_with_states(PASSAGES)
+    assert [vector for vector, _ in with_states] == together
+    assert all(states for _, states in with_states[:3])
+
+
+def test_padded_batch_gives_the_vectors_of_single_texts(
+    embedder: LocalTorchEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices without packed attention pad texts to rows."""
+    expected = embedder.embed_documents(PASSAGES)
+    weights = dequantise(read_weights(MODEL.read(NETWORK_FILE)))
+    monkeypatch.setattr(TorchRunner, "on_cpu", False)
+    runner = TorchRunner(
+        lambda device, precision: BertNetwork(weights, device, precision), "cpu", RunOptions
+    )
+
+    rows = runner.run(MODEL.tokenizer().encode_batch(PASSAGES))
+
+    for row, other in zip(rows.vectors, expected, strict=True):
+        assert cosine(row.tobytes(), other) > 0.999999
+
+
+def test_weights_are_those_that_the_network_multiplies_with() -> None:
+    weights = read_weights(MODEL.read(NETWORK_FILE))
+    found = dequantise(weights)
+
+    assert len(found) == 3 + 2 + 12 * 16
+    assert found["embeddings.word_embeddings.weight"].shape == (30522, 384)
+    assert found["encoder.layer.0.intermediate.dense.weight"].shape == (1536, 384)
+    assert all(numpy.isfinite(each).all() for each in found.values())
+    scale = weights["embeddings.word_embeddings.weight_scale"]
+    assert abs(found["embeddings.word_embeddings.weight"]).max() <= 255 * scale
+
+
+def test_packed_batch_has_every_text_between_its_bounds() -> None:
+    encodings = MODEL.tokenizer().encode_batch(PASSAGES)
+    lengths = [len(each) for each in encodings]
+
+    ids, bounds = _pack(encodings, lengths)
+
+    assert len(ids) == bounds[-1] == 8192
+    assert [ids[a:b].tolist() for a, b in pairwise(bounds)][:5] == [each.ids for each in encodings]
+    assert 0 < (bounds[1:] - bounds[:-1]).min() <= (bounds[1:] - bounds[:-1]).max() <= max(lengths)
+
+
+def test_other_models_than_the_bundled_one_are_refused(tmp_path: Path) -> None:
+    for path in MODEL.location.iterdir():
+        if path.suffix in (".onnx", ".json"):
+            (tmp_path / path.name).write_bytes(path.read_bytes() + b" ")
+
+    with pytest.raises(InvalidConfiguration, match="Only the bundled model"):
+        _ = LocalTorchEmbedder(LocalModel(tmp_path), "cpu").profile
+
+
+def test_world_moves_to_pytorch_and_is_searched(tmp_path: Path) -> None:
+    """A generation of the same weights with PyTorch, built next to the quantised one."""
+    (tmp_path / "sea.txt").write_text("\n\n".join(PASSAGES[:3]))
+    with truespan.open(tmp_path / "library", create=True) as library:
+        world = library.world("main", create=True)
+        world.ingest([tmp_path / "sea.txt"])
+        before = world.search("Why does the sea rise?")
+        report = world.generations.reindex(model="local-gpu")
+        world.generations.promote(report.generation)
+        after = world.search("Why does the sea rise?")
+    assert [each.text for each in after.passages] == [each.text for each in before.passages]
+
+
+@proves("embedding.vector-per-input")
+def test_gpu_gives_equal_bits_in_any_batch(on_gpu: LocalTorchEmbedder) -> None:
+    choose = random.Random(7)
+    words = [word for text in PASSAGES for word in text.split()]
+    texts = [" ".join(choose.choices(words, k=choose.randrange(1, 300))) for _ in range(900)]
+    together = on_gpu.embed_documents(texts)
+
+    assert [on_gpu.embed_documents([text])[0] for text in texts[:20]] == together[:20]
+    for size in (7, 100, 333, 801):
+        assert on_gpu.embed_documents(texts[:size]) == together[:size]
+
+
+def test_gpu_and_cpu_agree(on_gpu: LocalTorchEmbedder, embedder: Any) -> None:
+    for text in [*PASSAGES, *QUESTIONS]:
+        assert cosine(on_gpu.embed_query(text), embedder.embed_query(text)) > 0.99999
