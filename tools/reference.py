@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import truespan
+from tools.aio_stub import STUB, write_stub
 from truespan import errors
 from truespan.cli import run
 from truespan.cli.app import PANELS, make_commands
@@ -412,6 +413,11 @@ def main(check: bool) -> int:
             stale.append(page.name)
             if not check:
                 page.write_text(text, "utf-8")
+    stub = write_stub()
+    if not STUB.exists() or STUB.read_text("utf-8") != stub:
+        stale.append(STUB.name)
+        if not check:
+            STUB.write_text(stub, "utf-8")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'nothing'}")
     return int(check and bool(stale))
 

@@ -24,7 +24,7 @@ LAYERS = (
     ("engine",),
     ("wiring", "integrations", "testing"),
     ("truespan",),
-    ("mcp",),
+    ("mcp", "aio"),
     ("http",),
     ("cli",),
     ("__main__",),

@@ -1,0 +1,651 @@
+"""Types of `truespan.aio`; written by `make reference`."""
+
+import builtins
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path, PurePath
+from typing import Any, Literal, Unpack, overload
+
+from truespan.answers.decide import Replay
+from truespan.engine.components import Components
+from truespan.engine.evaluation import EvaluationProgress, Golden
+from truespan.engine.generations import Promotion
+from truespan.engine.ingestion import OnProgress, OnPrune
+from truespan.engine.watching import OnError, Watch
+from truespan.engine.world_ingestion import Paths
+from truespan.evaluation.calibrate import CalibrationReport
+from truespan.evaluation.evaluate import Evaluation
+from truespan.evaluation.golden import GoldenQuery
+from truespan.evaluation.report import EvaluationReport
+from truespan.ingest.indexing import ReindexReport
+from truespan.ingest.plan import DryRun
+from truespan.ingest.report import IngestReport
+from truespan.maintenance.delete import ErasureReport, Receipt
+from truespan.maintenance.doctor.plan import Plan, RepairResult
+from truespan.maintenance.repair import RepairReport
+from truespan.observer import Observer
+from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
+from truespan.types.answer import Answer, AnswerEvent, UsageRecord
+from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.chunk import ChunkRecord
+from truespan.types.conversation import ConversationInfo, Turn
+from truespan.types.document import (
+    AuditEntry,
+    Document,
+    DocumentPage,
+    DocumentSort,
+    DocumentStatus,
+    DomainRecord,
+    Facets,
+    GenerationRecord,
+    OutlineEntry,
+    WorldStatus,
+)
+from truespan.types.job import Job, JobDocument, JobLine
+from truespan.types.maintenance import BackupReport
+from truespan.types.profile import Calibration
+from truespan.types.reading import ChunkPage, ReadingPosition, SentencePage, StoredImage
+from truespan.types.request import (
+    Defaults,
+    FilterArguments,
+    Mode,
+    QueryArguments,
+    RankPart,
+    ReaderArguments,
+)
+from truespan.types.scope import Authority, Scope, Unlimited
+from truespan.types.scope import World as WorldRecord
+from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments, Upload
+from truespan.types.token import TokenRecord, TokenSecret, TokenState
+
+class AsyncLibrary:
+    async def under(self, authority: Authority) -> AsyncLibrary: ...
+    async def create_world(
+        self, name: str, *, defaults: Defaults | str | None = ..., model: str | None = ...
+    ) -> AsyncWorld: ...
+    async def world(
+        self,
+        reference: str | None = ...,
+        *,
+        generation: int | None = ...,
+        create: bool | None = ...,
+        defaults: Defaults | str | None = ...,
+        model: str | None = ...,
+    ) -> AsyncWorld: ...
+    async def domain(self, key: str, *, world: str | None = ...) -> AsyncWorld: ...
+    async def domains(self) -> list[DomainRecord]: ...
+    async def worlds(self) -> list[WorldRecord]: ...
+    async def delete_world(self, reference: str, *, erase: bool = ...) -> Receipt: ...
+    @property
+    def tokens(self) -> AsyncAccessTokens: ...
+    async def authenticate(self, secret: str) -> Authority: ...
+    async def backup(
+        self,
+        path: str | PurePath,
+        *,
+        vectors: bool = ...,
+        settings: bool = ...,
+        keys: bool = ...,
+        replace: bool = ...,
+    ) -> BackupReport: ...
+    async def metrics(self) -> bytes: ...
+    @property
+    def reranker(self) -> str | None: ...
+    @property
+    def chat_model(self) -> str | None: ...
+    @property
+    def has_workers(self) -> bool: ...
+    async def work(
+        self, *, concurrency: int = ..., once: bool = ..., stopping: Callable[[], bool] = ...
+    ) -> int: ...
+    async def erase(self) -> ErasureReport: ...
+    async def doctor(
+        self,
+        worlds: str | Iterable[str] | None = ...,
+        *,
+        apply: bool = ...,
+        embed_sample: int | None = ...,
+        self_test: bool = ...,
+        machine: bool = ...,
+        on_progress: OnProgress | None = ...,
+    ) -> Plan: ...
+    async def claim_index(self) -> list[str]: ...
+    async def apply_plan(
+        self, plan: Plan, *, on_progress: OnProgress | None = ...
+    ) -> RepairResult: ...
+    async def close(self) -> None: ...
+
+class AsyncWorld:
+    @overload
+    async def ingest(
+        self,
+        paths: Paths = ...,
+        *,
+        background: Literal[True],
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> Job: ...
+    @overload
+    async def ingest(
+        self,
+        paths: Paths = ...,
+        *,
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        background: Literal[False] = ...,
+        domain_key: str | None = ...,
+        update_alias: bool = ...,
+        golden: str | None = ...,
+        jobs: int | None = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> IngestReport: ...
+    async def ingest(
+        self,
+        paths: Paths = ...,
+        *,
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        background: bool = ...,
+        domain_key: str | None = ...,
+        update_alias: bool = ...,
+        golden: str | None = ...,
+        jobs: int | None = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> IngestReport | Job: ...
+    @overload
+    async def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        background: Literal[True],
+        ids: Sequence[str] | None = ...,
+        metadata: Sequence[Mapping[str, Any]] | None = ...,
+        kind: str | None = ...,
+        language: str | None = ...,
+        version: str | None = ...,
+        tags: Sequence[str] | None = ...,
+        chunking: str | None = ...,
+    ) -> Job: ...
+    @overload
+    async def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = ...,
+        metadata: Sequence[Mapping[str, Any]] | None = ...,
+        kind: str | None = ...,
+        language: str | None = ...,
+        version: str | None = ...,
+        tags: Sequence[str] | None = ...,
+        chunking: str | None = ...,
+        background: Literal[False] = ...,
+    ) -> IngestReport: ...
+    async def add_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        ids: Sequence[str] | None = ...,
+        metadata: Sequence[Mapping[str, Any]] | None = ...,
+        kind: str | None = ...,
+        language: str | None = ...,
+        version: str | None = ...,
+        tags: Sequence[str] | None = ...,
+        chunking: str | None = ...,
+        background: bool = ...,
+    ) -> IngestReport | Job: ...
+    async def add_text(
+        self,
+        text: str,
+        *,
+        id: str | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        kind: str | None = ...,
+        title: str | None = ...,
+        language: str | None = ...,
+        version: str | None = ...,
+        tags: Sequence[str] | None = ...,
+        source_url: str | None = ...,
+        chunking: str | None = ...,
+    ) -> IngestReport: ...
+    @overload
+    async def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: Literal[True],
+        **options: Unpack[DocumentArguments],
+    ) -> Job: ...
+    @overload
+    async def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: Literal[False] = ...,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport: ...
+    async def ingest_uploads(
+        self,
+        uploads: Sequence[Upload],
+        *,
+        background: bool = ...,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport | Job: ...
+    @overload
+    async def ingest_sample(self, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def ingest_sample(self, *, background: Literal[False] = ...) -> IngestReport: ...
+    async def ingest_sample(self, *, background: bool = ...) -> IngestReport | Job: ...
+    @overload
+    async def ingest_pages(
+        self,
+        urls: Sequence[str] = ...,
+        *,
+        background: Literal[True],
+        sitemap: str | None = ...,
+        prune: bool = ...,
+        **options: Unpack[DocumentArguments],
+    ) -> Job: ...
+    @overload
+    async def ingest_pages(
+        self,
+        urls: Sequence[str] = ...,
+        *,
+        sitemap: str | None = ...,
+        prune: bool = ...,
+        background: Literal[False] = ...,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport: ...
+    async def ingest_pages(
+        self,
+        urls: Sequence[str] = ...,
+        *,
+        sitemap: str | None = ...,
+        prune: bool = ...,
+        background: bool = ...,
+        **options: Unpack[DocumentArguments],
+    ) -> IngestReport | Job: ...
+    @overload
+    async def reingest(self, reference: str | int, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def reingest(
+        self, reference: str | int, *, background: Literal[False] = ...
+    ) -> IngestReport: ...
+    async def reingest(
+        self, reference: str | int, *, background: bool = ...
+    ) -> IngestReport | Job: ...
+    async def plan_ingest(
+        self,
+        paths: Paths = ...,
+        *,
+        manifest: str | PurePath | None = ...,
+        sitemap: str | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> DryRun: ...
+    async def watch(
+        self,
+        folders: Paths,
+        *,
+        settle_seconds: float = ...,
+        on_error: OnError | None = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+        **options: Unpack[IngestArguments],
+    ) -> Watch: ...
+    async def facets(
+        self,
+        keys: Sequence[str] | None = ...,
+        *,
+        limit: int = ...,
+        **filters: Unpack[FilterArguments],
+    ) -> Facets: ...
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int = ...,
+        floor: float = ...,
+        highlight: bool = ...,
+        **arguments: Unpack[QueryArguments],
+    ) -> SearchResult: ...
+    async def retrieve(
+        self,
+        query: str | None = ...,
+        *,
+        selected_text: str | None = ...,
+        top_k: int = ...,
+        near_misses: bool = ...,
+        highlight: bool = ...,
+        **arguments: Unpack[QueryArguments],
+    ) -> ContextBundle: ...
+    async def why_not(
+        self,
+        chunk_id: str,
+        query: str | None = ...,
+        *,
+        selected_text: str | None = ...,
+        top_k: int = ...,
+        **arguments: Unpack[QueryArguments],
+    ) -> Reason: ...
+    async def answer(self, query: str, **arguments: Unpack[QueryArguments]) -> Answer: ...
+    def answer_stream(
+        self,
+        query: str,
+        *,
+        history: Sequence[tuple[str, str]] = ...,
+        **arguments: Unpack[QueryArguments],
+    ) -> AsyncIterator[AnswerEvent]: ...
+    async def usage(self, *, limit: int = ...) -> list[UsageRecord]: ...
+    async def explain(self, record: str) -> Replay: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def defaults(self) -> Defaults: ...
+    async def set_defaults(self, defaults: Defaults | str) -> None: ...
+    @property
+    def authority(self) -> Authority: ...
+    @property
+    def documents(self) -> AsyncDocuments: ...
+    @property
+    def generations(self) -> AsyncGenerations: ...
+    @property
+    def evaluation(self) -> AsyncWorldEvaluation: ...
+    @property
+    def jobs(self) -> AsyncWorldJobs: ...
+    async def reader(self, name: str) -> AsyncReader: ...
+    async def readers(self) -> list[str]: ...
+    async def observed_by(self, observer: Observer) -> AsyncWorld: ...
+    async def status(self) -> WorldStatus: ...
+    async def require_writable(self) -> None: ...
+    async def conversation(self, id: str | None = ...) -> AsyncConversation: ...
+    async def conversations(
+        self, *, limit: int = ..., offset: int = ...
+    ) -> list[ConversationInfo]: ...
+    async def delete_conversations(self, *, erase: bool = ...) -> Receipt: ...
+    @overload
+    async def repair(self, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def repair(
+        self, on_progress: OnProgress | None = ..., *, background: Literal[False] = ...
+    ) -> RepairReport: ...
+    async def repair(
+        self, on_progress: OnProgress | None = ..., *, background: bool = ...
+    ) -> RepairReport | Job: ...
+    @overload
+    async def doctor(
+        self,
+        *,
+        background: Literal[True],
+        apply: bool = ...,
+        embed_sample: int = ...,
+        self_test: bool = ...,
+    ) -> Job: ...
+    @overload
+    async def doctor(
+        self,
+        *,
+        apply: bool = ...,
+        embed_sample: int = ...,
+        self_test: bool = ...,
+        background: Literal[False] = ...,
+    ) -> Plan: ...
+    async def doctor(
+        self,
+        *,
+        apply: bool = ...,
+        embed_sample: int = ...,
+        self_test: bool = ...,
+        background: bool = ...,
+    ) -> Plan | Job: ...
+
+class AsyncReader:
+    @property
+    def name(self) -> str: ...
+    async def set_position(
+        self,
+        book: str,
+        *,
+        sentence: int | None = ...,
+        through_chapter: str | None = ...,
+        passage: str | None = ...,
+        current: bool = ...,
+    ) -> ReadingPosition: ...
+    async def at_position(self, book: str | None, sentence: int) -> AsyncReader: ...
+    async def position(self, book: str | None = ...) -> ReadingPosition: ...
+    async def books(self) -> list[ReadingPosition]: ...
+    async def sentences(
+        self, book: str | None = ..., *, offset: int = ..., limit: int = ...
+    ) -> SentencePage: ...
+    async def image(self, image_ref: str) -> StoredImage: ...
+    async def retrieve(
+        self,
+        query: str,
+        *,
+        book: str | None = ...,
+        top_k: int = ...,
+        highlight: bool = ...,
+        **options: Unpack[ReaderArguments],
+    ) -> ContextBundle: ...
+    async def answer(
+        self, query: str, book: str | None = ..., **options: Unpack[ReaderArguments]
+    ) -> Answer: ...
+    def answer_stream(
+        self,
+        query: str,
+        book: str | None = ...,
+        *,
+        history: Sequence[tuple[str, str]] = ...,
+        **options: Unpack[ReaderArguments],
+    ) -> AsyncIterator[AnswerEvent]: ...
+    async def has_evidence(
+        self, query: str, book: str | None = ..., **options: Unpack[ReaderArguments]
+    ) -> bool: ...
+    async def conversation(
+        self, id: str | None = ..., *, book: str | None = ...
+    ) -> AsyncConversation: ...
+    async def conversations(
+        self, *, book: str | None = ..., limit: int = ..., offset: int = ...
+    ) -> list[ConversationInfo]: ...
+    async def delete_conversations(self, *, erase: bool = ...) -> Receipt: ...
+    async def why_not(
+        self,
+        chunk_id: str,
+        query: str,
+        *,
+        book: str | None = ...,
+        top_k: int = ...,
+        **options: Unpack[ReaderArguments],
+    ) -> Reason: ...
+
+class AsyncConversation:
+    async def ask(self, query: str, **options: Unpack[QueryArguments]) -> Answer: ...
+    def ask_stream(
+        self, query: str, **options: Unpack[QueryArguments]
+    ) -> AsyncIterator[AnswerEvent]: ...
+    async def turns(self) -> list[Turn]: ...
+    async def info(self) -> ConversationInfo: ...
+    async def export(self) -> dict[str, Any]: ...
+    async def to_markdown(self) -> str: ...
+    async def delete(self, *, erase: bool = ...) -> Receipt: ...
+
+class AsyncDocuments:
+    async def list(self) -> list[Document]: ...
+    async def find(
+        self,
+        search: str | None = ...,
+        *,
+        status: DocumentStatus | str | None = ...,
+        sort: DocumentSort | str = ...,
+        descending: bool = ...,
+        offset: int = ...,
+        limit: int | None = ...,
+        **filters: Unpack[FilterArguments],
+    ) -> DocumentPage: ...
+    async def get(self, reference: str | int) -> Document: ...
+    async def text(self, reference: str | int) -> str: ...
+    async def sentences(
+        self, reference: str | int, *, offset: int = ..., limit: int = ...
+    ) -> SentencePage: ...
+    async def chunks(
+        self, reference: str | int, *, offset: int = ..., limit: int | None = ...
+    ) -> ChunkPage: ...
+    async def image(self, image_ref: str) -> StoredImage: ...
+    async def outline(self, reference: str | int) -> builtins.list[OutlineEntry]: ...
+    async def chunk(self, chunk_id: str) -> ChunkRecord: ...
+    async def metadata(self, reference: str | int) -> dict[str, Any]: ...
+    async def audit(self, reference: str | int) -> builtins.list[AuditEntry]: ...
+    async def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document: ...
+    async def delete(self, reference: str | int, *, erase: bool = ...) -> Receipt: ...
+
+class AsyncWorldEvaluation:
+    async def run(
+        self,
+        golden: Golden,
+        *,
+        generation: int | None = ...,
+        domain: str | None = ...,
+        name: str | None = ...,
+        mode: Mode | str | None = ...,
+        rerank: bool | None = ...,
+        reader: str | None = ...,
+        without: Sequence[RankPart | str] = ...,
+    ) -> Evaluation: ...
+    def report_stream(
+        self,
+        golden: Golden,
+        *,
+        modes: Sequence[Mode | str] = ...,
+        generation: int | None = ...,
+        against: int | None = ...,
+        allowed_drop: float = ...,
+        rerank: bool | None = ...,
+        reader: str | None = ...,
+        without: Sequence[RankPart | str] = ...,
+    ) -> AsyncIterator[EvaluationProgress | EvaluationReport]: ...
+    async def calibrate(
+        self, golden: Golden, *, generation: int | None = ..., keep: bool = ...
+    ) -> CalibrationReport: ...
+    async def calibration(self) -> Calibration | None: ...
+    async def forget_calibration(self) -> bool: ...
+    async def queries(self, golden: Golden) -> tuple[GoldenQuery, ...]: ...
+
+class AsyncGenerations:
+    async def list(self) -> list[GenerationRecord]: ...
+    async def get(self, number: int) -> GenerationRecord: ...
+    @overload
+    async def reindex(
+        self, *, background: Literal[True], model: str | None = ..., chunking: str | None = ...
+    ) -> Job: ...
+    @overload
+    async def reindex(
+        self,
+        *,
+        model: str | None = ...,
+        chunking: str | None = ...,
+        generation: int | None = ...,
+        background: Literal[False] = ...,
+        on_progress: OnProgress | None = ...,
+    ) -> ReindexReport: ...
+    async def reindex(
+        self,
+        *,
+        model: str | None = ...,
+        chunking: str | None = ...,
+        generation: int | None = ...,
+        background: bool = ...,
+        on_progress: OnProgress | None = ...,
+    ) -> ReindexReport | Job: ...
+    async def resume(self, job: str, on_progress: OnProgress | None = ...) -> ReindexReport: ...
+    async def promote(
+        self,
+        generation: int,
+        *,
+        domain: str | None = ...,
+        golden: str | None = ...,
+        allowed_drop: float = ...,
+        min_hit_rate: float = ...,
+    ) -> Promotion: ...
+    async def measure(self, golden: Golden, domain: str | None = ...) -> Evaluation | None: ...
+    async def rotate(
+        self,
+        *,
+        domain: str | None = ...,
+        golden: Golden | None = ...,
+        before: Evaluation | None = ...,
+        on_progress: OnProgress | None = ...,
+    ) -> Promotion: ...
+    async def rollback(self, *, domain: str | None = ...) -> Promotion: ...
+    async def forget(self, domain: str) -> None: ...
+    async def remove(self, generation: int) -> None: ...
+
+class AsyncWorldJobs:
+    @property
+    def components(self) -> Components: ...
+    @property
+    def scope(self) -> Scope | None: ...
+    async def list(self) -> list[Job]: ...
+    async def get(self, job: str) -> Job: ...
+    async def has_workers(self) -> bool: ...
+    async def documents(self, job: str) -> builtins.list[JobDocument]: ...
+    async def lines(self, job: str) -> builtins.list[JobLine]: ...
+    async def cancel(self, job: str) -> Job: ...
+    async def record_interruption(self, job: Job) -> None: ...
+    async def require_resumable(self, job: str) -> Job: ...
+    async def is_resumable(self, job: Job) -> bool: ...
+    @overload
+    async def resume(self, job: str, *, background: Literal[True]) -> Job: ...
+    @overload
+    async def resume(
+        self,
+        job: str,
+        *,
+        background: Literal[False] = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+    ) -> IngestReport: ...
+    async def resume(
+        self,
+        job: str,
+        *,
+        background: bool = ...,
+        on_progress: OnProgress | None = ...,
+        on_prune: OnPrune | None = ...,
+    ) -> IngestReport | Job: ...
+
+class AsyncAccessTokens:
+    async def create(
+        self,
+        name: str,
+        *,
+        worlds: str | Iterable[str] | Unlimited | None = ...,
+        verbs: str | Iterable[str] | None = ...,
+        readers: str | Iterable[str] | Unlimited = ...,
+        expires_in: float | None = ...,
+    ) -> tuple[TokenRecord, TokenSecret]: ...
+    async def list(self) -> builtins.list[TokenRecord]: ...
+    async def revoke(self, token: str) -> TokenRecord: ...
+    async def state(self, record: TokenRecord) -> TokenState: ...
+
+def open(
+    path: str | Path,
+    *,
+    create: bool = ...,
+    embedder: Embedder | None = ...,
+    counter: TokenCounter | None = ...,
+    chat: ChatModels | None = ...,
+    others: Mapping[str, Embedder] | None = ...,
+    reranker: Reranker | None = ...,
+    authority: Authority | None = ...,
+    observer: Observer | None = ...,
+    metrics: bool | None = ...,
+    logs: bool = ...,
+) -> AbstractAsyncContextManager[AsyncLibrary]: ...
+def open_temporary(
+    settings_folder: str | Path = ...,
+) -> AbstractAsyncContextManager[AsyncLibrary]: ...
