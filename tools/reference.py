@@ -373,10 +373,10 @@ def arguments_of(member: Any) -> list[str]:
         return []
     groups = [
         GROUPS[kind]
-        for annotation in map(str, getattr(member, "__annotations__", {}).values())
-        if "Unpack" in annotation
+        for kwds in map(str, getattr(member, "__annotations__", {}).values())
+        if "Unpack" in kwds
         for kind in GROUPS
-        if kind in annotation.replace("QueryArguments", "PassageArguments FilterArguments")
+        if kind in kwds.replace("Query", "PassageArguments Filter").replace("Reader", "Passage")
     ]
     grouped = {"self", *(name for _, names in groups for name in names)}
     found = [name for name in inspect.signature(member).parameters if name not in grouped]

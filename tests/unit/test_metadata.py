@@ -15,7 +15,6 @@ from truespan.types.metadata import (
     Condition,
     ValueKind,
     check_metadata,
-    conditions_to_json,
     parse_assignments,
     parse_comparisons,
     parse_value,
@@ -222,8 +221,9 @@ def test_conditions_are_written_as_they_are_read() -> None:
     }
     conditions = read_conditions(wanted)
     assert [condition.key for condition in conditions] == sorted(wanted)
-    assert conditions_to_json(conditions) == {**wanted, "team": {"any_of": ["a"]}}
-    assert read_conditions(conditions_to_json(conditions)) == conditions
+    written = {condition.key: condition.to_json() for condition in conditions}
+    assert written == {**wanted, "team": {"any_of": ["a"]}}
+    assert read_conditions(written) == conditions
 
 
 def test_invalid_conditions_are_explained() -> None:

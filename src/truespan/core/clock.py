@@ -95,13 +95,3 @@ def format_time(seconds: float) -> str:
     """Return seconds since 1970 as ISO 8601, such as 2026-01-31T09:30:00.250Z."""
     shown = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return shown.removesuffix("+00:00") + "Z"
-
-
-def parse_time(text: str) -> float:
-    """Return the seconds since 1970 of an ISO 8601 time; a time without an offset is UTC.
-
-    Raises:
-        ValueError: the text is not a time.
-    """
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -332,11 +332,6 @@ def read_conditions(wanted: Any) -> tuple[Condition, ...]:
     return tuple(by_key[key] for key in sorted(by_key))
 
 
-def conditions_to_json(conditions: Iterable[Condition]) -> dict[str, Any]:
-    """Return conditions as an object for `read_conditions`."""
-    return {condition.key: condition.to_json() for condition in conditions}
-
-
 _ASSIGNMENT = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _COMPARISON = re.compile(r"([^=<>!]+)(==|=|>=|<=|>|<)(.*)", re.DOTALL)
 _SYMBOLS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
