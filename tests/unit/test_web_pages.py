@@ -27,9 +27,8 @@ from truespan.ingest.pages import (
     read_sitemap,
     with_encoding,
 )
-from truespan.ingest.robots import parse_robots
 from truespan.providers.outbound import Bounds, is_public
-from truespan.providers.web import WebPages
+from truespan.providers.web import WebPages, parse_robots
 from truespan.types.text import Validators
 
 LIMIT = 1 << 20

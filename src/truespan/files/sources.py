@@ -29,13 +29,13 @@ from truespan.files.jail import (
 from truespan.ingest.manifest import (
     ANY_DEPTH,
     MAX_LINE_LENGTH,
+    SIDECAR_ENDINGS,
     PathPattern,
     first_entry,
     has_wildcard,
     quote,
     split_path,
 )
-from truespan.ingest.sidecar import SIDECAR_ENDINGS
 from truespan.types.source import (
     DocumentOptions,
     Entry,

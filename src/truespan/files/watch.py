@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
 
-from truespan.ingest.sidecar import SIDECAR_ENDINGS
+from truespan.ingest.manifest import SIDECAR_ENDINGS
 
 STEP_MS = 50
 CHECK_MS = 500

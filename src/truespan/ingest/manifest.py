@@ -1,8 +1,12 @@
-"""Manifests: JSON lines that name files and declare their labels; patterns of paths."""
+"""Declared labels: manifests, JSON lines that name files, and sidecars; patterns of paths.
+
+`handbook.pdf.meta.toml` is the sidecar of `handbook.pdf`. A sidecar is never a document itself.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import translate
@@ -20,7 +24,7 @@ from truespan.core.fields import (
 )
 from truespan.core.graphemes import shorten
 from truespan.core.strict_json import JsonError, parse_json_object
-from truespan.errors import ManifestInvalid
+from truespan.errors import ManifestInvalid, SidecarInvalid
 from truespan.types.source import FIELD_CHECKS, DocumentOptions, Entry, is_page
 
 ANY_DEPTH = "**"
@@ -259,3 +263,42 @@ def _parse_line(line: bytes) -> dict[str, Any]:
         return parse_json_object(text)
     except JsonError as error:
         raise FieldError(str(error)) from None
+
+
+SIDECAR_ENDINGS = (".meta.toml", ".meta.json")
+_DESCRIBED = ("title", "language", "version", "kind", "tags", "source_url", "metadata", "fields")
+_SIDECAR = {name: FIELD_CHECKS[name] for name in _DESCRIBED}
+
+
+def parse_sidecar(name: str, content: bytes) -> DocumentOptions:
+    """Return the options in a sidecar; raises SidecarInvalid, with the line or the fields."""
+    fields = _read_sidecar(name, content.removeprefix(_BYTE_ORDER_MARK))
+    faults = [_explain_unknown(field) for field in fields if field not in _SIDECAR]
+    known = {field: value for field, value in fields.items() if field in _SIDECAR}
+    checked, wrong = check_fields(known, _SIDECAR)
+    if faults := faults + wrong:
+        raise SidecarInvalid(name, "; ".join(faults))
+    return DocumentOptions(**checked)
+
+
+def _read_sidecar(name: str, content: bytes) -> dict[str, Any]:
+    try:
+        if name.endswith(".json"):
+            return parse_json_object(content)
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise SidecarInvalid(name, "not UTF-8") from None
+    except JsonError as error:
+        raise SidecarInvalid(name, str(error)) from None
+    except tomllib.TOMLDecodeError as error:
+        reason = f"{error}"
+        raise SidecarInvalid(name, f"not TOML: {reason[:1].lower()}{reason[1:]}") from None
+    # Python's parser calls itself for each level, and converts numbers of any length.
+    except (RecursionError, ValueError):
+        raise SidecarInvalid(name, "not TOML: nested too deep, or a number too long") from None
+
+
+def _explain_unknown(field: str) -> str:
+    near = get_close_matches(field.lower()[:40], _DESCRIBED, n=1)
+    meant = f"did you mean {near[0]}?" if near else "put your own keys under metadata"
+    return f"unknown field {quote(field)} ({meant})"

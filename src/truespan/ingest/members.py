@@ -20,8 +20,8 @@ from truespan.errors import (
     SourceRefused,
     source_refusal,
 )
+from truespan.ingest.manifest import parse_sidecar
 from truespan.ingest.report import IngestDeps
-from truespan.ingest.sidecar import parse_sidecar
 from truespan.parsing.detect import holds_records, may_hold_members
 from truespan.types.ids import member_doc_id
 from truespan.types.source import (

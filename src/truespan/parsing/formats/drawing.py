@@ -17,7 +17,7 @@ from truespan.parsing.formats.ooxml import (
     parse_count,
     select_alternative,
 )
-from truespan.text.numbering import format_number
+from truespan.text.headings import format_number
 
 _PARAGRAPH, _TEXT, _BREAK = f"{A}p", f"{A}t", f"{A}br"
 _PROPERTIES = f"{A}pPr"

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from truespan.parsing.blocks import TITLE_LEVEL, heading_level, is_contents_style, style_kind
 from truespan.parsing.formats.ooxml import W, first_child, parse_count
-from truespan.text.numbering import format_number
+from truespan.text.headings import format_number
 from truespan.types.text import BlockKind
 
 _MAX_CHAIN_LENGTH = 40

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from truespan.core.graphemes import shorten
 from truespan.parsing.formats.html.inline import Flow, Inline, PlacedMark
 from truespan.text.contents import ContentsFinder, links_ahead
-from truespan.text.numbering import format_number
+from truespan.text.headings import format_number
 from truespan.types.text import BlockKind, Properties
 
 _MAX_INDENT = 20

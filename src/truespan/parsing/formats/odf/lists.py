@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from truespan.parsing.blocks import TITLE_LEVEL, is_contents_style, style_kind
 from truespan.parsing.formats.ooxml import parse_count
-from truespan.text.numbering import format_number
+from truespan.text.headings import format_number
 from truespan.types.text import BlockKind
 
 _SPACE = "urn:oasis:names:tc:opendocument:xmlns:"
