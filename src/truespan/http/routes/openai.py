@@ -33,6 +33,7 @@ SOURCES = "\n\nSources:\n"
 """Begins the list of sources, which is removed from answers that a client sends back."""
 MAX_MESSAGES = 1000
 MAX_INPUTS = 256
+# Shared by threads: bytes, which nothing changes.
 _DONE = msgspec.Raw(b"[DONE]")
 
 # Shared by threads: filled while modules are imported, then only read.

@@ -157,7 +157,7 @@ class ReadCandidates:
         """Similarity at each place; None where the vector is missing or damaged."""
         self._records: dict[ChunkId, ChunkRecord] = {}
         self._seen: dict[int, list[Visible]] = {}
-        """What the reader may see at each place that was verified."""
+        """Passages that the reader may see at each verified place."""
         self.failures: dict[ChunkId, VerificationFailure] = {}
         self.repairs: dict[ChunkId, VerificationFailure] = {}
         """Points to write again, whose chunks were not left out."""
