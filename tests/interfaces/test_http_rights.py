@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,22 @@ def test_a_position_that_is_refused_has_not_moved(
 
     assert response.status in (403, 404)
     assert reader.position().sid == 0
+
+
+def test_readers_are_listed_for_callers_who_may_read_all(
+    lib: LibraryFixture, client: Client
+) -> None:
+    world = lib.library.world("w")
+    for name in ("zoe", "ada"):
+        world.reader(name).set_position("a.txt", sentence=0)
+    bound = lib.library.tokens.create("t", worlds="w", readers="ada")[1].reveal()
+
+    listed = client.json("GET", "/v1/worlds/w/readers", token=token(lib, "read"))
+    refused = client.json("GET", "/v1/worlds/w/readers", token=bound)
+
+    assert (listed.status, listed.content) == (200, {"readers": ["ada", "zoe"]})
+    assert refused.status in (403, 404)
+    assert "zoe" not in json.dumps(refused.content)
 
 
 def test_caller_who_may_only_write_can_follow_its_uploads(

@@ -36,9 +36,10 @@ FREE = {
 """Operations whose permission is not one verb in one world; each has tests of its own."""
 NEEDS = {
     "read": {
-        "listDocuments", "showDocument", "countFacets", "readSentences", "listChunks", "showChunk",
-        "showImage", "listJobs", "showJob", "followJob", "search", "retrieve", "whyNot", "answer",
-        "listUsage", "explain", "evaluate", "listConversations", "startConversation",
+        "listDocuments", "showDocument", "countFacets", "listReaders", "readSentences",
+        "listChunks", "showChunk", "showImage", "listJobs", "showJob", "followJob", "search",
+        "retrieve", "whyNot", "answer", "listUsage", "explain", "evaluate",
+        "listConversations", "startConversation",
         "deleteConversations", "showConversation", "continueConversation", "exportConversation",
         "deleteConversation",
     },

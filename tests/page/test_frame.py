@@ -9,6 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Request, expect
 
+import truespan
 from tests.page.library import QUESTION, Served
 from tests.page.visit import Visit
 
@@ -115,3 +116,11 @@ def test_question_options_and_reader_are_in_the_address(
 def asks(request: Request) -> bool:
     """Return whether a request retrieves context."""
     return request.method == "POST" and "/retrieve" in request.url
+
+
+def test_known_readers_are_offered(visits: Callable[..., Visit], harbour: Served) -> None:
+    with truespan.open(harbour.library) as opened:
+        opened.world("harbour").reader("nora").set_position("heron.md", sentence=2)
+    visit = visits(harbour.address, viewport={"width": 1440, "height": 900})
+
+    expect(visit.find("#reader-names option[value=nora]")).to_be_attached()

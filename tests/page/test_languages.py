@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
 from tests.page.library import QUESTION, Served
 from tests.page.test_form import WIDE
@@ -58,3 +58,17 @@ def test_german_texts_fit_on_a_phone(visits: Callable[..., Visit], harbour: Serv
     found += visit.page.evaluate(WIDE)
 
     assert found == []
+
+
+def test_refusals_with_a_code_are_said_in_german(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(f"{harbour.address}#view=library", locale="de", **DESK)
+    file: FilePayload = {"name": "a.docx", "mimeType": "text/plain", "buffer": b"no archive"}
+    visit.find("#files").set_input_files(file)
+
+    failed = visit.find("#jobs .job").filter(has_text="a.docx")
+    expect(failed.locator("[data-state=failed] .file-state")).to_have_text(
+        "Die Datei ist beschädigt."
+    )
+    expect(failed.locator(".job-label")).to_have_text("Fertig: 1 von 1 Datei (1 fehlgeschlagen)")

@@ -371,6 +371,12 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
     turns: list[TurnEntry]
 
 
+class ReaderList(Struct, frozen=True, kw_only=True):
+    """The readers who have a position in a book of a world."""
+
+    readers: list[str]
+
+
 class ReaderBooks(Struct, frozen=True, kw_only=True):
     """The books in which a reader has a position."""
 

@@ -12,7 +12,7 @@ import * as libraryView from "./library/view.js";
 import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/selecting.js";
-import { asReader, emit, go, hash, namedChapters, on, route, state } from "./common/state.js";
+import { asReader, emit, go, hash, may, namedChapters, on, route, state, worldPath } from "./common/state.js";
 import { remember, remembered } from "./common/storage.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
@@ -85,11 +85,21 @@ function showCaller() {
   if (!me.verbs.includes("read") && me.verbs.includes("follow")) state.mode = "reader";
   else if (!me.verbs.includes("follow")) state.mode = "owner";
   if (bound) {
-    fill(byId("reader-names"), me.readers.map((name) => make("option", { value: name })));
+    offerReaders(me.readers);
     if (!me.readers.includes(state.reader)) state.reader = me.readers[0] || "me";
     byId("reader").readOnly = me.readers.length < 2;
   } else byId("reader").readOnly = false;
   showMode();
+}
+
+const offerReaders = (names) => fill(byId("reader-names"), names.map((name) => make("option", { value: name })));
+
+/** Offer the names of the readers who have a position in the world. */
+async function learnReaders() {
+  if (state.me?.readers !== "unlimited" || !state.world || !may("read")) return;
+  const { id } = state.world;
+  const { readers } = await get(`${worldPath()}/readers`);
+  if (id === state.world?.id) offerReaders(readers);
 }
 
 function showMode() {
@@ -325,7 +335,9 @@ on("read-to", position.readTo);
 on("world", () => {
   asking.forget();
   emit("rights");
+  learnReaders().catch(complain);
 });
+on("saved", () => learnReaders().catch(complain));
 
 byId("page-language").append(...LANGUAGES.map((name) => make("option", { value: name, lang: name }, languageName(name))));
 theme(remembered("truespan.theme"));

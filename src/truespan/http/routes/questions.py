@@ -296,6 +296,16 @@ def _asked(context: CallContext, body: Any, query: requests.GenerationQuery) -> 
     return reader if position is None else reader.at_position(body.book, position)
 
 
+@reading.get("/v1/worlds/{world}/readers", errors=(errors.NotAllowed,))
+def list_readers(context: CallContext) -> schemas.ReaderList:
+    """List the readers of a world.
+
+    Returns the names of those who have a position in a book, in order. A caller who may only read
+    as a reader cannot do this.
+    """
+    return schemas.ReaderList(readers=context.world().readers())
+
+
 @reading.get(_READER + "/books", errors=(errors.PositionNotFound,))
 def list_books(context: CallContext) -> schemas.ReaderBooks:
     """List the books in which a reader has a position.

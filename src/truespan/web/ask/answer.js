@@ -86,7 +86,7 @@ function finished(turn) {
     turn.learn.closest,
     lost.length > 0 && make("ul", { class: "quotes" }, lost.map((one) => make("li", { class: "bad" }, tick(false), quoted(one.text), ` ${texts.ask.notVerbatim}`))),
     turn.learn.sources,
-    warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, notice.message))),
+    warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, words.notice(notice)))),
     make("div", { class: "answer-foot" },
       rating(turn),
       navigator.clipboard && copyButton(turn),

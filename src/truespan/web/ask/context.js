@@ -61,7 +61,7 @@ function notes(found) {
   const located = found.located.map((place) =>
     make("li", { class: "located" }, `${t.selectionIn} `, make("b", {}, words.trail(place.path, place.chapter).join(" › ")), ", ", showIn(place.document, place.first_sid, place.last_sid, words.sentences(place.first_sid, place.last_sid)), "."),
   );
-  const said = warned.map((notice) => make("li", { "data-code": notice.code }, notice.message));
+  const said = warned.map((notice) => make("li", { "data-code": notice.code }, words.notice(notice)));
   return said.length + located.length ? make("ul", { class: "notes" }, located, said) : null;
 }
 

@@ -1,6 +1,6 @@
 // Requests to the server: JSON, problems, event streams and uploads.
 
-import { texts } from "./texts.js";
+import { texts, translated } from "./texts.js";
 
 const KEY = "truespan.token";
 /** The server, which may be below a path of its host. */
@@ -11,10 +11,11 @@ const within = (where) => new URL(where.slice(1), ROOT);
 /** A failure: what happened, what to do, and its code. */
 export class Problem extends Error {
   constructor(details) {
-    super(details.detail || details.title || texts.common.requestFailed);
+    super(translated(texts.codes.problems, details.code, details.detail || details.title) || texts.common.requestFailed);
     this.name = "Problem";
     this.title = details.title || "";
-    this.advice = details.advice || "";
+    // Advice is in the words of the server, so it follows those only.
+    this.advice = this.message === details.detail ? details.advice || "" : "";
     this.code = details.code || "unknown";
     this.status = details.status || 0;
     this.retryable = Boolean(details.retryable);

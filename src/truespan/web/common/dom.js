@@ -75,17 +75,13 @@ export function tick(passed) {
   );
 }
 
-const ADVICE = {
-  not_allowed: texts.common.notAllowed,
-};
-
 /** Show an error; `again` is what “Try again” does. */
 export function complain(problem, again = null) {
   if (problem.name === "AbortError") return;
   if (problem.status === 401) return void emit("signin", problem);
   if (problem.name !== "Problem") console.error(problem);
   const words = problem.name === "Problem" ? problem.message : texts.common.pageFailed;
-  const advice = problem.advice || ADVICE[problem.code] || "";
+  const { advice = "" } = problem;
   fill(
     byId("alerts"),
     make(

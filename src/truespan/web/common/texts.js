@@ -60,3 +60,9 @@ const table = await fetch(new URL(`../texts/${language}.json`, import.meta.url))
 /** The texts, by view. */
 export const texts = compiled(await table.json());
 document.documentElement.lang = language;
+
+/** Return what the server said, in the language of the page as far as its code is known; its own words say more. */
+export function translated(table, code, said) {
+  const known = Object.hasOwn(table, code) ? table[code] : "";
+  return language === "en" ? said || known : known || said;
+}

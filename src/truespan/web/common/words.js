@@ -1,6 +1,6 @@
 // Texts for codes of the API, and numbers and times as they are shown.
 
-import { locale, texts } from "./texts.js";
+import { locale, texts, translated } from "./texts.js";
 
 const known = (table) => (code) => (Object.hasOwn(table, code) ? table[code] : String(code));
 
@@ -89,6 +89,9 @@ export function day(seconds, now = Date.now()) {
   const name = days < 2 ? RELATIVE.format(-days, "day") : (days < 7 ? LONG_DAY : MONTH).format(new Date(seconds * 1000));
   return name.charAt(0).toLocaleUpperCase(locale) + name.slice(1);
 }
+
+/** Return a notice of the server. */
+export const notice = ({ code, message }) => translated(texts.codes.notices, code, message);
 
 /** Return a time in ISO format as a date with its time. */
 export const when = (time) => MOMENT.format(new Date(time));

@@ -277,7 +277,7 @@ function head(name) {
     { class: `compare-head ${name}` },
     make("h3", {}, label(sides[name])),
     make("p", { class: "hint" }, [texts.counts.passages({ count: found.passages.length }), texts.counts.tokens({ count: found.tokens }), note].filter(Boolean).join(" · ")),
-    found.warnings.filter((one) => one.code !== "floor_does_not_discriminate").map((one) => make("p", { class: "hint warn", "data-code": one.code }, one.message)),
+    found.warnings.filter((one) => one.code !== "floor_does_not_discriminate").map((one) => make("p", { class: "hint warn", "data-code": one.code }, words.notice(one))),
   );
 }
 

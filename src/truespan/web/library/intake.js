@@ -3,7 +3,7 @@
 import { events, get, path, Problem, upload, write } from "../common/api.js";
 import { button, byId, complain, draw, fill, make, say } from "../common/dom.js";
 import { emit, go, may, on, state, worldPath } from "../common/state.js";
-import { texts } from "../common/texts.js";
+import { texts, translated } from "../common/texts.js";
 import { percent } from "../common/words.js";
 
 const own = texts.library;
@@ -278,7 +278,7 @@ class Upload {
 
 /** Return why a source failed, without its name, which is next to it. */
 export function reasonOf(one) {
-  const reason = one.reason || one.code || "";
+  const reason = translated(texts.codes.sources, one.code, one.reason) || one.code || "";
   return reason.startsWith(one.name) ? reason.slice(one.name.length).replace(/^[:,]?\s+/, "") : reason;
 }
 
