@@ -29,7 +29,7 @@ from truespan.types.decision import (
     evidence_rules,
 )
 from truespan.types.ids import ChunkId, WorldId
-from truespan.types.profile import _SHIPPED, Calibration
+from truespan.types.profile import _SHIPPED, Calibration, shipped, usual_late
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 
@@ -111,6 +111,34 @@ def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
         assert decision.mode == mode, part
         assert decision.to_json()["evidence"].get("crossed", False) == part.crossed
         assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
+def test_decide_adds_late_interaction_above_the_usual() -> None:
+    rules = replace(RULES, late_weight=0.5)
+    for part, mode in (
+        (passage(0.7), "fallback"),
+        (passage(0.7, late=0.06), "rag"),
+        (passage(0.7, late=0.05), "fallback"),
+        (passage(0.73, late=-0.01), "fallback"),
+    ):
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode, part
+        assert decision.to_json()["evidence"].get("late") == part.late
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
+def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
+    [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
+    profile = other_profile(provider=key[0], model=key[1], revision=key[2])
+    rules = AnswerRules().for_profile(profile, shipped(profile), Defaults.RECOMMENDED).evidence
+
+    assert rules is not None
+    assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.047)
+    usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "fr", "el")}
+    assert usual == {"en": 0.66, "en-GB": 0.66, "fr": 0.54, "el": None}
+    assert usual_late(profile, "en", crossed=True) == 0.42
+    assert usual_late(other_profile(), "en", crossed=False) is None
 
 
 def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:

@@ -214,6 +214,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
     words = part.coverage or Coverage()
     gained = rules.word_weight * (words.share + words.window)
     score = part.similarity + max(gained, rules.crossed_words if part.crossed else 0.0)
+    score += rules.late_weight * (part.late or 0.0)
     score -= BACKGROUND_WEIGHT * background + (rules.foreign_loss if part.foreign else 0.0)
     return PassageEvidence(
         score=score,
@@ -223,6 +224,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         background=background,
         foreign=part.foreign,
         crossed=part.crossed,
+        late=part.late,
     )
 
 
@@ -236,7 +238,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 
 
 RECORD_VERSION = 1
-_OPTIONAL = "coverage", "foreign", "crossed", "generated"
+_OPTIONAL = "coverage", "foreign", "crossed", "generated", "late"
 """Members of a candidate that are written only if they apply."""
 
 

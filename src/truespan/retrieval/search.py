@@ -29,7 +29,12 @@ from truespan.retrieval.pipeline import (
     ranks_boilerplate_last,
 )
 from truespan.retrieval.query_language import query_language
-from truespan.retrieval.query_vector import LOW_FLOOR, floor_discriminates, round_score
+from truespan.retrieval.query_vector import (
+    LOW_FLOOR,
+    SCORE_DECIMALS,
+    floor_discriminates,
+    round_score,
+)
 from truespan.retrieval.repeats import add_place, count_rendered, merge_copies, render
 from truespan.retrieval.stages import (
     Best,
@@ -55,7 +60,7 @@ from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
 from truespan.types.ids import ChunkId
-from truespan.types.profile import crosses_languages, is_trained_for
+from truespan.types.profile import crosses_languages, is_trained_for, usual_late
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_LENGTH,
@@ -251,6 +256,14 @@ class AnswerAttempt(Attempt):
                 chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),
             crossed=crossed,
+            late={
+                part.chunk_id: round(part.fused.late - usual, SCORE_DECIMALS)
+                for part in self.chunks
+                if part.fused
+                and part.fused.late is not None
+                and (own := spoken.get(part.chunk_id))
+                and (usual := usual_late(profile, own, crossed=part.chunk_id in crossed))
+            },
             background=background,
             cohort=deps.cohort.digest,
             # A passage in another language lacks words of the query, whatever it is about.

@@ -23,7 +23,7 @@ from truespan.types.decision import (
     evidence_rules,
 )
 from truespan.types.ids import ChunkId
-from truespan.types.profile import Calibration, Distance, EmbeddingProfile
+from truespan.types.profile import Calibration, Distance, EmbeddingProfile, weighs_late
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.text import SentencePlace
@@ -71,6 +71,8 @@ class Measured(Struct, frozen=True):
     """Chunks in languages that the embedding model was not trained for."""
     crossed: frozenset[ChunkId] = frozenset()
     """Chunks in other languages than the query, if the model knows both."""
+    late: Mapping[ChunkId, float] = field(default_factory=dict)
+    """Late interaction of the chunks, less the usual in their language."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it."""
     cohort: str | None = None
@@ -373,7 +375,7 @@ class AnswerRules(Struct, frozen=True):
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
         if measured and calibrated and defaults.values.weighs_evidence:
-            evidence = evidence_rules(measured, self.min_evidence)
+            evidence = evidence_rules(measured, self.min_evidence, weighs_late=weighs_late(profile))
             return replace(self.decision, distance=profile.distance, evidence=evidence)
         thresholds = measured.thresholds() if measured and calibrated else {}
         for name in self.own_thresholds.intersection(thresholds):

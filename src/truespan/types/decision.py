@@ -42,6 +42,7 @@ class EvidenceRules(Struct, frozen=True):
     """Rules of a decision by evidence: one number instead of thresholds and gates.
 
         evidence = similarity + word_weight * (coverage + window coverage) - background / 2
+                   + late_weight * late interaction above the usual
 
     The best evidence of a passage decides. All numbers are on the scale of the embedding model.
     """
@@ -57,14 +58,20 @@ class EvidenceRules(Struct, frozen=True):
     crossed_words: float = 0.0
     """Minimum evidence from words of a passage in another language than the query, which has few of
     its words whatever it is about."""
+    late_weight: float = 0.0
+    """Weight of late interaction, as far as it is above or below the usual in its language."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             check_share(name, getattr(self, name))
 
 
-def evidence_rules(calibration: Calibration, threshold: float | None = None) -> EvidenceRules:
+def evidence_rules(
+    calibration: Calibration, threshold: float | None = None, *, weighs_late: bool = False
+) -> EvidenceRules:
     """Return the rules for a model from its calibration; `threshold` replaces the derived one.
+
+    With `weighs_late`, late interaction is evidence too, and less similarity is asked for.
 
     The constants were chosen for the bundled model. Those of other models lie as far above its
     similarity of unrelated texts, in units of the distance to its high threshold.
@@ -74,10 +81,13 @@ def evidence_rules(calibration: Calibration, threshold: float | None = None) -> 
     derived = BACKGROUND_WEIGHT * unrelated + THRESHOLD_DISTANCE * distance
     return EvidenceRules(
         threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
-        floor=calibration.calibrated_floor,
+        floor=round(max(unrelated - LATE_FLOOR_DISTANCE * distance, 0.0), 3)
+        if weighs_late
+        else calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
         foreign_loss=round(FOREIGN_DISTANCE * distance, 3),
         crossed_words=round(min(CROSSED_DISTANCE * distance, 1.0), 3),
+        late_weight=round(min(LATE_DISTANCE * distance, 1.0), 3) if weighs_late else 0.0,
     )
 
 
@@ -93,6 +103,11 @@ FOREIGN_DISTANCE = 0.124
 CROSSED_DISTANCE = 0.564
 """Minimum evidence from words of a passage in another language than the query. With the
 multilingual model, whose distance is 0.2126, it is 0.12."""
+LATE_DISTANCE = 2.822
+"""Weight of late interaction. With the multilingual model it is 0.6."""
+LATE_FLOOR_DISTANCE = 0.2
+"""Distance of the floor below the unrelated similarity, where late interaction is evidence. With
+the multilingual model the floor is 0.047: languages that it knows less have low similarities."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
 
@@ -404,6 +419,8 @@ class Candidate(Struct, frozen=True):
     """Whether only queries that a chat model wrote found the chunk."""
     crossed: bool = False
     """Whether the chunk is in another language than the query, and the model knows both."""
+    late: float | None = None
+    """Late interaction with the query, less the usual in its language; None if not measured."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
@@ -490,11 +507,13 @@ class PassageEvidence(Struct, frozen=True):
     background: float
     foreign: bool
     crossed: bool
+    late: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         flags = {name: True for name in ("foreign", "crossed") if fields.pop(name)}
-        return {name: shortest(value) for name, value in fields.items()} | flags
+        numbers = {name: shortest(value) for name, value in fields.items() if value is not None}
+        return numbers | flags
 
 
 class Considered(Struct, frozen=True):

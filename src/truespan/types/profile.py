@@ -280,6 +280,23 @@ def crosses_languages(profile: EmbeddingProfile, query: str | None, text: str) -
     )
 
 
+def weighs_late(profile: EmbeddingProfile) -> bool:
+    """Return whether late interaction is evidence under a model: the usual value is known."""
+    return (profile.provider, profile.model, profile.revision) in _USUAL_LATE
+
+
+def usual_late(profile: EmbeddingProfile, language: str, *, crossed: bool) -> float | None:
+    """Return the late interaction of a text that is no evidence for or against it.
+
+    It differs by language: some are split into more pieces, or read by pairs of characters. None if
+    it was not measured for the model. Texts are `crossed` if the query is in another language.
+    """
+    scale = _USUAL_LATE.get((profile.provider, profile.model, profile.revision))
+    if scale is None or not is_trained_for(profile, language):
+        return None
+    return scale[crossed].get(_base_language(language), scale[crossed][""])
+
+
 def support_floor(profile: EmbeddingProfile) -> float | None:
     """Return the measured minimum similarity of equivalent sentences; None if not measured."""
     return _SUPPORT_FLOORS.get((profile.provider, profile.model, profile.revision))
@@ -324,3 +341,10 @@ _SUPPORT_FLOORS = {
     ("multilingual", _USE_MULTILINGUAL, _USE_MULTILINGUAL_FILES): 0.44,
 }
 """Measured by `python -m bench.support_check`; see docs/answers.md."""
+_USUAL_LATE: dict[tuple[str, str, str], tuple[dict[str, float], dict[str, float]]] = {
+    ("multilingual", _USE_MULTILINGUAL, _USE_MULTILINGUAL_FILES): (
+        {"en": 0.66, "de": 0.60, "es": 0.66, "ar": 0.56, "th": 0.56, "": 0.54},
+        {"de": 0.44, "es": 0.46, "": 0.42},
+    )
+}
+"""Usual late interaction by language, and across languages; blank for languages not measured."""
