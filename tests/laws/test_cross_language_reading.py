@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,8 @@ def told(reader: Reader) -> list[str]:
 
 @proves("reading.non-interference", "answers.cross-language")
 def test_no_other_end_changes_a_reading_across_languages(tmp_path: Path) -> None:
-    lib = make_library(tmp_path, embedder=MultilingualEmbedder())
+    model: Any = MultilingualEmbedder()
+    lib = make_library(tmp_path, embedder=model)
     world = lib.library.create_world("world", defaults="recommended")
     found: list[list[list[str]]] = []
     for end in ENDS:
