@@ -355,7 +355,7 @@ def test_every_warning_of_a_bundle_is_explained() -> None:
     stages = [
         *(ROOT / "src/truespan/retrieval").rglob("*.py"),
         *(ROOT / "src/truespan/words").rglob("*.py"),
-        *(ROOT / "src/truespan/mcp").rglob("*.py"),
+        ROOT / "src/truespan/mcp/tools.py",
     ]
     source = "".join(path.read_text("utf-8") for path in stages)
     given = set(re.findall(r'Notice\(\s*"(\w+)"', source))
