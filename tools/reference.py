@@ -187,16 +187,21 @@ def render_command(
         others.append("[query options](#query-options)")
     if others:
         entries.append(f"- also {', '.join(others)}")
-    yield "\n".join(entries)
-    yield ""
+    if entries:
+        yield "\n".join(entries)
+        yield ""
 
 
 def argument_name(argument: Any) -> str:
-    return (argument.metavar or argument.name).strip("[]").upper()
+    shown = (argument.metavar or argument.name).upper()
+    return shown if "..." in shown else shown.strip("[]")
 
 
 def argument_word(argument: Any) -> str:
-    word = argument_name(argument) + ("..." if argument.nargs != 1 else "")
+    name = argument_name(argument)
+    if "..." in name:
+        return name
+    word = name + ("..." if argument.nargs != 1 else "")
     return word if argument.required else f"[{word}]"
 
 
