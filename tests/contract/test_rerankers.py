@@ -36,7 +36,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.protocols import Reranker
-from truespan.providers.concurrency import slots_for
+from truespan.providers.limits import slots_for
 from truespan.providers.rerank import (
     HttpReranker,
     OnnxReranker,

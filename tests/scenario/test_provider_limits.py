@@ -16,8 +16,8 @@ from tests.support.providers.openai import complaint
 from tests.support.worlds import LibraryFixture, WordCounter, make_library, similarity, vector_of
 from truespan.errors import CredentialsMissing, ProviderCoolingDown, ProviderRefused, TruespanError
 from truespan.providers.keys import KeyRing
+from truespan.providers.limits import RateLimiter
 from truespan.providers.openai import OpenAiEmbedder
-from truespan.providers.rate_limit import RateLimiter
 from truespan.types.token import ProviderKey, Secret
 
 KEY = "sk-canary-77aa01"

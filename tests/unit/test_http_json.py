@@ -33,8 +33,8 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import TimedOut
 from truespan.providers.http import JsonClient, Reply, read_pause
+from truespan.providers.limits import RateLimiter
 from truespan.providers.outbound import Bounds, is_allowed, read_target
-from truespan.providers.rate_limit import RateLimiter
 
 SECRET = "the-butler-did-it"
 NOW = 1_000_000.0

@@ -10,7 +10,7 @@ from functools import partial
 from tests.promises import proves
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import Interrupted
-from truespan.providers.concurrency import RequestSlots, sending_query, slots_for
+from truespan.providers.limits import RequestSlots, sending_query, slots_for
 
 WAIT = 30.0
 

@@ -20,7 +20,7 @@ from truespan.errors import (
     ProviderUnavailable,
 )
 from truespan.ingest.embed import ATTEMPTS, MAX_PAUSE, call_with_retries
-from truespan.providers.rate_limit import RateLimiter
+from truespan.providers.limits import RateLimiter
 
 
 @proves("embedding.rate-limit")

@@ -16,6 +16,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from shlex import quote
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,17 +27,22 @@ from truespan.ingest.draft_queue import DraftQueue, SourceResult, are_worth_work
 from truespan.ingest.embed import Remark
 from truespan.ingest.index_queue import IndexQueue
 from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
-from truespan.ingest.languages import foreign_text_notice
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.report import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
 from truespan.ingest.source_drafts import DraftMaker, SourceDraft
+from truespan.text.language import normal_language
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
+from truespan.types.profile import MULTILINGUAL_LANGUAGES, is_trained_for
 from truespan.types.request import DEFAULT_LANGUAGE, matches_language
 from truespan.types.scope import Scope
 from truespan.types.source import Source
 from truespan.types.telemetry import CounterName, Stage
+
+if TYPE_CHECKING:
+    from truespan.store import Store
+
 
 GROUP_CHUNKS = 4096
 """Number of chunks at which a group of documents is indexed, because a flush is expensive."""
@@ -445,3 +451,51 @@ class _Run:
 
 def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:
     return sorted(remarks.items(), key=lambda item: (item[0].document, item[0].revision))
+
+
+MAX_FOREIGN_SHARE = 0.1
+"""Share of a world's chunks in unknown languages above which a notice is due."""
+_MAX_LISTED = 3
+
+
+def foreign_text_notice(store: Store, scope: Scope, added: Mapping[str, int]) -> str | None:
+    """Return the notice that is due after a run; None if there is none.
+
+    `added` has the number of chunks that the run added in each language. The notice is due once:
+    after the run with which the share of text in unknown languages exceeds the maximum. A run that
+    adds no such text reads nothing.
+    """
+    added_foreign = _foreign(scope, added)
+    if not added_foreign:
+        return None
+    stored = store.chunks_by_language(scope)
+    foreign, total = _foreign(scope, stored), sum(stored.values())
+    count, total_added = sum(foreign.values()), sum(added.values())
+    before = count - sum(added_foreign.values())
+    is_due = count > MAX_FOREIGN_SHARE * total
+    was_due = before > max(MAX_FOREIGN_SHARE * (total - total_added), 0)
+    if not is_due or was_due:
+        return None
+    world = store.find_world(scope.authority, scope.world)
+    name = quote(world.name) if world else "NAME"
+    listed = ", ".join(language for language, _ in foreign.most_common(_MAX_LISTED))
+    more = f" and {len(foreign) - _MAX_LISTED} more" if len(foreign) > _MAX_LISTED else ""
+    known = foreign.keys() & MULTILINGUAL_LANGUAGES
+    advice = (
+        f"Run 'truespan reindex --model multilingual -w {name}', and promote the new generation."
+        if known
+        else "Configure a model for them, and run 'truespan reindex'."
+    )
+    return (
+        f"{count / total:.0%} of the text in this world is in languages that its model was not "
+        f"trained for ({listed}{more}), and is found badly by meaning. {advice}"
+    )
+
+
+def _foreign(scope: Scope, counts: Mapping[str, int]) -> Counter[str]:
+    """Return the counts of languages that the model was not trained for."""
+    foreign: Counter[str] = Counter()
+    for language, count in counts.items():
+        if not is_trained_for(scope.profile, language):
+            foreign[normal_language(language)] += count
+    return foreign

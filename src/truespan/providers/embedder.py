@@ -18,11 +18,10 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.protocols import Clock, EmbeddingLimits
-from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
+from truespan.providers.limits import RateLimiter, sending_query
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import ModelPrefixes
-from truespan.providers.rate_limit import RateLimiter
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import MIN_NORM, Vector, numbers_of
 

@@ -36,9 +36,8 @@ from truespan.errors import (
 )
 from truespan.ingest.embed import TimedOut
 from truespan.protocols import Clock
-from truespan.providers.concurrency import slots_for
+from truespan.providers.limits import RateLimiter, slots_for
 from truespan.providers.outbound import AddressRefused, Bounds, ClosedEarly, Connection, read_target
-from truespan.providers.rate_limit import RateLimiter
 
 Kind = TypeVar("Kind")
 

@@ -24,9 +24,9 @@ from truespan.errors import (
     ProviderUnavailable,
 )
 from truespan.protocols import Clock
-from truespan.providers.concurrency import sending_query
 from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
+from truespan.providers.limits import sending_query
 from truespan.providers.model_files import ModelFolder
 from truespan.providers.onnx import (
     FolderFiles,

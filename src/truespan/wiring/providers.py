@@ -85,7 +85,7 @@ def make_embedder(
             cache_dir=model_cache() / "fastembed",
             threads=settings.embedding.threads or None,
         )
-    from truespan.providers.rate_limit import RateLimiter, SharedRateLimiter
+    from truespan.providers.limits import RateLimiter, SharedRateLimiter
 
     per_minute, pace = settings.embedding.requests_per_minute, None
     if per_minute and paces is None:
