@@ -67,6 +67,15 @@ WIDE = """() => [document.documentElement,
 """Elements that are wider than the phone or than their box."""
 
 
+TINY = """() => [...document.querySelectorAll('a, button, input, select, summary, textarea')]
+    .filter((one) => one.checkVisibility({visibilityProperty: true}) && !one.closest('.sr, .skip'))
+    .map((one) => [one.id || one.className || one.textContent, one.closest('label') || one])
+    .map(([name, one]) => [name, one.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0 && (box.height < 23.5 || box.width < 23.5))
+    .map(([name, box]) => `${name} ${box.width}x${box.height}`)"""
+"""Controls that are smaller than 24 pixels."""
+
+
 def test_all_files_of_the_page_together_stay_under_500_kilobytes() -> None:
     assert sum(map(len, page_files().values())) < 500_000
 
@@ -169,6 +178,25 @@ def test_phone_needs_no_sideways_scrolling(visits: Callable[..., Visit], harbour
     visit.find("[data-to-pane=reading]").click()
     expect(visit.find("#position-number")).to_be_visible()
     fits()
+
+
+def test_every_control_is_large_enough_to_touch(visit: Visit) -> None:
+    found: list[str] = []
+    for view in ("library", "compare", "evaluate", "ask"):
+        visit.find(f"[data-to={view}]").click()
+        expect(visit.find(f"#view-{view}")).to_be_visible()
+        if view == "library":
+            expect(visit.find("#shelf tbody tr").first).to_be_visible()
+        found += visit.page.evaluate(TINY)
+    visit.find("#question").fill(QUESTION)
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false] .sources")).to_be_visible()
+    found += visit.page.evaluate(TINY)
+    for tab in ("context", "why"):
+        visit.find(f"#tab-{tab}").click()
+        found += visit.page.evaluate(TINY)
+
+    assert found == []
 
 
 def test_the_whole_way_can_be_gone_by_keyboard(visit: Visit) -> None:

@@ -321,7 +321,11 @@ on("address", () => {
 on("route", () => followRoute().catch(complain));
 on("settings", openSettings);
 on("welcome", welcome);
-on("moved", listChapters);
+on("moved", () => {
+  listChapters();
+  // Questions to begin with are about what was read.
+  if (!byId("result").classList.contains("asked")) welcome();
+});
 on("opened", () => {
   opening = opened();
 });

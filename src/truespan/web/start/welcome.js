@@ -4,9 +4,9 @@ import { events, get, keepToken, path, token, write } from "../common/api.js";
 import { bar, button, byId, complain, fill, make, say } from "../common/dom.js";
 import { asReader, emit, go, may, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { suggestions } from "./suggestions.js";
 
 const t = texts.start;
-const SAMPLE = "the-glass-ferry.md";
 
 const head = (title, lead) => [make("h2", {}, title), make("p", { class: "lead" }, lead)];
 const reload = (world) => emit("worlds", world.id);
@@ -56,17 +56,6 @@ export function showEmptiness() {
   if (what) document.body.dataset.empty = what;
   else delete document.body.dataset.empty;
   fill(byId("start"), what === "library" && emptyLibrary(), what === "world" && emptyWorld());
-}
-
-function suggest(words) {
-  byId("question").value = words;
-  byId("go").click();
-}
-
-function suggestions() {
-  if (asReader() || state.document?.name !== SAMPLE) return null;
-  return make("div", { class: "suggestions", role: "group", "aria-label": t.suggestions },
-    t.sampleQuestions.map((words) => button(words, () => suggest(words), { class: "suggestion quiet" })));
 }
 
 function ready() {
