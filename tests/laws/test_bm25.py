@@ -7,7 +7,6 @@ from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,12 +14,15 @@ from tests.laws.examples import examples
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.retrieval.candidates import word_scores
+from truespan.retrieval.chunk_language import find_language
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 
-LEXICON = ("lamp", "lamps", "harbour", "night", "key", "keys", "oar", "die", "Haus", "Häuser")
+LEXICON = ("run", "running", "harbour", "otter", "oar", "die", "Haus", "Häuser")
+"""Words of which none is spelt like another, or is a part of one: recommended worlds would join
+words that occur nowhere with these."""
 STEMS = {
-    "en": {"lamps": "lamp", "keys": "key"},
+    "en": {"running": "run"},
     "de": {"häuser": "haus"},
 }
 """What the stemmers of the two languages make of these words, where it is another word."""
@@ -75,8 +77,6 @@ def filled(lib: LibraryFixture, documents: Sequence[tuple[Sequence[str], str]]) 
     return world
 
 
-# A recommended world also searches for similar terms where a word occurs nowhere.
-@pytest.mark.contract
 @examples(20)
 @given(DOCUMENTS, TEXTS, st.sets(st.integers(1, 7), min_size=1))
 def test_bm25_is_the_formula_over_the_chunks_in_scope(
@@ -93,7 +93,7 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
                 for number in numbers
                 if number <= len(documents)
             }
-            chunks = {id: documents[number - 1] for number, id in ids.items()}
+            chunks = {id: spoken(*documents[number - 1]) for number, id in ids.items()}
             expected = reference(query, chunks) if chunks else {}
 
             found = word_scores(lib.store, scope, record, " ".join(query))
@@ -103,6 +103,11 @@ def test_bm25_is_the_formula_over_the_chunks_in_scope(
             assert set(found.top(100, 6)) == set(expected)
             assert abs(found.scores.best - max(expected.values(), default=0.0)) < 1e-9
         lib.library.close()
+
+
+def spoken(text: list[str], language: str) -> tuple[list[str], str]:
+    """Return the text of a document with its language; enough German words make it German."""
+    return text, find_language(" ".join(text), language)
 
 
 def _ref(world: World, number: int) -> RevisionRef:

@@ -115,6 +115,32 @@ def test_reader_finds_compounds_by_parts_that_were_read(tmp_path: Path) -> None:
     assert any("Haustürschlüssel" in content for content in told[1])
 
 
+ENGLISH = "The keeper of the lamps went down to the harbour, and the boat was not there. "
+CHAPTER = "Der Wärter suchte in den Häusern nach seinem Boot, aber es war nicht mehr da. "
+
+
+@proves("search.chunk-language")
+def test_chapter_in_another_language_is_stemmed_in_its_own(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    text = f"# One\n\n{ENGLISH * 30}\n\n# Zwei\n\n{CHAPTER * 12}\n\n# Three\n\n{ENGLISH * 12}"
+    world.ingest(lib.write("book.md", text), kind="book", chunking="sentences")
+    assert world.documents.get(1).language == "en"
+    reader = world.reader("ada")
+    reader.set_position("1", sentence=56)
+
+    def chapters(query: str) -> set[str | None]:
+        found = world.search(query, mode="keyword", floor=0.0).passages
+        bundle = reader.retrieve(query, mode="keyword")
+        read = {chunk.content for chunk in bundle.retrieved_chunks}
+        assert {passage.text for passage in found} == read
+        return {passage.chapter for passage in found}
+
+    # "Haus" is the stem of "Häusern" in German alone; "keepers" has one in English alone.
+    assert chapters("Haus") == chapters('"Häuser"') == {"Zwei"}
+    assert chapters("keeping lamp") == {"One", "Three"}
+
+
 SHIPS = {
     "a__txt": "The passengers waited for the ferry.",
     "b__txt": "A lantern hung over the quay.",

@@ -186,7 +186,14 @@ class WorldCandidates(Struct):
         """
         if record is None or record.chunk is None or not (record.intact and record.labels_intact):
             return True
-        return self.query.occurs_in(record.chunk.data.decode(), record.document.language)
+        language = self._language_of(record.chunk.chunk_id, record.document.language)
+        return self.query.occurs_in(record.chunk.data.decode(), language)
+
+    def _language_of(self, id: ChunkId, document_language: str) -> str:
+        """Return the language of a chunk; that of its document if its words were not counted."""
+        layout = self.counted.finder.layout
+        place = layout.places.get(id)
+        return document_language if place is None else layout.language(place)
 
     def score_named(self, keys: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
         with self.deps.trace.stage(Stage.HITS):
@@ -290,7 +297,9 @@ class WorldCandidates(Struct):
         self._read([hit.chunk_id for hit in hits], word_states=word_states)
         return {
             found.chunk.chunk_id: CandidateText(
-                found.text, found.document.language, found.chunk.word_states
+                found.text,
+                self._language_of(found.chunk.chunk_id, found.document.language),
+                found.chunk.word_states,
             )
             for found in self._verify(hits)
         }

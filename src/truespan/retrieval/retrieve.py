@@ -256,8 +256,11 @@ class Retrieval:
 
         document, attempt = found.document, self.attempt
         words = word_scores(self.pipeline.deps.store, scope, attempt.world, attempt.query or "")
-        known = words.of(document.number, document.revision, found.chunk.index)
-        return bool(known) and words.query.occurs_in(found.text, document.language)
+        layout = words.finder.layout
+        place = layout.place(document.number, document.revision, found.chunk.index)
+        if place is None or not words.scores.of(place):
+            return False
+        return words.query.occurs_in(found.text, layout.language(place))
 
     def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
         """Return the best verified chunks below the floor that the caller may see."""

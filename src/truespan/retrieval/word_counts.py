@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from truespan.retrieval.chunk_language import foreign_languages
 from truespan.retrieval.snapshot import Restart
 from truespan.types.chunk import NewChunk
 from truespan.types.document import (
@@ -23,7 +24,7 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, chunk_id, hash_bytes
 from truespan.types.scope import Scope, Unlimited, World
-from truespan.words.term_counts import count_terms
+from truespan.words.term_counts import count_each, count_terms
 from truespan.words.terms import recipe_of, stemmer_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Layout(Struct, frozen=True):
     """Revisions by their keys, and their chunks one after another.
 
     The place of a chunk is the start of its revision plus its index. `rows` has the row of the
-    revision for each place, `codes` the number of the stemmer of its language.
+    revision for each place, `codes` the number of the stemmer of the chunk's language.
     """
 
     due: tuple[WordEntry, ...]
@@ -125,9 +126,14 @@ class Layout(Struct, frozen=True):
             extent.inside[found].tolist(),
         )
         return [
-            CountedPlace(entry.ref.document, index, entry.language, stemmer, inside)
+            CountedPlace(entry.ref.document, index, entry.language_of(index), stemmer, inside)
             for entry, index, stemmer, inside in zip(*columns, strict=True)
         ]
+
+    def language(self, place: int) -> str:
+        """Return the language of the chunk at a place."""
+        row = int(self.rows[place])
+        return self.entries[row].language_of(place - int(self.starts[row]))
 
     def chunk_id(self, scope: Scope, place: int) -> ChunkId:
         found = self.ids.get(place)
@@ -228,9 +234,17 @@ def layout_of(catalog: WordCatalog) -> Layout:
     entries = tuple(sorted(catalog.entries, key=lambda entry: entry.key))
     sizes = np.array([max(entry.lengths, default=-1) + 1 for entry in entries], np.int64)
     rows = np.repeat(np.arange(len(entries)), sizes)
+    starts = np.cumsum(sizes) - sizes
     names = [stemmer_of(entry.language) for entry in entries]
-    stemmers = tuple(sorted(set(names)))
-    codes = np.array([stemmers.index(name) for name in names], np.int64)
+    others = {
+        int(starts[row]) + index: stemmer_of(language)
+        for row, entry in enumerate(entries)
+        for index, language in entry.languages.items()
+        if index < sizes[row]
+    }
+    stemmers = tuple(sorted({*names, *others.values()}))
+    codes = np.array([stemmers.index(name) for name in names], np.int64)[rows]
+    codes[[*others]] = [stemmers.index(name) for name in others.values()]
     return Layout(
         due=tuple(
             entry
@@ -244,7 +258,7 @@ def layout_of(catalog: WordCatalog) -> Layout:
         refs=np.array(
             [(entry.ref.document, entry.ref.revision) for entry in entries], np.int64
         ).reshape(-1, 2),
-        starts=np.cumsum(sizes) - sizes,
+        starts=starts,
         sizes=sizes,
         rows=rows,
         lengths=np.array(
@@ -255,7 +269,7 @@ def layout_of(catalog: WordCatalog) -> Layout:
             ],
             np.int64,
         ),
-        codes=codes[rows],
+        codes=codes,
         stemmers=stemmers,
         recent={},
         extents={},
@@ -332,11 +346,13 @@ def count_chunks(chunks: Iterable[NewChunk], language: str) -> CountedWords:
 
 
 def _count_texts(chunks: Sequence[tuple[int, str, TextHash]], language: str) -> CountedWords:
-    """Count the words of texts, given with their index and hash."""
+    """Count the words of texts, given with their index and hash, each in its own language."""
     import numpy as np
 
-    indexes = [index for index, _, _ in chunks]
-    counts = count_terms([text for _, text, _ in chunks], language)
+    indexes, texts = [index for index, _, _ in chunks], [text for _, text, _ in chunks]
+    counts = count_terms(texts, language)
+    if others := foreign_languages(texts, language, counts):
+        counts = count_each([others.get(place, language) for place in range(len(texts))], texts)
     postings = np.empty(len(counts.text), POSTING)
     postings["index"] = np.array(indexes, np.int64)[counts.text]
     postings["count"] = np.minimum(counts.count, MAX_COUNTED)
@@ -348,4 +364,5 @@ def _count_texts(chunks: Sequence[tuple[int, str, TextHash]], language: str) -> 
         terms=tuple(counts.terms),
         chunks=tuple(np.bincount(counts.term, minlength=len(counts.terms)).tolist()),
         packed=postings.tobytes(),
+        languages={indexes[place]: other for place, other in others.items()},
     )

@@ -350,6 +350,12 @@ class WordEntry(Struct, frozen=True):
     fresh: bool
     lengths: Mapping[int, int]
     """Number of words of each embedded and counted chunk, by chunk index."""
+    languages: Mapping[int, str]
+    """Language of each chunk in another language than the document, by chunk index."""
+
+    def language_of(self, index: int) -> str:
+        """Return the language of a chunk."""
+        return self.languages.get(index, self.language)
 
 
 class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
@@ -381,6 +387,8 @@ class RevisionChunk(Struct, frozen=True):
     embedded: bool
     words: int | None
     """Number of words; None if they were not counted."""
+    language: str | None = None
+    """Language of the text; None if it is that of the document."""
 
 
 class RevisionWords(Struct, frozen=True, eq=False, weakref=True):
@@ -408,8 +416,8 @@ class CountedWords(Struct, frozen=True):
 
     `terms` are sorted. `chunks` has the number of chunks that contain each term, and `packed` the
     chunks themselves, term by term, as in `Postings`. `hashes` and `lengths` have the text hash and
-    the number of words of each counted chunk. A chunk whose bytes could not be trusted is not
-    counted.
+    the number of words of each counted chunk, `languages` the codes of the chunks in another
+    language than the document. A chunk whose bytes could not be trusted is not counted.
     """
 
     recipe: str
@@ -418,6 +426,7 @@ class CountedWords(Struct, frozen=True):
     terms: Sequence[str]
     chunks: Sequence[int]
     packed: bytes
+    languages: Mapping[int, str] = {}
 
     def postings(self) -> Iterator[tuple[str, bytes]]:
         """Yield each term with its packed postings."""

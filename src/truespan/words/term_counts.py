@@ -87,6 +87,30 @@ def count_terms(texts: Sequence[str], language: str) -> TermCounts:
     return TermCounts(terms, sizes.tolist(), term, pairs - term * total, count)
 
 
+def count_each(languages: Sequence[str], texts: Sequence[str]) -> TermCounts:
+    """Return the counts of the terms of texts, each in its own language."""
+    import numpy as np
+
+    places: dict[str, list[int]] = {}
+    for place, language in enumerate(languages):
+        places.setdefault(language, []).append(place)
+    parts = [
+        (np.array(chosen), count_terms([texts[place] for place in chosen], language))
+        for language, chosen in places.items()
+    ]
+    terms = sorted({term for _, part in parts for term in part.terms})
+    number_of = {term: number for number, term in enumerate(terms)}
+    sizes = np.zeros(len(texts), np.int64)
+    rows = [np.zeros((3, 0), np.int64)]
+    for chosen, part in parts:
+        sizes[chosen] = part.sizes
+        numbers = np.array([number_of[term] for term in part.terms], np.int64)
+        rows.append(np.stack((numbers[part.term], chosen[part.text], part.count)))
+    term, text, count = np.concatenate(rows, axis=1)
+    order = np.lexsort((text, term))
+    return TermCounts(terms, sizes.tolist(), term[order], text[order], count[order])
+
+
 def _count_few(texts: Sequence[str], stemmer: str) -> TermCounts:
     """Count the terms of short texts, such as a document of one paragraph."""
     import numpy as np

@@ -15,7 +15,7 @@ from unicodedata import category, is_normalized, normalize
 
 from msgspec import Struct
 
-RECIPE = "2"
+RECIPE = "3"
 """Version of the rules for terms; stored counts with another version are replaced."""
 LONGEST = 64
 """Maximum length of a term in characters; longer terms are cut."""

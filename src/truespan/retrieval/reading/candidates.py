@@ -185,7 +185,7 @@ class ReadCandidates:
                 # Verifying it names what is wrong.
                 return True
             text = record.chunk.data.decode()
-        return self.query.occurs_in(text, words.language)
+        return self.query.occurs_in(text, words.language_of(place))
 
     def score_named(self, keys: Sequence[int]) -> list[Candidate[int]]:
         scored = self._score(keys)
@@ -302,7 +302,7 @@ class ReadCandidates:
     def read_texts(
         self, candidates: Sequence[Candidate[int]], *, word_states: bool
     ) -> dict[int, CandidateText]:
-        ids, language = self._read_words.part.ids, self._read_words.language
+        ids, language_of = self._read_words.part.ids, self._read_words.language_of
         self._read([ids[one.key] for one in candidates if one.key in ids], word_states=word_states)
         texts = dict[int, CandidateText]()
         for key, parts in self._reveal(candidates).items():
@@ -311,7 +311,7 @@ class ReadCandidates:
             if parts:
                 states = stored or self._tail_states.get(parts[0].text_hash)
                 text = "\n".join(part.text for part in parts)
-                texts[key] = CandidateText(text, language, states)
+                texts[key] = CandidateText(text, language_of(key), states)
         return texts
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:

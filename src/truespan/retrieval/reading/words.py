@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.errors import StorageFull, StoreBusy
+from truespan.retrieval.chunk_language import find_language
 from truespan.retrieval.query_language import parse_words
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import Restart
@@ -70,6 +71,8 @@ class ReadPart(Struct, frozen=True):
     """Places of embedded text without counts in the store."""
     lengths: NDArray[np.int64]
     """Number of words at each place, as far as the store has counted them."""
+    languages: Mapping[int, str]
+    """Languages of the counted chunks in another language than the book, by their places."""
 
     @property
     def end(self) -> int:
@@ -99,6 +102,7 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
         texts=frozenset(chunk.index for chunk in texts),
         uncounted=frozenset(chunk.index for chunk in texts if chunk.words is None),
         lengths=lengths,
+        languages={chunk.index: chunk.language for chunk in texts if chunk.language},
     )
 
 
@@ -108,6 +112,9 @@ class ReadScores(Struct, frozen=True):
     part: ReadPart
     query: WordQuery
     language: str
+    """Language of the read part as a whole."""
+    languages: Mapping[int, str]
+    """Languages of the places in another language."""
     scores: ChunkScores
     rarity: WordRarity
     """Rarity of the words as they are written: what a passage must contain to cover the query."""
@@ -126,10 +133,24 @@ class ReadScores(Struct, frozen=True):
 
         Counts have no positions: only the text shows whether the terms follow one another.
         """
-        wanted = {term for phrase in self.query.phrases for term in terms(phrase, self.language)}
-        kept = [frozenset(self.places[term].tolist()) for term in wanted]
         ranked = self.scores.top(len(self.scores.places), SCORE_DECIMALS)
-        return [place for place in ranked if all(place in having for having in kept)]
+        having = {
+            language: [
+                frozenset(self.places[term].tolist())
+                for phrase in self.query.phrases
+                for term in terms(phrase, language)
+            ]
+            for language in {self.language, *self.languages.values()}
+        }
+        return [
+            place
+            for place in ranked
+            if all(place in kept for kept in having[self.language_of(place)])
+        ]
+
+    def language_of(self, place: int) -> str:
+        """Return the language of the text at a place."""
+        return self.languages.get(place, self.language)
 
 
 def score_read(
@@ -143,14 +164,11 @@ def score_read(
     """Score the stored chunks up to a position, and the tail."""
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
-    query_words = parse_words(scope.profile, query, [stemmer_of(language)])
-    wanted = {term for word in query_words.words for own in word.forms.values() for term in own}
-    counts = _read_counts(store, scope, world, position, language, tail, sorted(wanted))
+    counts, query_words = _read_counts(store, scope, world, position, language, tail, query)
     if world.defaults.values.finds_compounds and has_compounds(query_words):
         query_words = counts.expand_compounds(query_words)
 
-    def find(forms: Forms) -> WordMatches:
-        return merge_matches([counts.matches[term] for own in forms.values() for term in own])
+    find = counts.find
 
     def suggest(word: QueryWord) -> Forms:
         return suggest_terms(word, counts.similar_terms, lambda forms: len(find(forms).places))
@@ -166,6 +184,7 @@ def score_read(
         part=counts.part,
         query=corrected,
         language=language,
+        languages=counts.languages,
         scores=score_chunks(matches, lengths, chunks=chunks, total=total),
         rarity=rarity,
         ranking_rarity=rarity if not misspelt else measure_rarity(corrected, find, chunks),
@@ -205,8 +224,34 @@ class _ReadCounts(Struct, frozen=True):
     """Key of the revision; None if the store has no counts that can be used."""
     counted: CountedWords | None
     """Counts that were made for this request."""
+    language: str
+    languages: Mapping[int, str]
+    """Languages of the places in another language than `language`."""
     matches: dict[str, WordMatches]
     """Places of each term that was loaded."""
+
+    @property
+    def stemmers(self) -> list[str]:
+        """Return the stemmers of the read part, in order."""
+        return sorted({*map(stemmer_of, (self.language, *self.languages.values()))})
+
+    def find(self, forms: Forms) -> WordMatches:
+        """Return the places of a word: those with one of its terms under their own stemmer."""
+        import numpy as np
+
+        if not self.languages:
+            return merge_matches([self.matches[term] for own in forms.values() for term in own])
+        parts: list[WordMatches] = []
+        for name, own in forms.items():
+            others = [place for place, code in self.languages.items() if stemmer_of(code) == name]
+            foreign = np.array([*self.languages], np.int64)
+            for term in own:
+                found = self.matches[term]
+                kept = np.isin(found.places, others)
+                if name == stemmer_of(self.language):
+                    kept |= ~np.isin(found.places, foreign)
+                parts.append(WordMatches(found.places[kept], found.counts[kept]))
+        return merge_matches(parts)
 
     def add(self, terms: Iterable[str], held: Mapping[str, bytes]) -> None:
         """Find the places of terms, given their stored postings.
@@ -243,7 +288,7 @@ class _ReadCounts(Struct, frozen=True):
         if self.key is not None:
             stored = self.store.vocabulary(self.scope, self.world, self.key)
             found |= index_vocabulary(stored).similar_terms(term)
-        self._load(found)
+        self.load(found)
         return found
 
     def expand_compounds(self, query: WordQuery) -> WordQuery:
@@ -253,17 +298,17 @@ class _ReadCounts(Struct, frozen=True):
             stored = self.store.vocabulary(self.scope, self.world, self.key)
             indexes.append(index_compounds(stored))
 
-        def occurs(_: str, term: str) -> bool:
-            return bool(len(self.matches[term].places))
+        def occurs(name: str, term: str) -> bool:
+            return bool(len(self.find({name: (term,)}).places))
 
-        return expand_compounds(query, indexes, self._load, occurs)
+        return expand_compounds(query, indexes, self.load, occurs)
 
     def _unstored_terms(self) -> set[str]:
         """Return the terms of the tail, and of counts that were made for this request."""
         made = self.counted.terms if self.counted is not None else ()
         return {*made, *chain(*self.tail)}
 
-    def _load(self, terms: Iterable[str]) -> None:
+    def load(self, terms: Iterable[str]) -> None:
         """Find the places of terms, also of those that only unread chunks have."""
         unknown = sorted({*terms} - self.matches.keys())
         held: dict[str, bytes] | None = {}
@@ -283,9 +328,9 @@ def _read_counts(
     position: Position,
     language: str,
     tail: Sequence[Visible],
-    wanted: Sequence[str],
-) -> _ReadCounts:
-    """Return the word counts of the read part, with the places of the wanted terms.
+    query: str,
+) -> tuple[_ReadCounts, WordQuery]:
+    """Return the word counts of the read part, and the words of a query, whose places are loaded.
 
     Counts that are missing, damaged or of another recipe are made again, for this revision alone.
     """
@@ -293,40 +338,61 @@ def _read_counts(
 
     known, ref = store.revision_words(scope, world, position.ref), position.ref
     part = read_part(known, position.sid)
-    lengths, held, counted = part.lengths, None, None
-    if known.fresh and known.recipe == recipe_of(language):
-        held = store.revision_postings(scope, ref, known.key, wanted)
-    is_stored = held is not None
-    if held is None:
-        own = language == position.language
-        # In another language than the book's, the counts serve this request alone.
-        only = None if own else part.texts
-        counted = count_revision(store, scope, ref, language, only=only)
-        if own:
-            # Without room to keep them, the counts still serve this request.
-            with suppress(StorageFull, StoreBusy):
-                store.keep_words(scope, [counted], brief=True)
-        lengths, held = np.full(part.end, NOT_COUNTED, np.int64), {}
-    elif part.uncounted:
+    spoken = [find_language(text.text, language) for text in tail]
+    after = [Counter(terms(text.text, own)) for text, own in zip(tail, spoken, strict=True)]
+    is_stored = known.fresh and known.recipe == recipe_of(language)
+    while True:
+        counted = _count_missing(store, scope, position, language, part, is_stored=is_stored)
+        lengths = part.lengths.copy() if is_stored else np.full(part.end, NOT_COUNTED, np.int64)
+        languages = dict(part.languages) if is_stored else {}
+        if counted is not None:
+            for place in part.texts & counted.lengths.keys():
+                lengths[place] = counted.lengths[place]
+            languages |= {at: own for at, own in counted.languages.items() if at in part.texts}
+        others = (pair for pair in enumerate(spoken, part.end) if pair[1] != language)
+        counts = _ReadCounts(
+            store=store,
+            scope=scope,
+            world=world,
+            ref=ref,
+            part=part,
+            lengths=np.append(lengths, np.array([found.total() for found in after], np.int64)),
+            tail=after,
+            key=known.key if is_stored else None,
+            counted=counted,
+            language=language,
+            languages={**languages, **dict(others)},
+            matches={},
+        )
+        words = parse_words(scope.profile, query, counts.stemmers)
+        wanted = sorted({term for one in words.words for own in one.forms.values() for term in own})
+        held = store.revision_postings(scope, ref, known.key, wanted) if is_stored else {}
+        if held is not None:
+            counts.add(wanted, held)
+            return counts, words
+        is_stored = False
+
+
+def _count_missing(
+    store: Store,
+    scope: Scope,
+    position: Position,
+    language: str,
+    part: ReadPart,
+    *,
+    is_stored: bool,
+) -> CountedWords | None:
+    """Count the words that the store has no usable counts of; None if it has all."""
+    ref = position.ref
+    if is_stored:
         # These chunks were damaged or quarantined when the others were counted.
-        counted = count_revision(store, scope, ref, language, only=part.uncounted)
-    if counted is not None:
-        lengths = lengths.copy()
-        for place, length in counted.words.lengths.items():
-            if place in part.texts:
-                lengths[place] = length
-    after = [Counter(terms(part.text, language)) for part in tail]
-    counts = _ReadCounts(
-        store=store,
-        scope=scope,
-        world=world,
-        ref=ref,
-        part=part,
-        lengths=np.append(lengths, np.array([found.total() for found in after], np.int64)),
-        tail=after,
-        key=known.key if is_stored else None,
-        counted=counted.words if counted is not None else None,
-        matches={},
-    )
-    counts.add(wanted, held)
-    return counts
+        only = part.uncounted
+        return count_revision(store, scope, ref, language, only=only).words if only else None
+    own = language == position.language
+    # In another language than the book's, the counts serve this request alone.
+    counted = count_revision(store, scope, ref, language, only=None if own else part.texts)
+    if own:
+        # Without room to keep them, the counts still serve this request.
+        with suppress(StorageFull, StoreBusy):
+            store.keep_words(scope, [counted], brief=True)
+    return counted.words

@@ -526,7 +526,7 @@ def _read_revision_words(
 ) -> RevisionWords:
     cells = counted or (None,) * 5
     texts = cells[1]
-    recipe, known = read_lengths(scope, ref, *cells)
+    recipe, known, languages = read_lengths(scope, ref, *cells)
     hashes, chunks = list[tuple[int, str]](), dict[ChunkId, RevisionChunk]()
     for state, recorded, *values in rows:
         index, chunk_id, *_, last_sid, reach, _, text_hash = values[:11]
@@ -538,6 +538,7 @@ def _read_revision_words(
             trusted=intact and state != ChunkState.QUARANTINED,
             embedded=state == ChunkState.EMBEDDED,
             words=known.get(index),
+            language=languages.get(index),
         )
         if index in known:
             hashes.append((index, text_hash))
@@ -548,7 +549,7 @@ def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
     """Return the catalog entry of a revision, with the current state of its chunks."""
     key, document, revision, language, segment, *cells = row
     ref, texts = RevisionRef(document, revision), cells[1]
-    recipe, counted = read_lengths(scope, ref, *cells)
+    recipe, counted, languages = read_lengths(scope, ref, *cells)
     return WordEntry(
         key=key,
         segment=segment or key,
@@ -561,4 +562,5 @@ def _read_entry(scope: Scope, row: Row, chunks: Sequence[Row]) -> WordEntry:
             for _, index, _, embedded in chunks
             if embedded and index in counted
         },
+        languages=languages,
     )

@@ -127,7 +127,10 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
     )
     counts: list[Row] = []
     for ref, key, words in segment:
-        numbers = array("I", [number for pair in words.lengths.items() for number in pair])
+        numbers = array("I")
+        for index, length in words.lengths.items():
+            code = words.languages.get(index, "").encode()
+            numbers.extend((index, length, int.from_bytes(code)))
         texts = digest_texts(sorted(words.hashes.items()))
         lengths = _seal(
             numbers.tobytes(), "lengths", world, generation, ref, words.recipe, texts, *named
@@ -187,14 +190,20 @@ def read_lengths(
     texts: bytes | None,
     lengths: bytes | None,
     *segment: int | None,
-) -> tuple[str | None, dict[int, int]]:
-    """Return the recipe of counted words, and the number of words of each chunk.
+) -> tuple[str | None, dict[int, int], dict[int, str]]:
+    """Return the recipe of counted words, the number of words of each chunk, and other languages.
 
-    Missing and damaged counts are None and empty.
+    Missing and damaged counts are None and empty. The code of a language has at most four letters.
     """
     packed = (lengths or b"")[:-SEAL]
     identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts, *segment
-    if lengths is None or lengths != _seal(packed, *identity):
-        return None, {}
     numbers = array("I", packed)
-    return recipe, dict(zip(numbers[::2], numbers[1::2], strict=True))
+    if lengths is None or len(numbers) % 3 or lengths != _seal(packed, *identity):
+        return None, {}, {}
+    indexes = numbers[::3]
+    codes = zip(indexes, numbers[2::3], strict=True)
+    return (
+        recipe,
+        dict(zip(indexes, numbers[1::3], strict=True)),
+        {index: code.to_bytes(4).strip(b"\0").decode() for index, code in codes if code},
+    )

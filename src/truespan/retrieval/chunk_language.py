@@ -1,0 +1,94 @@
+"""Languages of chunks, for documents in several languages.
+
+A chunk has the language of its document unless its own text is clearly in another one. The text of
+the chunk decides, and nothing else, so that nothing after a reader's position takes part. The
+language of a chunk chooses its stemmer and stop words; filters use the language of the document.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from truespan.text.language import detect_language
+from truespan.words.stop_words import STOP_WORDS
+from truespan.words.terms import stem_function, stemmer_of, words
+
+if TYPE_CHECKING:
+    from truespan.words.term_counts import TermCounts
+
+MIN_WORDS = 12
+"""Minimum number of words of a chunk in another language than its document."""
+OWN_SHARE = 0.12
+"""Share of stop words with which a chunk is in the language of its document."""
+OTHER_SHARE = 0.1
+"""Minimum share of stop words of another language."""
+_SAMPLE = 600
+"""Number of characters that the language is detected from."""
+_UNSPACED = frozenset({"chinese", "japanese", "korean", "thai"})
+"""Languages that their script tells; few of their terms are stop words."""
+_OTHER_SCRIPTS = _UNSPACED | {
+    *("arabic", "armenian", "greek", "hindi", "nepali", "persian", "russian", "serbian", "tamil"),
+    "yiddish",
+}
+"""Languages that are not written in Latin letters."""
+_LAST_LATIN = "\u024f"
+
+
+def foreign_languages(texts: Sequence[str], language: str, counts: TermCounts) -> dict[int, str]:
+    """Return the languages of the texts in another language than their document, by number.
+
+    `counts` has the terms of the texts in the language of the document. It tells which few texts
+    have to be examined.
+    """
+    import numpy as np
+
+    stops = np.zeros(len(counts.terms), bool)
+    for term in _stop_terms(stemmer_of(language)):
+        place = bisect_left(counts.terms, term)
+        if place < len(stops) and counts.terms[place] == term:
+            stops[place] = True
+    own = np.bincount(counts.text, stops[counts.term] * counts.count, len(texts))
+    sizes = np.array(counts.sizes, np.int64)
+    doubtful = np.flatnonzero((sizes >= MIN_WORDS) & (own < OWN_SHARE * sizes)).tolist()
+    found = {place: find_language(texts[place], language) for place in doubtful}
+    return {place: other for place, other in found.items() if other != language}
+
+
+def find_language(text: str, language: str) -> str:
+    """Return the language of a text in a document that is in `language`."""
+    own, is_latin = stemmer_of(language), _is_latin(text[:_SAMPLE])
+    is_own_script = is_latin is not (own in _OTHER_SCRIPTS)
+    if is_own_script and (own in _UNSPACED or own not in STOP_WORDS):
+        # Stop words cannot tell that the text is in another language.
+        return language
+    listed = list(words(text))
+    if len(listed) < MIN_WORDS or _stop_share(listed, own) >= OWN_SHARE:
+        return language
+    other = detect_language(text[:_SAMPLE]) or language
+    name = stemmer_of(other)
+    if name in ("", own) or is_latin is (name in _OTHER_SCRIPTS):
+        return language
+    if not is_latin and (own not in _OTHER_SCRIPTS or name in _UNSPACED):
+        # The script alone tells that the text is in another language.
+        return other
+    return other if _stop_share(listed, name) >= OTHER_SHARE else language
+
+
+def _is_latin(text: str) -> bool:
+    """Return whether most letters of a text are Latin."""
+    letters = [char for char in text if char.isalpha()]
+    return 2 * sum(char <= _LAST_LATIN for char in letters) >= len(letters)
+
+
+def _stop_share(listed: Sequence[str], stemmer: str) -> float:
+    stops = STOP_WORDS.get(stemmer, frozenset())
+    return sum(word in stops for word in listed) / len(listed)
+
+
+# Shared by threads: caches of sets of words, which never change.
+@cache
+def _stop_terms(stemmer: str) -> frozenset[str]:
+    return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
