@@ -26,7 +26,7 @@ def test_refusal_below_threshold_shows_closest_passages(tmp_path: Path) -> None:
     answer = room.world.answer(QUESTION)
 
     assert answer.answer == (
-        "Nothing certain. No passage is close enough to the question: the best score is 0.24, and "
+        "Nothing certain. No passage is close enough to the question: the best score is 0.239, and "
         "0.25 is needed."
     )
     assert near(answer) == [
@@ -113,7 +113,7 @@ def test_reader_near_misses_stop_at_the_position(tmp_path: Path) -> None:
 
     answer = ask("The butler took it (score 0.24).")
 
-    assert "the best score is 0.20" in answer.answer
+    assert "the best score is 0.200" in answer.answer
     assert [note.similarity for note in answer.near_misses] == [0.2]
     assert to_json(answer) == to_json(ask("Rain fell."))
 

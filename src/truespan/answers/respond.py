@@ -385,9 +385,15 @@ def _name_missing_words(decision: Decision) -> str:
     listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
     similar = f"There are similar passages, but none about {listed}" if listed else "No passage is"
     similar += "" if listed else " close enough to the question"
-    # Rounded down: what is shown lies below what is needed.
-    best, needed = floor(1000 * (decision.max_score or 0.0)) / 1000, decision.thresholds.low
-    return f"{similar}: the best evidence is {best:.3f}, and {shortest(needed):g} is needed"
+    best, needed = decision.max_score or 0.0, decision.thresholds.low
+    return (
+        f"{similar}: the best evidence is {_round_down(best)}, and {shortest(needed):g} is needed"
+    )
+
+
+def _round_down(score: float) -> str:
+    """Return a score as it is shown, not above its value: it must not reach what is needed."""
+    return f"{floor(1000 * score) / 1000:.3f}"
 
 
 def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
@@ -403,7 +409,7 @@ def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
     if best is None:
         return "No passage was found"
     return (
-        f"No passage is close enough to the question: the best score is {best:.2f}, and "
+        f"No passage is close enough to the question: the best score is {_round_down(best)}, and "
         f"{needed:g} is needed"
     )
 
