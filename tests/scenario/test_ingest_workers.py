@@ -18,9 +18,11 @@ from tests.support.crash_process import library
 from tests.support.worlds import WordCounter
 from truespan.engine.library import Library
 from truespan.ingest import draft_queue, pipeline
+from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.source_drafts import DraftMaker
 from truespan.ingest.workers import client
 from truespan.ingest.workers.client import DraftWorkers
+from truespan.types.document import Derivable
 from truespan.types.source import DocumentOptions
 
 _WITHOUT = {"jobs", "job_documents", "job_lines", "query_cache", "usage", "sqlite_sequence"}
@@ -179,3 +181,31 @@ def test_unexpected_error_of_a_worker_is_raised_in_this_process(tmp_path: Path) 
             own.make(prepared.task, make_here)  # type: ignore[union-attr]
         own.close()
         assert made == ["00.txt"]
+
+
+@proves("ingest.metadata-after-embedding")
+def test_metadata_that_fail_beside_reading_are_reported_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, folder = tmp_path / "files", tmp_path / "library"
+    write_files(files, 6)
+    folder.mkdir()
+    left = {"05.txt": 2, "04.txt": 1}
+
+    def derive(source: Derivable) -> str:
+        if left.get(source.title, 0):
+            left[source.title] -= 1
+            raise ValueError(source.title)
+        return derive_metadata(source)
+
+    monkeypatch.setattr(pipeline, "derive_metadata", derive)
+    with opened_with(folder, 4) as opened:
+        world = opened.create_world("tales")
+        report = world.ingest(str(files), copies="link")
+        number = next(each.number for each in world.documents.list() if each.name == "05.txt")
+        warning = f"The metadata of document {number} could not be derived."
+        assert [line for line in report.warnings if "metadata" in line] == [warning]
+        scope = world.access.scope()
+        assert scope is not None
+        missing = opened._components.store.missing_metadata(scope)
+        assert [ref.document for ref in missing] == [number]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scenario.test_crashes import (
     test_deletion_killed_at_any_step_stays_a_deletion,
+    test_ingest_with_workers_killed_at_any_step_can_finish,
     test_killed_replacement_shows_old_or_new_and_can_finish,
 )
 from tests.support.crash_process import STORE_URL, library
@@ -19,6 +20,7 @@ from truespan.engine.library import Library
 
 __all__ = [
     "test_deletion_killed_at_any_step_stays_a_deletion",
+    "test_ingest_with_workers_killed_at_any_step_can_finish",
     "test_killed_replacement_shows_old_or_new_and_can_finish",
 ]
 

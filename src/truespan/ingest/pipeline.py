@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from shlex import quote
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -297,9 +297,25 @@ class _Run:
 
     def _embed_on_thread(self, group: _Group) -> IndexOutcome:
         try:
-            return self._embed(group)
+            outcome = self._embed(group)
+            self._derive_early(outcome.activated)
+            return outcome
         finally:
             self._deps.store.release_thread()
+
+    def _derive_early(self, refs: Sequence[RevisionRef]) -> None:
+        """Derive the metadata of active revisions while others are read.
+
+        Those that fail are tried again and reported at the end of the run.
+        """
+        for start in range(0, len(refs), METADATA_BATCH):
+            batch: list[Derived] = []
+            with self._deps.trace.stage(Stage.METADATA):
+                for ref in refs[start : start + METADATA_BATCH]:
+                    with suppress(Exception):
+                        source = self._deps.store.derivable(self._scope, ref)
+                        batch += [Derived(ref, derive_metadata(source))] if source else []
+                self._deps.store.keep_derived(self._scope, batch)
 
     def _stop(self) -> None:
         """Let the threads that index stop before their next step."""
