@@ -120,6 +120,8 @@ def show_ask(visit: Visit) -> None:
     visit.page.goto(visit.address)
     visit.open("Optics")
     visit.ask("Why does a lens bend light?")
+    visit.find("#panel-context .card-foot [data-show]").first.click()
+    expect(visit.find("#text .s.lit").first).to_be_in_viewport()
 
 
 def show_reader(visit: Visit) -> None:

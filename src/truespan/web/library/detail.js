@@ -3,7 +3,7 @@
 import { get, path } from "../common/api.js";
 import { button, complain, fill, make } from "../common/dom.js";
 import { asReader, emit, go, hash, may, on, state, worldPath } from "../common/state.js";
-import { texts } from "../common/texts.js";
+import { language, languageName, texts } from "../common/texts.js";
 import { when, whole } from "../common/words.js";
 import { changeLabels, readAgain, remove, replaceFile } from "./changes.js";
 import { Chunks } from "./chunks.js";
@@ -100,7 +100,7 @@ function labels(one) {
       fact(own.facts.path, one.path),
       fact(own.facts.origin, one.uploaded ? own.fromUpload : one.manifest ? own.fromManifest : own.fromFile),
       fact(own.kind, own.kinds[one.kind] || one.kind),
-      fact(own.language, one.language),
+      fact(own.language, one.language && languageName(one.language, language)),
       fact(own.version, one.version),
       fact(own.sourceUrl, one.source_url),
       fact(own.columns.labels, one.tags.length || Object.keys(one.metadata).length ? make("span", { class: "chips" }, marks) : own.noLabels),
