@@ -13,7 +13,7 @@ OCR := .venv-ocr
 TORCH := .venv-torch
 DOCS := .venv-docs
 
-.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr test-torch programs chromium axe openai lint format types \
+.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr test-torch programs chromium axe openai typescript lint format types \
 	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
@@ -92,6 +92,13 @@ $(NPM)/.installed: $(BIN)/python
 test-mcp: $(VENV)/.dev $(NPM)/.installed ## test MCP with its conformance suite and inspector (needs npm)
 	PATH="$(CURDIR)/$(NPM)/node_modules/.bin:$$PATH" \
 		$(BIN)/python -m pytest -m system -rs tests/interfaces/test_mcp_conformance.py
+
+# The types come from the OpenAPI document, so they are generated and not kept in the repository.
+TYPESCRIPT := clients/typescript
+typescript: $(VENV)/.dev ## generate, build and test the TypeScript client (needs npm)
+	$(BIN)/python -m tools.openapi > $(TYPESCRIPT)/openapi.json
+	cd $(TYPESCRIPT) && npm install --silent --no-audit --no-fund && npm run --silent generate && npm run --silent build
+	$(BIN)/python -m pytest -m system -rs tests/interfaces/test_typescript_client.py
 
 # Frameworks have their own environment, so that the other tests fail if Truespan imports one.
 $(FRAMEWORKS)/.installed: lock/frameworks.txt pyproject.toml
