@@ -27,7 +27,7 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.engine.library import Library
 from truespan.retrieval.stages import verify
 from truespan.store.engines import postgres, sqlite
-from truespan.store.tables.chunks import _READ
+from truespan.store.tables.chunks import _select_chunks
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.wiring.storage import STORE_FILE
@@ -137,7 +137,7 @@ def bare_postgres(server: Server, scope: Scope) -> Iterator[Callable[[list[str]]
         session.execute("SET search_path = truespan, truespan_shared, pg_temp")
         session.execute("SELECT set_config('truespan.world', %s, false)", (scope.world,))
         session.execute(f"SET ROLE {postgres.WORLD_ROLE}")
-        statement = postgres._translate(_READ)
+        statement = postgres._translate(_select_chunks(vectors=False, word_states=False))
         known = {"generation": scope.generation.number, "world": scope.world}
         yield lambda ids: session.execute(statement, {**known, "ids": ids}).fetchall()
 
@@ -146,7 +146,7 @@ def bare_postgres(server: Server, scope: Scope) -> Iterator[Callable[[list[str]]
 def bare_sqlite(folder: Path, scope: Scope) -> Iterator[Callable[[list[str]], list[Any]]]:
     """Give the store's statement on a connection of our own."""
     session = apsw.Connection(str(folder / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
-    statement = sqlite._translate(_READ, single=True)
+    statement = sqlite._translate(_select_chunks(vectors=False, word_states=False), single=True)
     known = {"generation": scope.generation.number, "world": scope.world}
     try:
         yield lambda ids: session.execute(

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 import apsw
@@ -198,7 +199,7 @@ def query_over_http() -> None:
             server.terminate()
 
 
-def post(address: str, body: dict[str, object]) -> str:
+def post(address: str, body: Mapping[str, object]) -> str:
     """Post a request and return the reply as one line."""
     request = urllib.request.Request(  # noqa: S310 -- our own server, started above.
         address, json.dumps(body).encode(), {"content-type": "application/json"}

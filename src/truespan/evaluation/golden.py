@@ -135,6 +135,11 @@ def _read_line(number: int, line: str) -> Item | Refused:
         return Refused(number, str(error))
 
 
+def golden_line(query: GoldenQuery) -> str:
+    """Return a query as a line of JSON Lines that reads back as the same query."""
+    return json.dumps(_fields(query), ensure_ascii=False) + "\n"
+
+
 def _is_yaml(name: str) -> bool:
     return name.lower().endswith((".yaml", ".yml"))
 
