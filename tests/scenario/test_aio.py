@@ -122,10 +122,12 @@ def test_cancelling_a_task_stops_the_work(tmp_path: Path, streamed: bool) -> Non
     assert slow.outcome == ["interrupted"]
 
 
+@proves("library.async")
 def test_stub_is_current() -> None:
     assert STUB.read_text("utf-8") == write_stub(), "run 'make reference'"
 
 
+@proves("library.async")
 def test_every_object_with_methods_has_a_twin() -> None:
     # An object that a method returns and that is not wrapped would block the event loop.
     text = STUB.read_text("utf-8")
