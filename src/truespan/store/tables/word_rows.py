@@ -23,6 +23,10 @@ from truespan.types.scope import Scope
 SEAL: Final = 8
 """Number of bytes of a checksum that follow packed numbers."""
 
+LENGTHS: Final = "lengths and languages"
+"""Kind of packed lengths in their checksum: another layout of the numbers needs another name, so
+that earlier ones are counted again."""
+
 MEMBER: Final = struct.Struct("<III")
 """A revision in a row of its segment: its document, its number, and how many of its chunks have the
 term."""
@@ -134,7 +138,7 @@ def write_words(session: Session, scope: Scope, segment: Sequence[WrittenWords])
             numbers.extend((index, length, int.from_bytes(code)))
         texts = digest_texts(sorted(words.hashes.items()))
         lengths = _seal(
-            numbers.tobytes(), "lengths", world, generation, ref, words.recipe, texts, *named
+            numbers.tobytes(), LENGTHS, world, generation, ref, words.recipe, texts, *named
         )
         cells = words.recipe, texts, lengths, *named
         covered = list(words.terms), list(words.chunks), words.packed
@@ -197,7 +201,7 @@ def read_lengths(
     Missing and damaged counts are None and empty. The code of a language has at most four letters.
     """
     packed = (lengths or b"")[:-SEAL]
-    identity = "lengths", scope.world, scope.generation.number, ref, recipe, texts, *segment
+    identity = LENGTHS, scope.world, scope.generation.number, ref, recipe, texts, *segment
     numbers = array("I", packed)
     if lengths is None or len(numbers) % 3 or lengths != _seal(packed, *identity):
         return None, {}, {}
