@@ -74,7 +74,7 @@ def prepare_files(base: Path, files: int = 100) -> Path:
 
 
 def prepare_search(library: Library, files: Path) -> None:
-    library.create_world("bench").ingest(str(files))
+    library.create_world("bench").ingest(str(files), jobs=1)
 
 
 def prepare_reader(library: Library, base: Path) -> None:
@@ -88,7 +88,7 @@ def prepare_reader(library: Library, base: Path) -> None:
 
 
 def repeat_ingest(library: Library, files: Path) -> None:
-    library.create_world("bench").ingest(str(files))
+    library.create_world("bench").ingest(str(files), jobs=1)
 
 
 def repeat_searches(library: Library) -> None:

@@ -206,7 +206,7 @@ class Growth:
         files = self._folder / "files"
         self._corpus.write(files, documents)
         world, before = library.world(name_of(number)), self._spent(library)
-        report = world.ingest(files, language="en")
+        report = world.ingest(files, language="en", jobs=1)
         spent = self._spent(library).since(before)
         shutil.rmtree(files)
         if report.failures or len(report.ingested) != documents:

@@ -1,10 +1,10 @@
 """What ingest costs beyond the engine: 20,000 chunks, an embedder and a counter that cost nothing.
 
 Ours is the CPU time of this process (cleaning, sentences, chunks, store), of the one that parses
-and of the index process together. Against it stands raw Qdrant Edge with the same vectors: once
-with our payload and payload indexes, once with the payload that peers store, and LangChain on top
-of that, splitting included. None of those keeps text, state and vectors. Run it with
-`python -m bench.ingest`.
+and of the index process together, without worker processes; `bench.ingest_cores` has those. Against
+it stands raw Qdrant Edge with the same vectors: once with our payload and payload indexes, once
+with the payload that peers store, and LangChain on top of that, splitting included. None of those
+keeps text, state and vectors. Run it with `python -m bench.ingest`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def our_cost(library: Library, files: Path) -> Cost:
     world.ingest(str(first))
     index, parsers = index_process(library), parser_processes(library)
     ours, theirs, parsing = time.process_time(), cpu_of(index), sum(map(cpu_of, parsers))
-    report = world.ingest(str(files))
+    report = world.ingest(str(files), jobs=1)
     parsed = sum(map(cpu_of, parsers)) - parsing
     engine = time.process_time() - ours + parsed
     return Cost(engine, cpu_of(index) - theirs, report.chunks)

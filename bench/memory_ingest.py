@@ -39,7 +39,7 @@ def main() -> None:
     with free_library(folder, FleetingEmbedder()) as library:
         world = library.create_world("bench")
         before, began = own_peak(), time.monotonic()
-        report = world.ingest(files)
+        report = world.ingest(files, jobs=1)
         figures = {
             "seconds": time.monotonic() - began,
             "chunks": report.chunks,

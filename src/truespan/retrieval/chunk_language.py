@@ -67,6 +67,8 @@ def find_language(text: str, language: str) -> str:
     listed = list(words(text))
     if len(listed) < MIN_WORDS or _stop_share(listed, own) >= OWN_SHARE:
         return language
+    if is_latin and not _may_be_foreign(listed):
+        return language
     other = detect_language(text[:_SAMPLE]) or language
     name = stemmer_of(other)
     if name in ("", own) or is_latin is (name in _OTHER_SCRIPTS):
@@ -79,6 +81,8 @@ def find_language(text: str, language: str) -> str:
 
 def _is_latin(text: str) -> bool:
     """Return whether most letters of a text are Latin."""
+    if text.isascii():
+        return True
     letters = [char for char in text if char.isalpha()]
     return 2 * sum(char <= _LAST_LATIN for char in letters) >= len(letters)
 
@@ -88,7 +92,23 @@ def _stop_share(listed: Sequence[str], stemmer: str) -> float:
     return sum(word in stops for word in listed) / len(listed)
 
 
+def _may_be_foreign(listed: Sequence[str]) -> bool:
+    """Return whether a text may have the share of stop words of any language.
+
+    Names, tables and code have no stop words. Detecting their language would take longer than the
+    rest of an ingestion.
+    """
+    stops = _all_stop_words()
+    return sum(word in stops for word in listed) >= OTHER_SHARE * len(listed)
+
+
 # Shared by threads: caches of sets of words, which never change.
+@cache
+def _all_stop_words() -> frozenset[str]:
+    return frozenset().union(*STOP_WORDS.values())
+
+
+# Shared by threads: as above.
 @cache
 def _stop_terms(stemmer: str) -> frozenset[str]:
     return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
