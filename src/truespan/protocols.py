@@ -80,7 +80,12 @@ class EmbeddingLimits(Struct, frozen=True):
         return self.joint or self.varies
 
     def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
-        """Return the smaller of both values for each limit."""
+        """Return the smaller of both values for each limit.
+
+        A device of this machine gets no requests, so that limits of requests do not apply to it.
+        """
+        if self.varies and not self.joint:
+            return self
         return EmbeddingLimits(
             items=min(self.items, other.items),
             tokens=min(self.tokens, other.tokens),

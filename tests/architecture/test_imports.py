@@ -74,6 +74,7 @@ THIRD_PARTY = {
     "fastembed": "providers/fastembed.py",
     "torch": ("providers/torch_", "providers/sentence_transformers.py"),
     "huggingface_hub": "providers/sentence_transformers.py",
+    "transformers": "providers/sentence_transformers.py",
     "click": "cli/",
     "rich": "cli/",
     "mcp": ("mcp/", "http/"),

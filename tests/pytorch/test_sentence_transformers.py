@@ -14,7 +14,7 @@ import pytest
 
 from tests.promises import proves
 from tests.pytorch.models import SIZE, save_cross_encoder, save_encoder
-from tests.support.providers.bench import TickingClock
+from truespan.core.clock import SystemClock
 from truespan.errors import (
     InvalidConfiguration,
     ModelUnavailable,
@@ -342,7 +342,7 @@ def test_vector_that_is_not_a_number_is_refused(
 
 def rerank(folder: Path, seconds: float = 30) -> TorchReranker:
     found = TorchFolder(folder.parent, folder.name)
-    return TorchReranker(found, "cpu", clock=TickingClock(), seconds=seconds)
+    return TorchReranker(found, "cpu", clock=SystemClock(), seconds=seconds)
 
 
 def test_reranker_scores_each_pair_alone(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ a vector are hashed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
@@ -174,9 +175,10 @@ class TorchFolder(ModelFolder):
                 f"The package {package} is not installed.", advice=INSTALL
             ) from None
         try:
-            model = make(
-                str(self.location), local_files_only=True, trust_remote_code=False, **options
-            )
+            with _silence():
+                model = make(
+                    str(self.location), local_files_only=True, trust_remote_code=False, **options
+                )
         except Exception as failure:  # The errors of the package have no common root.
             raise ModelUnavailable(
                 f"The model in {self.location} cannot be loaded: {str(failure)[:200]}",
@@ -187,6 +189,22 @@ class TorchFolder(ModelFolder):
                 f"The files of the model in {self.location} changed.", advice=self.remedy()
             )
         return model.eval()
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep transformers from writing progress bars and reports while a model is loaded."""
+    from transformers.utils import logging  # pyright: ignore[reportMissingImports]
+
+    before, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if shown:
+            logging.enable_progress_bar()
 
 
 class PackageNetwork(TorchNetwork):
@@ -325,7 +343,7 @@ class TorchReranker:
         self._runner = TorchRunner(
             self._make_network,
             devices,
-            lambda: RunOptions(folder.precision("auto"), padding=folder.padding),
+            lambda: RunOptions(folder.precision("auto"), padding=folder.padding, pairs=True),
         )
 
     @cached_property

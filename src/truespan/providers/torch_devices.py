@@ -149,6 +149,8 @@ class RunOptions(Struct, frozen=True):
     """Id of the tokens that rows are padded with."""
     max_length: int = 512
     """Maximum number of tokens of a row, including special tokens."""
+    pairs: bool = False
+    """Whether a row has two texts, whose tokens are of different kinds."""
 
 
 # Shared by threads: networks are loaded under a lock and then only run, each by one thread at a
@@ -301,7 +303,7 @@ class TorchRunner:
                 vectors, found = network.run_packed(*inputs)
             else:
                 width = lengths[0] if self.on_cpu else self._width(lengths[0])
-                parts = _pad(texts, width, self._options.padding)
+                parts = _pad(texts, width, self._options)
                 vectors, found = network.run_padded(
                     *(torch.from_numpy(x).to(device) for x in parts)
                 )
@@ -319,15 +321,17 @@ class TorchRunner:
         return min(-(-length // _WIDTH_STEP) * _WIDTH_STEP, max(self._options.max_length, length))
 
 
-def _pad(texts: Sequence[Encoding], width: int, padding: int) -> tuple[numpy.ndarray, ...]:
+def _pad(texts: Sequence[Encoding], width: int, options: RunOptions) -> tuple[numpy.ndarray, ...]:
     """Return ids, mask and kinds of texts as rows that are padded on the right."""
     import numpy
 
     ids, mask, kinds = (numpy.zeros((len(texts), width), numpy.int64) for _ in range(3))
-    ids += padding
+    ids += options.padding
     for row, text in enumerate(texts):
         size = len(text)
-        ids[row, :size], mask[row, :size], kinds[row, :size] = text.ids, 1, text.type_ids
+        ids[row, :size], mask[row, :size] = text.ids, 1
+        if options.pairs:
+            kinds[row, :size] = text.type_ids
     return ids, mask, kinds
 
 

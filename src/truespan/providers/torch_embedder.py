@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from truespan.errors import ProviderBadReply
 from truespan.protocols import EmbeddingLimits
@@ -16,8 +17,8 @@ from truespan.types.vectors import Vector, are_sound
 if TYPE_CHECKING:
     from torch import device, dtype  # pyright: ignore[reportMissingImports]
 
-_ON_GPU = EmbeddingLimits(items=2048, tokens=1 << 20, in_flight=2, joint=False, varies=True)
-"""A GPU needs large batches, and the texts of the next one are tokenized meanwhile."""
+_ON_GPU = EmbeddingLimits(items=512, tokens=1 << 20, in_flight=3, joint=False, varies=True)
+"""One call is tokenized while another one runs and the vectors of a third are stored."""
 _ON_CPU = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False, varies=True)
 
 
@@ -27,6 +28,7 @@ class TorchEmbedder(TokenizedEmbedder):
     def __init__(self, files: ModelFiles, devices: str) -> None:
         super().__init__(files)
         self.runner = TorchRunner(self._make_network, devices, self._run_options)
+        self._tokenizing = Lock()
 
     @property
     def limits(self) -> EmbeddingLimits:
@@ -47,6 +49,14 @@ class TorchEmbedder(TokenizedEmbedder):
     @abstractmethod
     def _make_network(self, device: device, precision: dtype) -> TorchNetwork:
         """Return a copy of the network on a device; its vectors have the length 1."""
+
+    def _encode(self, prefix: str, texts: Sequence[str], **options: Any) -> list[Input]:
+        if len(texts) == 1:
+            return super()._encode(prefix, texts, **options)
+        # The tokenizer uses all cores. Two calls at once would first share them and then the GPU,
+        # each of which would be idle half of the time.
+        with self._tokenizing:
+            return super()._encode(prefix, texts, **options)
 
     def _embed(
         self,
