@@ -39,7 +39,7 @@ from truespan.providers.torch_bert import LocalTorchEmbedder, dequantise
 CHARACTERS = 1000
 """Length of a text, about 247 tokens."""
 CALL, IN_FLIGHT = 512, 3
-"""Texts of one call and calls in flight, as when ingesting."""
+"""Texts of one call, unless the embedder has its own number, and calls in flight."""
 TARGET, BUSY_TARGET = 10_000, 80
 
 
@@ -136,7 +136,8 @@ def watching_gpu(device: str) -> Iterator[list[int]]:
 
 def rate(embed: Callable[[Sequence[str]], object], texts: Sequence[str], device: str) -> str:
     """Return texts a second and the utilisation of the GPU, with several calls in flight."""
-    calls = [texts[i : i + CALL] for i in range(0, len(texts), CALL)]
+    size = getattr(getattr(embed, "__self__", None), "items", CALL)
+    calls = [texts[i : i + size] for i in range(0, len(texts), size)]
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         # Kernels are chosen and memory is taken for every shape once.
         list(pool.map(embed, calls[:8]))

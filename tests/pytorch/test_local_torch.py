@@ -17,6 +17,7 @@ from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
 from truespan.providers.onnx_weights import read_weights
 from truespan.providers.torch_bert import BertNetwork, LocalTorchEmbedder, dequantise
 from truespan.providers.torch_devices import RunOptions, TorchRunner, _pack
+from truespan.types.profile import shipped, support_floor
 from truespan.types.vectors import cosine
 
 pytestmark = pytest.mark.torch
@@ -63,6 +64,8 @@ def test_vectors_are_close_to_those_of_the_quantised_network(
     assert embedder.count_query("sea") == quantised.count_query("sea")
     assert embedder.profile.model == quantised.profile.model
     assert embedder.profile.id != quantised.profile.id
+    assert shipped(embedder.profile) == shipped(quantised.profile) is not None
+    assert support_floor(embedder.profile) == support_floor(quantised.profile) is not None
     assert not embedder.limits.joint
     assert embedder.limits.probed
 

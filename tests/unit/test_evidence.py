@@ -33,7 +33,7 @@ from truespan.types.profile import _SHIPPED, Calibration, shipped, usual_late
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 
-[BUNDLED] = [one for key, one in _SHIPPED.items() if key[1] == "BAAI/bge-small-en-v1.5"]
+BUNDLED, _ = [one for key, one in _SHIPPED.items() if key[1] == "BAAI/bge-small-en-v1.5"]
 RULES = EvidenceRules(threshold=0.48, floor=0.49, word_weight=0.2)
 SETTINGS = DecisionSettings(evidence=RULES)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
 
 from truespan.errors import ProviderBadReply
 from truespan.protocols import EmbeddingLimits
@@ -17,13 +19,16 @@ from truespan.types.vectors import Vector, are_sound
 if TYPE_CHECKING:
     from torch import device, dtype  # pyright: ignore[reportMissingImports]
 
-_ON_GPU = EmbeddingLimits(items=512, tokens=1 << 20, in_flight=3, joint=False, varies=True)
+_ON_GPU = EmbeddingLimits(tokens=1 << 20, in_flight=3, joint=False, varies=True)
 """One call is tokenized while another one runs and the vectors of a third are stored."""
 _ON_CPU = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False, varies=True)
 
 
 class TorchEmbedder(TokenizedEmbedder):
     """An embedder with a network of PyTorch on one or several devices."""
+
+    items: ClassVar[int] = 512
+    """Number of texts of a call to a GPU."""
 
     def __init__(self, files: ModelFiles, devices: str) -> None:
         super().__init__(files)
@@ -32,7 +37,7 @@ class TorchEmbedder(TokenizedEmbedder):
 
     @property
     def limits(self) -> EmbeddingLimits:
-        return _ON_CPU if self.runner.on_cpu else _ON_GPU
+        return _ON_CPU if self.runner.on_cpu else replace(_ON_GPU, items=self.items)
 
     @property
     def device(self) -> str:
