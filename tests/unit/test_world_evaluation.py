@@ -25,6 +25,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.evaluation.evaluate import State
+from truespan.evaluation.evidence import EvidenceReport
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
 from truespan.evaluation.report import EvaluationReport
 from truespan.evaluation.tables import calibration_table
@@ -400,6 +401,36 @@ def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> No
     assert measured == too_low.means[0].mean < 1.0
     odd = Library(replace(components, fused_weight=0.25), OWNER).world(world.id)
     assert odd.evaluation.calibrate(asked).weight.means[1].weight == 0.25
+
+
+def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixture) -> None:
+    world = library_of_topics(lib)
+    absent = [GoldenQuery(f"a{n}", f"nothing{n} of{n} this{n}", absent=True) for n in range(24)]
+    vague = [replace(one, query=f"{one.query.split()[0]} goes by sea") for one in many()[:24]]
+    asked = [*vague, *absent]
+    first = world.evaluation.calibrate(many())
+    assert first.evidence == EvidenceReport()
+    assert first.proposed is not None
+    lib.store.keep_calibration(lib.scope(world), replace(first.proposed, calibrated_floor=0.1))
+
+    found = world.evaluation.calibrate(asked).evidence
+    assert world.usage() == []
+    evidence = [world.answer(one.query).decision_explain["max_score"] for one in asked[:24]]
+    too_high = round(sorted(evidence)[12], 2)
+    components = lib.library._components
+    rules = replace(components.answers, min_evidence=too_high)
+    strict = Library(replace(components, answers=rules), OWNER).world(world.id)
+    report = strict.evaluation.calibrate(asked, keep=True)
+
+    assert (found.present, found.absent, found.proposed) == (24, 24, None)
+    proposed = report.evidence.proposed
+    assert proposed is not None
+    assert report.evidence.in_force == too_high
+    assert proposed < too_high
+    assert f"write 'answer_min_evidence = {proposed:g}' at the top" in calibration_table(report)
+    assert strict.evaluation.calibrate(asked).evidence.in_force == too_high
+    # A query that is marked as absent is not judged.
+    assert world.evaluation.run(asked).totals.judged == 24
 
 
 def test_stored_calibration_needs_full_read_and_is_per_world(

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
+from truespan.engine.answering import Answerer
 from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
@@ -40,6 +41,7 @@ from truespan.evaluation.evaluate import (
     scored_hits,
     summarize,
 )
+from truespan.evaluation.evidence import EvidenceReport, WeighedQuery, propose_evidence
 from truespan.evaluation.golden import (
     DocumentNames,
     GoldenQuery,
@@ -47,11 +49,14 @@ from truespan.evaluation.golden import (
     parse_golden,
 )
 from truespan.evaluation.report import EvaluationReport, name_generation
+from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import APPROXIMATE
 from truespan.retrieval.query_vector import calibration_of, round_score
-from truespan.retrieval.search import search_documents
+from truespan.retrieval.search import Rules, find_candidates, search_documents
 from truespan.retrieval.snapshot import require_world
+from truespan.types.answer import Retrieved
 from truespan.types.bundle import Notice
+from truespan.types.decision import Decision
 from truespan.types.document import Document
 from truespan.types.profile import Calibration
 from truespan.types.reading import MAX_PAGE_SENTENCES
@@ -60,6 +65,7 @@ from truespan.types.request import (
     Filters,
     Mode,
     RankPart,
+    RetrievalRequest,
     check_mode,
     check_parts,
 )
@@ -217,7 +223,8 @@ class WorldEvaluation(Struct, frozen=True):
         """Propose a floor and thresholds for the embedding profile of a generation.
 
         The report also proposes the setting `fused_weight`, the weight of words in hybrid search,
-        if another weight is clearly better. It changes only in the settings.
+        if another weight is clearly better, and `answer_min_evidence`, the minimum evidence of an
+        answer, if there are queries that are marked as absent. Both change only in the settings.
 
         Args:
             golden: Path of a file, its bytes, or the queries.
@@ -260,6 +267,7 @@ class WorldEvaluation(Struct, frozen=True):
             proposed=proposed,
             in_force=in_force,
             weight=target._propose_weight(queries),
+            evidence=target._propose_evidence(queries),
             notes=(*notes, *evaluation.warnings),
             kept=keep and proposed is not None,
         )
@@ -340,6 +348,35 @@ class WorldEvaluation(Struct, frozen=True):
             target = WorldEvaluation(replace(self._access, components=weighted))
             evaluations[weight] = target._evaluate(queries, mode=Mode.HYBRID, rerank=False)
         return propose_weight(evaluations, in_force)
+
+    def _propose_evidence(self, queries: Sequence[GoldenQuery]) -> EvidenceReport:
+        """Weigh the evidence for each query that is judged or marked as absent.
+
+        No chat model is asked, neither for answers nor for further queries.
+        """
+        weighed, in_force = list[WeighedQuery](), None
+        for query in queries:
+            present = bool(query.phrases) or any(one.grade for one in query.expected)
+            if not present and not query.absent:
+                continue
+            decision = self._with_retries(partial(self._weigh, query))
+            if decision.evidence.settings.evidence is None:
+                return EvidenceReport()
+            in_force = decision.evidence.settings.evidence.threshold
+            weighed.append(WeighedQuery(present, decision.found.score if decision.found else None))
+        if in_force is None:
+            return EvidenceReport(message="No query is judged or marked as absent.")
+        return propose_evidence(weighed, in_force)
+
+    def _weigh(self, query: GoldenQuery) -> Decision:
+        access = self._access
+        answerer = Answerer(access.components, access.authority)
+        request = RetrievalRequest(query=query.query, filters=query.filters, by_default=frozenset())
+
+        def find(trace: RequestTrace, _query: str, rules: Rules, _book: str | None) -> Retrieved:
+            return find_candidates(access.pipeline(trace), request, rules)
+
+        return answerer.decide(answerer.ask(query.query, find, None, ()), reading=False)
 
     def _prepare(
         self,
@@ -442,7 +479,7 @@ class WorldEvaluation(Struct, frozen=True):
 
         return self._with_retries(search)
 
-    def _with_retries(self, search: Callable[[], list[T]]) -> list[T]:
+    def _with_retries(self, search: Callable[[], T]) -> T:
         """Search, and retry retryable errors: one hiccup should not spoil a long evaluation."""
         for pause in PAUSES:
             try:

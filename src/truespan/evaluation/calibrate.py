@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import SEED, largest_gain_test, leading
 from truespan.evaluation.evaluate import LABELS, Evaluation, ScoredHit, State, mean, scored_hits
+from truespan.evaluation.evidence import EvidenceReport
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration, CalibrationOrigin, Distance, normalised
 
@@ -213,6 +214,8 @@ class CalibrationReport(Struct, frozen=True):
     """Calibration in use: stored in the world, or shipped with the profile."""
     weight: WeightReport
     """Weight of words in hybrid search."""
+    evidence: EvidenceReport
+    """Minimum evidence of an answer."""
     notes: tuple[Notice, ...] = ()
     kept: bool = False
 

@@ -2,7 +2,7 @@
 
 A file is checked as a whole: all faults are reported at once, with line numbers, and then none of
 its queries is used. A query needs expected documents or phrases; an empty list means that the query
-is not judged yet.
+is not judged yet. A query that is marked as absent needs neither: the documents do not answer it.
 
 In YAML a file is a list of mappings. Values are strings, whole numbers, lists of these, and
 mappings one level deep. Aliases, tags, repeated keys and unquoted words that YAML takes for
@@ -46,6 +46,8 @@ MAX_LIST = 1000
 MAX_LINE_LENGTH = 20_000
 MAX_NAME_LENGTH = 1000
 MAX_PHRASE_LENGTH = 1000
+ABSENT = "absent"
+"""Value of `answer` for a query that the documents do not answer."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _TYPES = {str: "a string", int: "a whole number", list: "a list", dict: "a mapping"}
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -71,6 +73,8 @@ class GoldenQuery(Struct, frozen=True):
     phrases: tuple[str, ...] = ()
     top_k: int = GOLDEN_TOP_K
     filters: Filters = field(default_factory=Filters)
+    absent: bool = False
+    """Whether the documents do not answer the query."""
 
 
 def parse_golden(name: str, content: bytes) -> tuple[GoldenQuery, ...]:
@@ -161,7 +165,11 @@ def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None
             found.append((line, f"unknown field {name[:80]!r}{hint}"))
     if "query" not in item.fields:
         found.append((item.line, "query is missing"))
-    if not item.fields.keys() & {"expected", "relevance", "phrases"}:
+    judgements = item.fields.keys() & {"expected", "relevance", "phrases"}
+    if "answer" in item.fields and judgements:
+        message = "has an expected answer, and says that the answer is absent"
+        found.append((item.lines.get("answer", item.line), message))
+    elif "answer" not in item.fields and not judgements:
         found.append((item.line, "has neither expected documents nor phrases"))
     grades: dict[str, int] = dict.fromkeys(checked.pop("expected", ()), 1)
     for document, grade in checked.pop("relevance", {}).items():
@@ -173,7 +181,8 @@ def _check_item(item: Item, faults: list[tuple[int, str]]) -> GoldenQuery | None
     if found:
         return None
     expected = tuple(Expected(document, grade) for document, grade in grades.items())
-    return with_id(GoldenQuery(**{"id": "", **checked, "expected": expected}))
+    absent = checked.pop("answer", None) is not None
+    return with_id(GoldenQuery(**{"id": "", **checked, "expected": expected, "absent": absent}))
 
 
 def with_id(query: GoldenQuery) -> GoldenQuery:
@@ -199,6 +208,8 @@ def _fields(query: GoldenQuery) -> dict[str, Any]:
     grades = {expected.document: expected.grade for expected in query.expected}
     if set(grades.values()) - {1}:
         fields["relevance"] = grades
+    elif query.absent:
+        fields["answer"] = ABSENT
     elif grades or not query.phrases:
         fields["expected"] = list(grades)
     if query.phrases:
@@ -320,6 +331,12 @@ def _check_kind(value: Any) -> str:
     return kind
 
 
+def _check_answer(value: Any) -> str:
+    if _check_type(str, value) != ABSENT:
+        raise FieldError(f"must be {ABSENT!r}")
+    return value
+
+
 def _check_where(value: Any) -> tuple[Condition, ...]:
     """Return conditions on metadata, which are written as on the command line."""
     texts = _check_list(partial(_check_text, MAX_NAME_LENGTH), value)
@@ -343,6 +360,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "expected": partial(_check_list, _check_document),
     "relevance": _check_relevance,
     "phrases": partial(_check_list, partial(_check_text, MAX_PHRASE_LENGTH)),
+    "answer": _check_answer,
     "top_k": partial(_check_integer, 1, MAX_TOP_K),
     "filters": _check_filters,
 }

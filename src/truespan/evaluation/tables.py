@@ -164,6 +164,10 @@ def calibration_table(report: CalibrationReport) -> str:
     if report.weight.proposed is not None:
         setting = f"fused_weight = {report.weight.proposed:g}"
         lines.append(f"To use it, write '{setting}' at the top of truespan.toml.")
+    lines.append(f"Minimum evidence of an answer: {report.evidence.message}")
+    if report.evidence.proposed is not None:
+        setting = f"answer_min_evidence = {report.evidence.proposed:g}"
+        lines.append(f"To use it, write '{setting}' at the top of truespan.toml.")
     if report.proposed is None:
         ending = "No thresholds are proposed, and nothing was changed."
     elif report.kept:
