@@ -13,15 +13,15 @@ import pytest
 
 from truespan.providers.local import LocalEmbedder
 
-_KNOWN: dict[tuple[Any, tuple[int, ...]], Any] = {}
+_KNOWN: dict[tuple[Any, ...], Any] = {}
 _RUN = LocalEmbedder._run
 
 
-def _run_once(self: LocalEmbedder, loaded: Any, inputs: Sequence[Any]) -> list[Any]:
+def _run_once(self: LocalEmbedder, loaded: Any, inputs: Sequence[Any], **more: Any) -> list[Any]:
     [text] = inputs
-    key = (loaded.session, tuple(text.encoding.ids))
+    key = (loaded.session, tuple(text.encoding.ids), *more.values())
     if key not in _KNOWN:
-        [_KNOWN[key]] = _RUN(self, loaded, inputs)
+        [_KNOWN[key]] = _RUN(self, loaded, inputs, **more)
     return [_KNOWN[key]]
 
 
