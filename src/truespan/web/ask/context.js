@@ -11,7 +11,7 @@ import * as words from "../common/words.js";
 const t = texts.ask.context;
 const BUDGET = 4000;
 const ASIDE = new Set(["floor_does_not_discriminate"]);
-/** The order that was chosen; null is by rank, or in reading order if all passages are of one document. */
+/** The order that was chosen; null is by rank, or in reading order if all passages are of one book. */
 let order = null;
 let last = null;
 
@@ -33,7 +33,11 @@ function summary(found) {
   );
 }
 
-const byRank = ({ passages }) => (order ? order === "rank" : new Set(passages.map((one) => one.document)).size > 1);
+function byRank({ passages }) {
+  if (order) return order === "rank";
+  const [first, ...others] = new Set(passages.map((one) => one.document));
+  return others.length > 0 || state.documents.find((one) => one.number === first)?.kind !== "book";
+}
 
 function choice(found) {
   const choose = (event) => {
