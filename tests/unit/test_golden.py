@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.promises import proves
 from truespan.core.cancel import CancelToken, use_cancel_token
+from truespan.core.fields import FieldError
 from truespan.errors import GoldenInvalid, Interrupted, InvalidArgument
 from truespan.evaluation.compare import randomisation_test
 from truespan.evaluation.golden import (
@@ -19,10 +22,11 @@ from truespan.evaluation.golden import (
     MAX_TOP_K,
     Expected,
     GoldenQuery,
+    golden_line,
     parse_golden,
     question_digest,
 )
-from truespan.types.metadata import read_conditions
+from truespan.types.metadata import Condition, read_conditions
 from truespan.types.request import Filters
 
 
@@ -223,6 +227,58 @@ def test_question_digest_ignores_expected_documents() -> None:
 
     assert question_digest(query) != question_digest(GoldenQuery("a", "who?", (), ("two",)))
     assert question_digest(query) == question_digest(GoldenQuery("b", "who?", (), ("one",)))
+
+
+words = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20).filter(
+    str.strip
+)
+references = st.lists(words, max_size=4, unique=True)
+
+
+def conditions_of(wanted: dict[str, Any]) -> tuple[Condition, ...]:
+    """Return conditions; those with a number that is too large for metadata are left out."""
+    try:
+        return read_conditions(wanted)
+    except FieldError:
+        return ()
+
+
+queries = st.builds(
+    GoldenQuery,
+    id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,10}", fullmatch=True),
+    query=st.builds("{}\n\t{}".format, words, words),
+    expected=st.lists(
+        st.builds(Expected, words, st.integers(0, 3)),
+        max_size=4,
+        unique_by=lambda one: one.document,
+    ).map(tuple),
+    phrases=references.map(tuple),
+    top_k=st.integers(1, MAX_TOP_K),
+    filters=st.builds(
+        Filters,
+        language=st.none() | words,
+        version=st.none() | words,
+        tags=references.map(tuple),
+        documents=st.none() | references.map(tuple),
+        chapter=st.none() | words,
+        section=st.none() | words,
+        kinds=st.sampled_from([(), ("book",), ("book", "document")]),
+        source=st.none() | words,
+        metadata=st.dictionaries(
+            st.sampled_from(["team", "due date", "ä.b"]),
+            st.one_of(words, st.booleans(), st.integers(-9, 9), st.floats(-9, 9))
+            | st.fixed_dictionaries({"gte": st.integers(), "lt": st.integers()})
+            | st.fixed_dictionaries({"any_of": st.lists(words, min_size=1, unique=True)})
+            | st.sampled_from([{"exists": True}, {"exists": False}]),
+        ).map(lambda wanted: conditions_of(wanted)),
+    ),
+)
+
+
+@given(queries)
+@example(GoldenQuery("a", "x\u2028\ufeff\uffff", (Expected("a\u2029b", 2),)))
+def test_written_query_reads_back_unchanged(query: GoldenQuery) -> None:
+    assert parse_golden("g.jsonl", golden_line(query).encode()) == (query,)
 
 
 @proves("tenants.no-stall")
