@@ -195,7 +195,7 @@ class TorchRunner:
             names.append(f"{each} {model}".strip())
         says = f"{', '.join(names)}, {'float32' if self.on_cpu else self._options.precision}"
         if self.devices[0].type == "cuda" and _DRIVER_FILE.exists():
-            found = re.search(r"\d+\.\d+[.\d]*", _DRIVER_FILE.read_text())
+            found = re.search(r"(?<!\d)\d+\.[.\d]+", _DRIVER_FILE.read_text())
             says += f", driver {found[0]}" if found else ""
         return says
 
