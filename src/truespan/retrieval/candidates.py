@@ -145,6 +145,8 @@ class WorldCandidates(Struct):
     _pager: HitPager | None = None
     _hits: dict[ChunkId, Hit] = field(default_factory=dict)
     _named: dict[ChunkId, Hit] = field(default_factory=dict)
+    _languages: dict[ChunkId, str] = field(default_factory=dict)
+    """Languages of the chunks whose words are counted."""
     _requested: set[ChunkId] = field(default_factory=set)
     _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
     _failed_early: frozenset[ChunkId] | None = None
@@ -186,14 +188,10 @@ class WorldCandidates(Struct):
         """
         if record is None or record.chunk is None or not (record.intact and record.labels_intact):
             return True
-        language = self._language_of(record.chunk.chunk_id, record.document.language)
-        return self.query.occurs_in(record.chunk.data.decode(), language)
-
-    def _language_of(self, id: ChunkId, document_language: str) -> str:
-        """Return the language of a chunk; that of its document if its words were not counted."""
         layout = self.counted.finder.layout
-        place = layout.places.get(id)
-        return document_language if place is None else layout.language(place)
+        place = layout.places.get(record.chunk.chunk_id)
+        language = record.document.language if place is None else layout.language(place)
+        return self.query.occurs_in(record.chunk.data.decode(), language)
 
     def score_named(self, keys: Sequence[ChunkId]) -> list[Candidate[ChunkId]]:
         with self.deps.trace.stage(Stage.HITS):
@@ -263,11 +261,11 @@ class WorldCandidates(Struct):
         self._hits.update({hit.chunk_id: hit for hit in hits})
         with self.deps.trace.stage(Stage.VERIFIED):
             ids = [hit.chunk_id for hit in hits]
-            places = layout.places_of_ids(self.deps.store, self.scope, ids)
-            numbers = list(places.values())
-            located = dict(zip(places, layout.locate(extent, numbers), strict=True))
-            scores = dict(zip(places, self.words.of_each(numbers), strict=True))
-        uncounted = self._verify([hit for hit in hits if hit.chunk_id not in places])
+            located = layout.locate(self.deps.store, self.scope, extent, ids)
+            bm25 = self.words.of_each([place.place for place in located.values()])
+            scores = dict(zip(located, bm25, strict=True))
+        self._languages.update({id: place.language for id, place in located.items()})
+        uncounted = self._verify([hit for hit in hits if hit.chunk_id not in located])
         others = {found.chunk.chunk_id: found for found in uncounted}
         candidates: list[Candidate[ChunkId]] = []
         for hit in hits:
@@ -298,7 +296,7 @@ class WorldCandidates(Struct):
         return {
             found.chunk.chunk_id: CandidateText(
                 found.text,
-                self._language_of(found.chunk.chunk_id, found.document.language),
+                self._languages.get(found.chunk.chunk_id, found.document.language),
                 found.chunk.word_states,
             )
             for found in self._verify(hits)

@@ -55,12 +55,14 @@ class Extent(Struct, frozen=True):
 
 
 class CountedPlace(Struct, frozen=True):
-    """A chunk of a layout: its document and index there, its language, and its stemmer's number."""
+    """A chunk of a layout: its place, its document and index there, its language and stemmer."""
 
+    place: int
     document: int
     index: int
     language: str
     stemmer: int
+    """Number of the stemmer."""
     inside: bool
     """Whether the chunk is in scope."""
 
@@ -113,22 +115,36 @@ class Layout(Struct, frozen=True):
         row = int(self.rows[place])
         return self.entries[row].ref, place - int(self.starts[row])
 
-    def locate(self, extent: Extent, places: Sequence[int]) -> list[CountedPlace]:
-        """Return what is known of the chunks at these places, whether or not they are in scope."""
+    def locate(
+        self, store: Store, scope: Scope, extent: Extent, ids: Sequence[ChunkId]
+    ) -> dict[ChunkId, CountedPlace]:
+        """Return the places of the chunks that have counted words and are embedded.
+
+        Those that are not in scope are among them.
+        """
         import numpy as np
 
-        found = np.array(places, np.int64)
+        if unknown := [id for id in ids if id not in self.places]:
+            for id, (key, index) in store.locate_chunks(scope, unknown).items():
+                place = self.place_of_key(key, index)
+                if place is not None and self.lengths[place] != OUTSIDE:
+                    self.places[id] = place
+        places = {id: self.places[id] for id in ids if id in self.places}
+        found = np.array([*places.values()], np.int64)
         rows = self.rows[found]
         columns = (
+            places.items(),
             [self.entries[row] for row in rows.tolist()],
             (found - self.starts[rows]).tolist(),
             self.codes[found].tolist(),
             extent.inside[found].tolist(),
         )
-        return [
-            CountedPlace(entry.ref.document, index, entry.language_of(index), stemmer, inside)
-            for entry, index, stemmer, inside in zip(*columns, strict=True)
-        ]
+        return {
+            id: CountedPlace(
+                place, entry.ref.document, index, entry.language_of(index), stemmer, inside
+            )
+            for (id, place), entry, index, stemmer, inside in zip(*columns, strict=True)
+        }
 
     def language(self, place: int) -> str:
         """Return the language of the chunk at a place."""
@@ -142,17 +158,6 @@ class Layout(Struct, frozen=True):
             found = chunk_id(world, generation, ref.document, ref.revision, index)
             self.ids[place], self.places[found] = found, place
         return found
-
-    def places_of_ids(
-        self, store: Store, scope: Scope, ids: Sequence[ChunkId]
-    ) -> dict[ChunkId, int]:
-        """Return the places of the chunks that have counted words and are embedded."""
-        if unknown := [id for id in ids if id not in self.places]:
-            for found, (key, index) in store.locate_chunks(scope, unknown).items():
-                place = self.place_of_key(key, index)
-                if place is not None and self.lengths[place] != OUTSIDE:
-                    self.places[found] = place
-        return {id: self.places[id] for id in ids if id in self.places}
 
     def extent(self, store: Store, scope: Scope) -> Extent:
         """Return the chunks in scope, cached since most requests share a few scopes."""
