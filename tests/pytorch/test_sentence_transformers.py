@@ -281,7 +281,7 @@ def run_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
         runner = TorchRunner(
             lambda device, precision: CountingNetwork(room, shapes),
             devices,
-            lambda: RunOptions(batch_tokens=tokens, max_length=SIZE),
+            lambda: RunOptions(batch_tokens=tokens, max_length=4 * SIZE),
         )
         encodings = tokenizer.encode_batch(texts)
         rows = runner.run(encodings, states=True)
@@ -296,13 +296,15 @@ def run_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 
 
 def test_batches_stay_within_the_token_budget(run_many: Callable[..., Any]) -> None:
-    texts = ["sea " * count for count in range(1, 25)]
+    # The longest texts run first, so that results must be put back in order.
+    texts = ["sea " * count for count in range(1, 60)]
 
-    shapes = run_many(texts, tokens=100)
+    shapes = run_many(texts, tokens=256)
 
-    assert all(rows * width <= 100 for rows, width in shapes)
-    assert len(shapes) == 8
-    assert len(run_many(texts, tokens=100, devices="cpu,cpu")) == 8
+    assert all(rows * width <= 256 for rows, width in shapes)
+    assert {width for _, width in shapes} == {32, 64}
+    assert len(shapes) == 12
+    assert len(run_many(texts, tokens=256, devices="cpu,cpu")) == 12
 
 
 @proves("embedding.torch")
