@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from truespan.text.language import detect_language
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function, stemmer_of, words
+from truespan.words.terms import split_words, stem_function, stemmer_of
 
 if TYPE_CHECKING:
     from truespan.words.term_counts import TermCounts
@@ -64,7 +64,7 @@ def find_language(text: str, language: str) -> str:
     if is_own_script and (own in _UNSPACED or own not in STOP_WORDS):
         # Stop words cannot tell that the text is in another language.
         return language
-    listed = list(words(text))
+    listed = split_words(text)
     if len(listed) < MIN_WORDS or _stop_share(listed, own) >= OWN_SHARE:
         return language
     if is_latin and not _may_be_foreign(listed):
