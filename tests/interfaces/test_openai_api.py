@@ -143,6 +143,17 @@ def test_models_are_worlds_and_readers_of_the_caller(tmp_path: Path) -> None:
         text = {"model": "truespan/world", "input": "x"}
         embedding = client.json("POST", "/v1/embeddings", text, token=reader)
 
+        foreign, absent = (
+            [
+                ask(client, QUESTION, model=f"truespan/{name}", token=reader).body,
+                client.json(
+                    "POST", "/v1/embeddings", text | {"model": f"truespan/{name}"}, token=reader
+                ).body,
+            ]
+            for name in ("a@b", "a@c")
+        )
+
+    assert foreign == [body.replace(b"a@c", b"a@b") for body in absent]
     assert listed == [
         ["truespan/a@b", "truespan/world", "truespan/world@ann"],
         ["truespan/world@ann"],
