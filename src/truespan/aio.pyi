@@ -443,7 +443,7 @@ class AsyncReader:
         history: Sequence[tuple[str, str]] = ...,
         **options: Unpack[ReaderArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
-    async def has_evidence(
+    async def is_close(
         self, query: str, book: str | None = ..., **options: Unpack[ReaderArguments]
     ) -> bool: ...
     async def conversation(

@@ -130,7 +130,9 @@ def test_written_settings_file_changes_no_setting(
     text = (folder / "truespan.toml").read_text()
     assert tomllib.loads(text) == {}
     assert all(entry.source == "default" for entry in explain_settings(folder, {})[1])
-    unset = ("answer_raw_", "onnx_query_prefix", "onnx_document_prefix")
+    prefixes = ("query_prefix", "document_prefix")
+    kinds = ("onnx", "sentence_transformers")
+    unset = ("answer_raw_", *(f"{kind}_{name}" for kind in kinds for name in prefixes))
     every = "\n".join(line.removeprefix("# ") for line in text.splitlines() if " = " in line)
     (folder / "truespan.toml").write_text(every)
     for entry in explain_settings(folder, {})[1]:

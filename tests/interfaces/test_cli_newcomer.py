@@ -252,6 +252,6 @@ def test_progress_without_a_terminal_is_plain_lines() -> None:
         show(Progress(fraction, 1, 4, 10, 5, "note.md"))
 
     assert lines == [
-        "31%: 1 of 4 documents, 10 chunks, 3 s\n",
-        "90%: 1 of 4 documents, 10 chunks, 4 s\n",
+        "31%: 1 of 4 documents, 10 chunks, 3.3/s, 3 s, about 7 s left\n",
+        "90%: 1 of 4 documents, 10 chunks, 2.5/s, 4 s, about 0 s left\n",
     ]

@@ -297,5 +297,6 @@ def test_body_members_of_wrong_types_are_refused(
             value = OTHER_TYPES[number]
             response = client.json(call.method, target, {**content, member: value}, token=key)
             held(response, (call.name, member), json.dumps(value))
-            if member not in call.body_type.__struct_fields__:
+            # Clients of OpenAI send members that only some servers know.
+            if member not in call.body_type.__struct_fields__ and not call.names_error:
                 assert response.code == "invalid_argument", (call.name, member)

@@ -177,7 +177,7 @@ def test_query_far_from_what_was_read_gets_one_line(ann: Session, library: Path)
     assert "\n" not in line
     with truespan.open(library) as opened:
         reader = opened.world("w").reader("ann")
-        assert (reader.has_evidence(question), reader.has_evidence(QUESTION)) == (False, True)
+        assert (reader.is_close(question), reader.is_close(QUESTION)) == (False, True)
 
 
 @proves("reading.every-surface")

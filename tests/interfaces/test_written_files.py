@@ -44,7 +44,7 @@ def run_commands(place: Path, prefix: Sequence[str] = ()) -> Path:
     }
     xdg = {name: str(place / name) for name in XDG}
     where = ("-L", str(library), "-w", "w")
-    search = ("search", *where, "--mode", "hybrid", "Who keeps the lamp?")
+    search = ("search", *where, "--full", "--mode", "hybrid", "Who keeps the lamp?")
     for command, more in (
         (("init", *where), {}),
         (("ingest", *where, str(place / "lamp.md")), {}),

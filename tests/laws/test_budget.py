@@ -260,9 +260,9 @@ def test_a_full_bundle_gives_up_soon_and_says_why(tmp_path: Path) -> None:
     store = lib.library._components.store
     original = store.read_chunks
 
-    def reading(scope, ids):  # type: ignore[no-untyped-def]
+    def reading(scope, ids, **parts):  # type: ignore[no-untyped-def]
         read.extend(ids)
-        return original(scope, ids)
+        return original(scope, ids, **parts)
 
     store.read_chunks = reading  # type: ignore[method-assign]
     bundle = world.retrieve("the lamp and the key", top_k=20)

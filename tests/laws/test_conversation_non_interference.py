@@ -258,7 +258,7 @@ def test_the_law_notices_each_guard_that_is_missing(
         monkeypatch.setattr(Conversation, "_look", looking)
         monkeypatch.setattr("truespan.engine.conversations._Seen.is_visible_in", keep(True))
     elif guard == "rewrite":
-        monkeypatch.setattr("truespan.engine.conversations.is_accepted", keep(True))
+        monkeypatch.setattr("truespan.engine.answering.is_accepted", keep(True))
     else:
         # Turns move as positions do: to the last sentence that both revisions have.
         monkeypatch.setattr(Alignment, "move_all", Alignment.move)

@@ -176,9 +176,9 @@ def test_only_rows_of_returned_points_are_read_and_each_once(tmp_path: Path) -> 
     store, index = lib.library._components.store, lib.index
     original_read, original_search = store.read_chunks, index.search
 
-    def reading(scope: Scope, ids: Any) -> Any:
+    def reading(scope: Scope, ids: Any, **parts: Any) -> Any:
         read.extend(ids)
-        return original_read(scope, ids)
+        return original_read(scope, ids, **parts)
 
     def searching(*args: Any, **kwargs: Any) -> Any:
         hits = original_search(*args, **kwargs)

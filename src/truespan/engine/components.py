@@ -226,6 +226,8 @@ class Components(Struct, frozen=True):
 
     def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:
         """Return the endpoints of the embedders that may have a profile, without a request."""
+        if self._is_default(profile):
+            return [self.embedder.endpoint]
         others = [
             other.embedder() for other in self.others.values() if other.provider == profile.provider
         ]
@@ -265,11 +267,18 @@ class Components(Struct, frozen=True):
         )
         return {known: vector for batch in batches for known, vector in batch.vectors.items()}
 
+    def _is_default(self, profile: EmbeddingProfile) -> bool:
+        """Return whether the default embedder has a profile, if that is known without a request."""
+        return not hasattr(self.embedder, "may_have") and self.embedder.profile.id == profile.id
+
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one if no other has it.
 
-        An embedder is created only if its provider is the profile's.
+        An embedder is created only if its provider is the profile's, and the default one is not
+        known to have the profile.
         """
+        if self._is_default(profile):
+            return self.embedder
         for other in self.others.values():
             if other.provider != profile.provider or not _may_have(other.embedder(), profile):
                 continue

@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+MIN_CLOSE_COVERAGE = 0.25
+"""Minimum share of the rarity of a query's words for a passage to be close to the query."""
+
+
 class Reader(Struct, frozen=True):
     """One reader of a world. What it returns depends on what was read, and on nothing else."""
 
@@ -324,30 +328,33 @@ class Reader(Struct, frozen=True):
         return answerer.events(answerer.ask(query, find, book, questions), reading=True)
 
     @list_arguments
-    def has_evidence(
+    def is_close(
         self,
         query: str,
         book: str | None = None,
         **options: Unpack[ReaderArguments],
     ) -> bool:
-        """Return whether what was read of a book is close enough to a question to answer from it.
+        """Return whether anything that was read of a book is close to a query.
 
-        No chat model is asked.
+        It is if a passage has enough evidence of an answer, or enough of the query's words. No chat
+        model and no reranker is asked.
 
         Args:
             query: The question.
             book: The document; None for the current book.
 
-        Returns:
-            Whether `answer` would answer from the passages.
-
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
         """
+        options["rerank"] = False
         find = self._prepare(query, book, **options)
         answerer = Answerer(self._access.components, self._access.authority)
         decision = answerer.decide(answerer.ask(query, find, book, ()), reading=True)
-        return decision.mode is not AnswerMode.FALLBACK
+        if decision.mode is not AnswerMode.FALLBACK:
+            return True
+        candidates = decision.evidence.candidates
+        shares = [found.coverage.share for found in candidates if found.coverage is not None]
+        return max(shares, default=0.0) >= MIN_CLOSE_COVERAGE
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.

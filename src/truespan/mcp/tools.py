@@ -100,7 +100,7 @@ def _retrieve_context(reader: Reader, arguments: ReadingArguments) -> ContextBun
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
     del given["top_k"]
-    if not bundle.retrieved_chunks or reader.has_evidence(**given):
+    if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle
     warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
     return msgspec.structs.replace(

@@ -9,7 +9,6 @@ run depends on no other text, except for the number of texts.
 
 from __future__ import annotations
 
-import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +44,6 @@ _WIDTH_STEP = 32
 _RUNS_PER_DEVICE = 2
 """Concurrent runs of a device: one is prepared while the other is computed."""
 _DRIVER_FILE, _DRIVER_NODE = Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl")
-_log = logging.getLogger("truespan.providers")
 
 
 def import_torch() -> Any:
@@ -286,7 +284,11 @@ class TorchRunner:
             lower = max(tokens // 2, 1) < self._batch_tokens
             self._batch_tokens = min(self._batch_tokens, max(tokens // 2, 1))
         if lower:
-            _log.warning(
+            # Most searches have no torch model and need no log.
+            import logging
+
+            log = logging.getLogger("truespan.providers")
+            log.warning(
                 "The device %s ran out of memory; batches have at most %s tokens from now on.",
                 device,
                 self._batch_tokens,

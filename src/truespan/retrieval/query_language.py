@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from truespan.types.profile import EmbeddingProfile, trained_languages
-from truespan.words.query import QueryWord, WordQuery, parse_query
-from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stemmer_of
+
+if TYPE_CHECKING:
+    from truespan.words.query import QueryWord, WordQuery
 
 
 def query_language(profile: EmbeddingProfile, query: str) -> str | None:
@@ -43,6 +44,11 @@ def parse_words(profile: EmbeddingProfile, query: str, stemmers: Iterable[str]) 
     A stop word of the query's language occurs in no text of another language: "die" in a German
     question is no English verb.
     """
+    # Imported here because a search by similarity alone needs no words.
+    from truespan.words.query import parse_query
+    from truespan.words.stop_words import STOP_WORDS
+    from truespan.words.terms import stemmer_of
+
     parsed, language = parse_query(query, stemmers), query_language(profile, query)
     if language is None:
         return parsed

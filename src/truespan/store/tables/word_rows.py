@@ -188,6 +188,10 @@ def digest_texts(texts: Iterable[tuple[int, str]]) -> bytes:
     return sha256("".join(f"{index}:{text_hash}\n" for index, text_hash in texts).encode()).digest()
 
 
+_LENGTH_SIZE = 3 * array("I").itemsize
+"""Bytes of the index, the length and the language of a chunk."""
+
+
 def read_lengths(
     scope: Scope,
     ref: RevisionRef,
@@ -202,9 +206,9 @@ def read_lengths(
     """
     packed = (lengths or b"")[:-SEAL]
     identity = LENGTHS, scope.world, scope.generation.number, ref, recipe, texts, *segment
-    numbers = array("I", packed)
-    if lengths is None or len(numbers) % 3 or lengths != _seal(packed, *identity):
+    if lengths is None or lengths != _seal(packed, *identity) or len(packed) % _LENGTH_SIZE:
         return None, {}, {}
+    numbers = array("I", packed)
     indexes = numbers[::3]
     codes = zip(indexes, numbers[2::3], strict=True)
     return (
