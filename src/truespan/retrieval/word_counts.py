@@ -141,7 +141,12 @@ class Layout(Struct, frozen=True):
         )
         return {
             id: CountedPlace(
-                place, entry.ref.document, index, entry.language_of(index), stemmer, inside
+                place=place,
+                document=entry.ref.document,
+                index=index,
+                language=entry.language_of(index),
+                stemmer=stemmer,
+                inside=inside,
             )
             for (id, place), entry, index, stemmer, inside in zip(*columns, strict=True)
         }
