@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import WorldNotFound
+from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import Defaults
@@ -42,6 +43,11 @@ class Verb(StrEnum):
 
 WORLD_VERBS: Final = frozenset(Verb) - {Verb.OBSERVE}
 """The verbs that apply to a world."""
+AUDIENCE_VERBS: Final = frozenset({Verb.READ, Verb.FOLLOW})
+"""The verbs of a caller with a limited audience.
+
+Writing replaces documents by name, and metrics count all documents, so both need all documents.
+"""
 
 
 class MostDocuments(frozenset[int]):
@@ -88,11 +94,15 @@ class Authority(Struct, frozen=True):
     readers: frozenset[str] | Unlimited = UNLIMITED
     token: str | None = None
     """Id of the token, which owns conversations; None for the owner of the library."""
+    audience: frozenset[str] | Unlimited = UNLIMITED
+    """Labels of the caller; without any, only documents for everyone are visible."""
 
     def __post_init__(self) -> None:
         # A caller bound to readers must not bypass their positions.
         if not isinstance(self.readers, Unlimited) and self.verbs - {Verb.FOLLOW}:
             raise ValueError("an authority bound to readers can only follow them")
+        if not isinstance(self.audience, Unlimited) and self.verbs - AUDIENCE_VERBS:
+            raise ValueError("an authority with a limited audience can only read and follow")
 
     def narrow(self, *, worlds: Iterable[WorldId], verbs: Iterable[Verb]) -> Authority:
         """Return this authority, limited to the given worlds and verbs."""
@@ -103,11 +113,23 @@ class Authority(Struct, frozen=True):
     def within(self, other: Authority) -> Authority:
         """Return what both authorities allow."""
         readers = _both(self.readers, other.readers)
+        audience = _both(self.audience, other.audience)
         verbs = self.verbs & other.verbs
         if not isinstance(readers, Unlimited):
             verbs &= {Verb.FOLLOW}
+        if not isinstance(audience, Unlimited):
+            verbs &= AUDIENCE_VERBS
         token = self.token or other.token
-        return Authority(_both(self.worlds, other.worlds), verbs, readers, token)
+        return Authority(_both(self.worlds, other.worlds), verbs, readers, token, audience)
+
+    def for_audience(self, labels: Iterable[str]) -> Authority:
+        """Return this authority, limited to reading the documents for some of its labels.
+
+        Raises:
+            InvalidArgument: a label is blank, too long or has a control character.
+        """
+        audience = narrowed(self.audience, check_labels(labels))
+        return replace(self, verbs=self.verbs & AUDIENCE_VERBS, audience=audience)
 
     def as_reader(self, world: WorldId, reader: str) -> Authority:
         """Return this authority, limited to following one reader in one world."""
@@ -116,6 +138,7 @@ class Authority(Struct, frozen=True):
             verbs=narrowed(self.verbs, [Verb.FOLLOW]),
             readers=narrowed(self.readers, [reader]),
             token=self.token,
+            audience=self.audience,
         )
 
     def may(self, verb: Verb, world: WorldId) -> bool:

@@ -1,0 +1,62 @@
+"""Audiences: the labels of documents and callers that decide who sees which document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from truespan.core.fields import MAX_LABEL_LENGTH
+from truespan.errors import InvalidArgument
+
+EVERYONE: Final = "everyone"
+"""Label of documents that every caller of the world sees."""
+MAX_AUDIENCE_LABELS: Final = 1000
+"""Maximum number of labels of a document or a caller."""
+
+Audience: TypeAlias = tuple[str, ...]
+"""Labels of a document, sorted. Without labels, only the owner sees it."""
+
+
+def check_labels(labels: object) -> frozenset[str]:
+    """Return labels as a set; one label may be given alone.
+
+    Raises:
+        InvalidArgument: a label is blank, too long or has a control character, or there are too
+            many labels.
+    """
+    given: list[object] = []
+    if isinstance(labels, str):
+        given = [labels]
+    elif isinstance(labels, Iterable):
+        given = list(labels)
+    else:
+        raise InvalidArgument("audience must be a list of labels.")
+    if len(given) > MAX_AUDIENCE_LABELS:
+        raise InvalidArgument(f"audience has {len(given)} labels, more than {MAX_AUDIENCE_LABELS}.")
+    return frozenset(map(_check_label, given))
+
+
+def _check_label(label: object) -> str:
+    if not isinstance(label, str):
+        raise InvalidArgument("A label of an audience must be a string.")
+    if not 1 <= len(label) <= MAX_LABEL_LENGTH:
+        raise InvalidArgument(
+            f"A label of an audience has 1 to {MAX_LABEL_LENGTH} characters; "
+            f"this one has {len(label)}."
+        )
+    if not label.isprintable() or label != label.strip():
+        raise InvalidArgument(
+            f"The label {label!r} of an audience has an unprintable character, or begins or ends "
+            "with a space."
+        )
+    return label
+
+
+def check_audience(labels: object) -> Audience:
+    """Return the labels of a document, sorted; raises InvalidArgument like `check_labels`."""
+    return tuple(sorted(check_labels(labels)))
+
+
+def is_visible(audience: Audience, labels: frozenset[str]) -> bool:
+    """Return whether a caller with `labels` sees a document with `audience`."""
+    return EVERYONE in audience or not labels.isdisjoint(audience)
