@@ -55,7 +55,13 @@ from truespan.types.request import (
 )
 from truespan.types.scope import Authority, Scope, Unlimited
 from truespan.types.scope import World as WorldRecord
-from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments, Upload
+from truespan.types.source import (
+    DocumentArguments,
+    IngestArguments,
+    LabelArguments,
+    TextArguments,
+    Upload,
+)
 from truespan.types.token import TokenRecord, TokenSecret, TokenState
 
 class AsyncLibrary:
@@ -165,11 +171,7 @@ class AsyncWorld:
         background: Literal[True],
         ids: Sequence[str] | None = ...,
         metadata: Sequence[Mapping[str, Any]] | None = ...,
-        kind: str | None = ...,
-        language: str | None = ...,
-        version: str | None = ...,
-        tags: Sequence[str] | None = ...,
-        chunking: str | None = ...,
+        **options: Unpack[TextArguments],
     ) -> Job: ...
     @overload
     async def add_texts(
@@ -178,12 +180,8 @@ class AsyncWorld:
         *,
         ids: Sequence[str] | None = ...,
         metadata: Sequence[Mapping[str, Any]] | None = ...,
-        kind: str | None = ...,
-        language: str | None = ...,
-        version: str | None = ...,
-        tags: Sequence[str] | None = ...,
-        chunking: str | None = ...,
         background: Literal[False] = ...,
+        **options: Unpack[TextArguments],
     ) -> IngestReport: ...
     async def add_texts(
         self,
@@ -191,12 +189,8 @@ class AsyncWorld:
         *,
         ids: Sequence[str] | None = ...,
         metadata: Sequence[Mapping[str, Any]] | None = ...,
-        kind: str | None = ...,
-        language: str | None = ...,
-        version: str | None = ...,
-        tags: Sequence[str] | None = ...,
-        chunking: str | None = ...,
         background: bool = ...,
+        **options: Unpack[TextArguments],
     ) -> IngestReport | Job: ...
     async def add_text(
         self,
@@ -204,13 +198,9 @@ class AsyncWorld:
         *,
         id: str | None = ...,
         metadata: Mapping[str, Any] | None = ...,
-        kind: str | None = ...,
         title: str | None = ...,
-        language: str | None = ...,
-        version: str | None = ...,
-        tags: Sequence[str] | None = ...,
         source_url: str | None = ...,
-        chunking: str | None = ...,
+        **options: Unpack[TextArguments],
     ) -> IngestReport: ...
     @overload
     async def ingest_uploads(

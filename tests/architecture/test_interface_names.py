@@ -1,12 +1,22 @@
-"""Types of HTTP and MCP that share a name are the same type."""
+"""The interfaces use one name for one type, and one description for one argument."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
+import click
+import pytest
+
+from truespan.cli.app import make_commands
+from truespan.engine.world import World
 from truespan.http import schemas
+from truespan.http.bodies import Declaration
 from truespan.mcp import caller, resources, tools, writing
+from truespan.types.arguments import DOCUMENT_ARGUMENTS, QUERY_ARGUMENTS, Argument
+from truespan.wire.arguments import Arguments, SearchArguments, arguments_schema
 
 
 def own_classes(module: ModuleType) -> set[str]:
@@ -22,3 +32,29 @@ def test_http_and_mcp_types_have_different_names() -> None:
     assert own_classes(tools)
     for module in (caller, resources, tools, writing):
         assert not own_classes(schemas) & own_classes(module)
+
+
+@pytest.mark.parametrize(
+    ("described", "method", "command", "schema"),
+    [
+        (QUERY_ARGUMENTS, World.search, "search", SearchArguments),
+        (DOCUMENT_ARGUMENTS, World.ingest, "ingest", Declaration),
+    ],
+)
+def test_arguments_have_one_description_in_all_interfaces(
+    described: Mapping[str, Argument],
+    method: Callable[..., Any],
+    command: str,
+    schema: type[Arguments],
+) -> None:
+    options = {option.name: option for option in make_commands().commands[command].params}
+    fields = arguments_schema(schema)["properties"]
+    for name in inspect.signature(method).parameters.keys() & described.keys():
+        text = described[name].description
+        assert f"{name}: {text[:-1]}" in (method.__doc__ or "")
+        option = options.get(name)
+        if isinstance(option, click.Option):
+            assert (option.help or "").startswith(text[:-1]), name
+        if name in fields:
+            shown = [fields[name], *fields[name].get("anyOf", ())]
+            assert any(each.get("description", "").startswith(text) for each in shown), name

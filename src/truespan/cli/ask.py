@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
+    BookName,
     Confirmed,
     ContextOnly,
     FilterOptions,
@@ -15,13 +16,22 @@ from truespan.cli.options import (
     Json,
     NoErase,
     PassageOptions,
+    Query,
     Target,
     TopK,
     WorldName,
+    describe,
     open_world,
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
+from truespan.types.arguments import (
+    DEFAULT_FLOOR,
+    DEFAULT_TOP_K,
+    QUERY_ARGUMENTS,
+    READING_TOP_K,
+    RETRIEVAL_TOP_K,
+)
 from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
@@ -37,9 +47,6 @@ conversations_group = command_group("conversations", "Conversations and their tu
 AsReader = Annotated[
     str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
 ]
-BookOfReader = Annotated[
-    str | None, Option("--book", help="The reader's book; default: the current one.")
-]
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
 LATEST = "latest"
@@ -47,12 +54,12 @@ LATEST = "latest"
 
 
 def search(
-    query: Annotated[str, Argument(help="What to search for.")],
+    query: Query,
     target: Target,
     filters: FilterOptions,
     passages: PassageOptions,
-    top_k: TopK = 10,
-    floor: Annotated[float, Option(help="Minimum similarity, 0.0 to 1.0.")] = 0.15,
+    top_k: TopK = DEFAULT_TOP_K,
+    floor: Annotated[float, describe(QUERY_ARGUMENTS["floor"])] = DEFAULT_FLOOR,
     full: Annotated[
         bool,
         Option("--full", help="Print whole passages, not only the best sentence of each."),
@@ -87,7 +94,7 @@ def ask(
     filters: FilterOptions,
     passages: PassageOptions,
     reader: AsReader = None,
-    book: BookOfReader = None,
+    book: BookName = None,
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
@@ -122,7 +129,7 @@ def chat(
         Argument(help="Files and folders to ask instead of a library.", metavar="[SOURCE]..."),
     ] = None,
     reader: AsReader = None,
-    book: BookOfReader = None,
+    book: BookName = None,
     conversation: Annotated[
         str | None,
         Option(
@@ -292,27 +299,25 @@ def retrieve(
     target: Target,
     filters: FilterOptions,
     passages: PassageOptions,
-    query: Annotated[str | None, Argument(help="What to search for.")] = None,
+    query: Annotated[str | None, Argument(help=QUERY_ARGUMENTS["query"].description)] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Only from what this reader has read.")
     ] = None,
-    book: Annotated[str | None, Option(help="The reader's book; default: the current one.")] = None,
-    selected: Annotated[
-        str | None, Option(help="A selected text: the query itself, or where to search.")
-    ] = None,
+    book: BookName = None,
+    selected: Annotated[str | None, describe(QUERY_ARGUMENTS["selected_text"])] = None,
     top_k: Annotated[
         int | None,
-        Option("--top-k", "-k", help="Maximum number of passages; default: 5, or 20 for a reader."),
+        describe(
+            QUERY_ARGUMENTS["top_k"],
+            *("--top-k", "-k"),
+            note=f"Default: {RETRIEVAL_TOP_K}, or {READING_TOP_K} for a reader.",
+        ),
     ] = None,
-    near_misses: Annotated[
-        bool, Option("--near-misses", help="Show passages just below the floor.")
-    ] = False,
+    near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"], "--near-misses")] = False,
     context: ContextOnly = False,
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
-    from truespan.types.request import READING_TOP_K, RETRIEVAL_TOP_K
-
     chosen = filters.arguments()
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")

@@ -193,6 +193,8 @@ def _make_parameters(parameter: Parameter) -> Iterator[click.Parameter]:
     if kind is bool:
         del attributes["type"]
         attributes["is_flag"] = True
+    if is_list:
+        attributes["help"] = f"{attributes['help'].removesuffix('.')}; repeatable."
     names = declared.names or (f"--{parameter.name.replace('_', '-')}",)
     yield click.Option(
         [parameter.name, *names],

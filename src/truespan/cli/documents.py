@@ -87,21 +87,19 @@ def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
     world: WorldName = None,
     library: Folder = None,
-    tag: Annotated[
-        list[str] | None, Option(help="The tags, instead of those it has; repeatable.")
-    ] = None,
+    tag: Annotated[list[str] | None, Option(help="The tags, instead of those it has.")] = None,
     no_tags: Annotated[bool, Option("--no-tags", help="Remove its tags.")] = False,
     meta: Annotated[
-        list[str] | None, Option("--meta", help="Add or replace metadata, key=value; repeatable.")
+        list[str] | None, Option("--meta", help="Add or replace metadata, key=value.")
     ] = None,
     remove_meta: Annotated[
-        list[str] | None, Option("--remove-meta", help="Remove this key; repeatable.")
+        list[str] | None, Option("--remove-meta", help="Remove this key.")
     ] = None,
     source_url: Annotated[
         str | None, Option("--source-url", help="Where it comes from; '' removes it.")
     ] = None,
-    language: Annotated[str | None, Option(help="Language code.")] = None,
-    version: Annotated[str | None, Option(help="Your label.")] = None,
+    language: Annotated[str | None, Option(help="New language code.")] = None,
+    version: Annotated[str | None, Option(help="New version label.")] = None,
     as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
@@ -140,7 +138,7 @@ def facets(
     ] = None,
     world: WorldName = None,
     library: Folder = None,
-    limit: Annotated[int, Option(help="How many values of each key are listed.")] = 10,
+    limit: Annotated[int, Option(help="Maximum number of values for each key.")] = 10,
     as_json: Json = False,
 ) -> None:
     """Count the documents of a world by tag, language, version, kind and metadata."""

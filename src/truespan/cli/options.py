@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from truespan.cli.commands import Option
+from truespan.cli.commands import Argument, Option
 from truespan.errors import InvalidArgument, TruespanError
+from truespan.types.arguments import DEFAULT_LANGUAGE, DEFAULT_VERSION, QUERY_ARGUMENTS
+from truespan.types.arguments import Argument as ArgumentRow
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -106,6 +108,11 @@ def complete_world(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
     return [name for name in names if name.startswith(incomplete)]
 
 
+def describe(row: ArgumentRow, *names: str, note: str = "") -> Option:
+    """Return the option for an argument of the library, with a note on the command line."""
+    return Option(*names, help=f"{row.description} {note}".rstrip())
+
+
 Folder = Annotated[
     Path | None, Option("--library", "-L", help="Folder of the library (or TRUESPAN_LIBRARY).")
 ]
@@ -129,14 +136,10 @@ GenerationNumber = Annotated[
     int | None, Option("--generation", "-g", help="Use this generation, not the default.")
 ]
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
-TopK = Annotated[int, Option("--top-k", "-k", help="Maximum number of passages.")]
-Rerank = Annotated[
-    bool | None,
-    Option(
-        "--rerank/--no-rerank",
-        help="Let the configured reranker order the first candidates; default: as the world does.",
-    ),
-]
+Query = Annotated[str, Argument(help=QUERY_ARGUMENTS["query"].description)]
+TopK = Annotated[int, describe(QUERY_ARGUMENTS["top_k"], "--top-k", "-k")]
+Rerank = Annotated[bool | None, describe(QUERY_ARGUMENTS["rerank"], "--rerank/--no-rerank")]
+BookName = Annotated[str | None, describe(QUERY_ARGUMENTS["book"], "--book")]
 ContextOnly = Annotated[bool, Option("--context", help="Print only the context for a model.")]
 RunHere = Annotated[bool, Option("--here", help="Run in this process even if there are workers.")]
 NoFollow = Annotated[bool, Option("--no-follow", help="Exit once the job is queued.")]
@@ -169,31 +172,21 @@ class Target:
 class PassageOptions:
     """Options of a search and of its passages."""
 
-    mode: Annotated[
-        str | None,
-        Option(
-            help="Search by keywords and similarity (hybrid), by similarity alone (vector) or by "
-            "keywords alone (keyword); auto chooses. Default: that of the world."
-        ),
-    ] = None
+    mode: Annotated[str | None, describe(QUERY_ARGUMENTS["mode"])] = None
     rerank: Rerank = None
-    neighbours: Annotated[
-        int, Option(help="Sentences to add before and after each passage, if they fit; 0 to 10.")
-    ] = 0
+    neighbours: Annotated[int, describe(QUERY_ARGUMENTS["neighbours"])] = 0
     granularity: Annotated[
         str | None,
-        Option(
-            help="Show whole passages (passage), or only their best sentences (sentence); default: "
-            "passage, but sentence where an answer is printed without a chat model."
+        describe(
+            QUERY_ARGUMENTS["granularity"],
+            note="Default: passage, but sentence where an answer is printed without a chat model.",
         ),
     ] = None
-    max_tokens: Annotated[int | None, Option(help="Token budget; default: 4000.")] = None
+    max_tokens: Annotated[int | None, describe(QUERY_ARGUMENTS["max_tokens"])] = None
     include_boilerplate: Annotated[
         bool | None,
-        Option(
-            "--include-boilerplate/--boilerplate-last",
-            help="Rank licences, lists of chapters and page numbers like other text, or after it; "
-            "default: that of the world.",
+        describe(
+            QUERY_ARGUMENTS["include_boilerplate"], "--include-boilerplate/--boilerplate-last"
         ),
     ] = None
 
@@ -210,36 +203,29 @@ class PassageOptions:
         }
 
 
+_ANY = "'any' for all. Default: all, or {!r} by the contract."
+
+
 @dataclass(frozen=True)
 class DocumentFilters:
     """Filters that choose documents."""
 
     language: Annotated[
-        str | None,
-        Option(help="Only this language; 'any' for all. Default: all, or 'en' by the contract."),
+        str | None, describe(QUERY_ARGUMENTS["language"], note=_ANY.format(DEFAULT_LANGUAGE))
     ] = None
     version: Annotated[
-        str | None,
-        Option(help="Only this version; 'any' for all. Default: all, or '1.0' by the contract."),
+        str | None, describe(QUERY_ARGUMENTS["version"], note=_ANY.format(DEFAULT_VERSION))
     ] = None
-    documents: Annotated[
-        list[str] | None, Option("--document", help="Only this document; repeatable.")
-    ] = None
-    tags: Annotated[
-        list[str] | None,
-        Option("--tag", help="Only documents with this tag; repeat for all of several."),
-    ] = None
-    kinds: Annotated[
-        list[str] | None, Option("--kind", help="Only documents of this kind; repeatable.")
-    ] = None
-    source: Annotated[
-        str | None, Option(help="Only documents whose path or URL matches, such as 'handbook/*'.")
-    ] = None
+    documents: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["documents"], "--document")] = (
+        None
+    )
+    tags: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["tags"], "--tag")] = None
+    kinds: Annotated[list[str] | None, describe(QUERY_ARGUMENTS["kinds"], "--kind")] = None
+    source: Annotated[str | None, describe(QUERY_ARGUMENTS["source"])] = None
     where: Annotated[
         list[str] | None,
         Option(
-            help="Only documents with this metadata: 'team=a', 'year>=2020', 'owner' or '!owner'; "
-            "repeatable."
+            help="Only documents with metadata such as 'team=a', 'year>=2020', 'owner', '!owner'."
         ),
     ] = None
 
@@ -269,8 +255,8 @@ class DocumentFilters:
 class FilterOptions(DocumentFilters):
     """Filters that choose documents and parts of them."""
 
-    chapter: Annotated[str | None, Option(help="Only this chapter.")] = None
-    section: Annotated[str | None, Option(help="Only this section.")] = None
+    chapter: Annotated[str | None, describe(QUERY_ARGUMENTS["chapter"])] = None
+    section: Annotated[str | None, describe(QUERY_ARGUMENTS["section"])] = None
 
     def arguments(self) -> "FilterArguments":
         places: FilterArguments = {"chapter": self.chapter, "section": self.section}

@@ -96,7 +96,7 @@ def evaluate(
     allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
         list[str] | None,
-        Option(help="Search mode; repeat it to compare modes. Default: that of the world."),
+        Option(help="Search mode, by default that of the world. Several modes are compared."),
     ] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
@@ -104,7 +104,7 @@ def evaluate(
     rerank: Rerank = None,
     without: Annotated[
         list[str] | None,
-        Option(help="Leave out a part of the ranking, 'window' or 'late'; repeatable."),
+        Option(help="Leave out a part of the ranking, 'window' or 'late'."),
     ] = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,

@@ -4,9 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, Option, command_group
-from truespan.cli.options import Folder, Json, ReaderName, WorldName, open_world, resolve_document
+from truespan.cli.commands import Argument, command_group
+from truespan.cli.options import (
+    Folder,
+    Json,
+    ReaderName,
+    WorldName,
+    describe,
+    open_world,
+    resolve_document,
+)
 from truespan.cli.terminal import echo, table
+from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.wire.serialize import to_json
 
 if TYPE_CHECKING:
@@ -21,13 +30,9 @@ def set_position(
     reader: ReaderName,
     world: WorldName = None,
     library: Folder = None,
-    sentence: Annotated[
-        int | None, Option(help="Number of the last sentence read; -1 for nothing.")
-    ] = None,
-    through_chapter: Annotated[
-        str | None, Option(help="Name or number of the last chapter read to its end.")
-    ] = None,
-    passage: Annotated[str | None, Option(help="The passage just read, word for word.")] = None,
+    sentence: Annotated[int | None, describe(POSITION_ARGUMENTS["sentence"])] = None,
+    through_chapter: Annotated[str | None, describe(POSITION_ARGUMENTS["through_chapter"])] = None,
+    passage: Annotated[str | None, describe(POSITION_ARGUMENTS["passage"])] = None,
     as_json: Json = False,
 ) -> None:
     """Record a reader's position in a book, and make that book the current one."""

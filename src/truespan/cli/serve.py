@@ -57,7 +57,7 @@ def serve(
     ] = False,
     watch: Annotated[
         list[str] | None,
-        Option(help="Ingest changes of this folder, like 'ingest --watch'; repeatable."),
+        Option(help="Ingest changes of this folder, like 'ingest --watch'."),
     ] = None,
     log_requests: Annotated[
         bool, Option("--log-requests", help="Log each request with its path and token name.")
@@ -242,18 +242,18 @@ def mcp(
 def create_token(
     name: Annotated[str, Argument(help="What the token is for.")],
     world: Annotated[
-        list[str] | None, Option("--world", "-w", help="A world, by name or id; repeatable.")
+        list[str] | None, Option("--world", "-w", help="A world, by name or id.")
     ] = None,
     all_worlds: Annotated[
         bool, Option("--all-worlds", help="Every world, including future ones.")
     ] = False,
     verb: Annotated[
         list[str] | None,
-        Option(help="read, follow, write, administer or, without a world, observe; repeatable."),
+        Option(help="read, follow, write, administer or, without a world, observe."),
     ] = None,
     reader: Annotated[
         list[str] | None,
-        Option("--reader", "-r", help="Bind to this reader, who can only follow; repeatable."),
+        Option("--reader", "-r", help="Bind to this reader, who can only follow."),
     ] = None,
     expires: Annotated[
         str | None, Option(help="For example 12h, 30d or 8w; default: never.")

@@ -16,6 +16,7 @@ from truespan.cli.options import (
     NoFollow,
     RunHere,
     WorldName,
+    describe,
     find_world,
     folder_of,
     metadata_from,
@@ -28,6 +29,7 @@ from truespan.errors import (
     PromotionRefused,
     SourceMissing,
 )
+from truespan.types.arguments import DOCUMENT_ARGUMENTS
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
 if TYPE_CHECKING:
@@ -71,53 +73,39 @@ def init(
 class IngestOptions:
     """Options of the documents to ingest."""
 
-    manifest: Annotated[
-        str | None, Option(help="A JSONL manifest that names the documents instead.")
-    ] = None
-    sitemap: Annotated[
-        str | None, Option(help="The address of a sitemap that lists pages instead.")
-    ] = None
-    kind: Annotated[str | None, Option(help="'document' or 'book'; default: by format.")] = None
-    chunking: Annotated[
-        str | None, Option(help="'window', 'sentences', 'tokens' or your own; default: by kind.")
-    ] = None
-    title: Annotated[str | None, Option(help="Title; default: that of the file.")] = None
-    language: Annotated[str | None, Option(help="Language code; default: detected.")] = None
-    version: Annotated[str | None, Option(help="Version label; default: '1.0'.")] = None
-    tags: Annotated[list[str] | None, Option("--tag", help="A tag; repeatable.")] = None
+    manifest: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["manifest"])] = None
+    sitemap: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["sitemap"])] = None
+    kind: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["kind"])] = None
+    chunking: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["chunking"])] = None
+    title: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["title"])] = None
+    language: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["language"])] = None
+    version: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["version"])] = None
+    tags: Annotated[list[str] | None, describe(DOCUMENT_ARGUMENTS["tags"], "--tag")] = None
     metadata: Annotated[
-        list[str] | None, Option("--meta", help="Metadata as key=value; repeatable.")
+        list[str] | None,
+        describe(DOCUMENT_ARGUMENTS["metadata"], "--meta", note="Write key=value."),
     ] = None
-    source_url: Annotated[
-        str | None, Option("--source-url", help="The origin of a single document.")
-    ] = None
+    source_url: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["source_url"])] = None
     fields: Annotated[
         list[str] | None,
-        Option(
+        describe(
+            DOCUMENT_ARGUMENTS["fields"],
             "--field",
-            help="Make each record of a table or JSON file a document: text=COLUMN, title=COLUMN, "
-            "id=COLUMN, metadata=COLUMN, and so on; repeatable.",
+            note="Write text=COLUMN, title=COLUMN, id=COLUMN, metadata=COLUMN, and so on.",
         ),
     ] = None
-    ocr: Annotated[
-        bool | None,
-        Option("--ocr/--no-ocr", help="Recognise the text of images and scanned pages."),
-    ] = None
+    ocr: Annotated[bool | None, describe(DOCUMENT_ARGUMENTS["ocr"], "--ocr/--no-ocr")] = None
     hidden_sheets: Annotated[
         bool | None,
-        Option("--hidden-sheets/--no-hidden-sheets", help="Read hidden sheets of workbooks."),
+        describe(DOCUMENT_ARGUMENTS["hidden_sheets"], "--hidden-sheets/--no-hidden-sheets"),
     ] = None
-    copies: Annotated[
-        str | None, Option(help="Files with the content of another document: keep, refuse or link.")
-    ] = None
+    copies: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["copies"])] = None
     running_heads: Annotated[
         bool | None,
-        Option("--running-heads/--no-running-heads", help="Keep running heads of PDF files."),
+        describe(DOCUMENT_ARGUMENTS["running_heads"], "--running-heads/--no-running-heads"),
     ] = None
-    prune: Annotated[bool, Option("--prune", help="Remove documents whose files are gone.")] = False
-    allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Let --prune remove all documents of a folder.")
-    ] = False
+    prune: Annotated[bool, describe(DOCUMENT_ARGUMENTS["prune"])] = False
+    allow_empty: Annotated[bool, describe(DOCUMENT_ARGUMENTS["allow_empty"])] = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of the library."""
@@ -143,10 +131,7 @@ def ingest(
     update_alias: Annotated[
         bool, Option("--update-alias", help="Build a new generation afterwards and use it.")
     ] = False,
-    golden: Annotated[
-        str | None,
-        Option(help="Golden queries; the alias moves only if the new generation scores no worse."),
-    ] = None,
+    golden: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["golden"])] = None,
     watch: Annotated[
         bool,
         Option("--watch", help="Ingest changes of folders until Ctrl-C; removes like --prune."),

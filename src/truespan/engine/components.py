@@ -34,12 +34,13 @@ from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
+from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, Defaults, RankPart
+from truespan.types.request import FUSED_WEIGHT, Defaults, RankPart
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
 

@@ -254,12 +254,6 @@ class Reader(Struct, frozen=True):
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
 
-        Args:
-            query: The text to search for.
-            book: The document; None for the current book.
-            top_k: Maximum number of passages.
-            highlight: Whether each passage says which of its sentences and words match.
-
         Returns:
             A bundle. If the provider, the index or the store fails, its status is `error`.
 
@@ -286,7 +280,6 @@ class Reader(Struct, frozen=True):
 
         Args:
             query: The question.
-            book: The document; None for the current book.
 
         Returns:
             The answer with its citations and the decision behind it.
@@ -311,7 +304,6 @@ class Reader(Struct, frozen=True):
 
         Args:
             query: The question.
-            book: The document; None for the current book.
             history: Earlier questions with their answers. Only the questions count: an answer may
                 come from a later position.
 
@@ -341,7 +333,6 @@ class Reader(Struct, frozen=True):
 
         Args:
             query: The question.
-            book: The document; None for the current book.
 
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.

@@ -22,6 +22,7 @@ from truespan.types.source import (
     DocumentOptions,
     IngestArguments,
     IngestOptions,
+    TextArguments,
     Upload,
     check_uploads,
     is_page,
@@ -98,15 +99,11 @@ class WorldIngestion:
 
         Args:
             paths: Files, folders and URLs of web pages.
-            manifest: A JSON Lines file that lists files with their labels.
-            sitemap: URL of a sitemap whose pages are ingested.
             background: Whether to queue the ingestion and return its job at once. A job moves no
                 alias.
             domain_key: Domain whose alias `update_alias` moves; None for the default of the world.
             update_alias: Whether to build a new generation of all documents afterwards and move
                 the alias to it, if no document failed.
-            golden: File of golden queries; the alias moves only if the new generation scores no
-                worse.
             jobs: Number of processes that prepare documents; None for the setting `ingest_jobs`.
                 The result does not depend on it.
             on_progress: Called with the progress after each step.
@@ -172,11 +169,7 @@ class WorldIngestion:
         background: Literal[True],
         ids: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
-        kind: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        tags: Sequence[str] | None = None,
-        chunking: str | None = None,
+        **options: Unpack[TextArguments],
     ) -> Job: ...
 
     @overload
@@ -186,26 +179,19 @@ class WorldIngestion:
         *,
         ids: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
-        kind: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        tags: Sequence[str] | None = None,
-        chunking: str | None = None,
         background: Literal[False] = False,
+        **options: Unpack[TextArguments],
     ) -> IngestReport: ...
 
+    @list_arguments
     def add_texts(
         self,
         texts: Sequence[str],
         *,
         ids: Sequence[str] | None = None,
         metadata: Sequence[Mapping[str, Any]] | None = None,
-        kind: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        tags: Sequence[str] | None = None,
-        chunking: str | None = None,
         background: bool = False,
+        **options: Unpack[TextArguments],
     ) -> IngestReport | Job:
         """Add texts that are in memory; each becomes a document.
 
@@ -215,12 +201,6 @@ class WorldIngestion:
                 with the id of an earlier one is a new revision of that document. Without ids, a
                 text is named by its hash, so that adding it twice changes nothing.
             metadata: Metadata of each text, to filter by and to show.
-            kind: 'book' or 'document', for all texts.
-            language: Language of all texts; by default detected.
-            version: Version label of all texts; by default '1.0'.
-            tags: Tags of all texts.
-            chunking: Name of a chunking profile.
-            background: Whether to queue the ingestion and return its job at once.
 
         Returns:
             A report that names the ingested documents, or the queued job.
@@ -230,38 +210,26 @@ class WorldIngestion:
                 are not as many ids or metadata as texts.
             StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
         """
-        declared = DocumentOptions.from_arguments(
-            kind=kind, language=language, version=version, tags=tags, chunking=chunking
-        )
+        declared = DocumentOptions.from_arguments(**options)
         return self._ingest_uploads(_as_uploads(texts, ids, metadata), declared, background)
 
+    @list_arguments
     def add_text(
         self,
         text: str,
         *,
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        kind: str | None = None,
         title: str | None = None,
-        language: str | None = None,
-        version: str | None = None,
-        tags: Sequence[str] | None = None,
         source_url: str | None = None,
-        chunking: str | None = None,
+        **options: Unpack[TextArguments],
     ) -> IngestReport:
         """Add one text that is in memory; see `add_texts`.
 
         Args:
             text: A plain text, or Markdown for an id that ends with `.md`.
             id: Name of the text; None for its hash.
-            metadata: Metadata to filter by and to show.
-            kind: 'book' or 'document'.
-            title: Title; by default that of the text, or its name.
-            language: Language; by default detected.
-            version: Version label; by default '1.0'.
-            tags: Tags to filter by.
-            source_url: URL of the text, shown in citations.
-            chunking: Name of a chunking profile.
+            title: Title; default: that of the text, or its name.
 
         Returns:
             A report that names the ingested document.
@@ -269,15 +237,7 @@ class WorldIngestion:
         Raises:
             InvalidArgument, StorageFull, ProfileMismatch: As `add_texts`.
         """
-        declared = DocumentOptions.from_arguments(
-            kind=kind,
-            title=title,
-            language=language,
-            version=version,
-            tags=tags,
-            source_url=source_url,
-            chunking=chunking,
-        )
+        declared = DocumentOptions.from_arguments(title=title, source_url=source_url, **options)
         ids = None if id is None else [id]
         labels = None if metadata is None else [metadata]
         return self._ingest_now(_as_uploads([text], ids, labels), declared)
@@ -315,7 +275,6 @@ class WorldIngestion:
 
         Args:
             uploads: Files with their names.
-            background: Whether to queue the ingestion and return its job at once.
 
         Returns:
             A report, or the queued job.
@@ -388,9 +347,7 @@ class WorldIngestion:
 
         Args:
             urls: URLs of pages on allowed hosts.
-            sitemap: URL of a sitemap whose pages are ingested.
             prune: Whether to delete pages of the sitemap's site that it no longer lists.
-            background: Whether to queue the ingestion and return its job at once.
 
         Returns:
             A report, or the queued job.
@@ -472,8 +429,6 @@ class WorldIngestion:
 
         Args:
             paths: Files, folders and URLs of web pages.
-            manifest: A JSON Lines file that lists files with their labels.
-            sitemap: URL of a sitemap whose pages are ingested.
 
         Returns:
             The files that would be ingested, with the number of chunks and tokens.

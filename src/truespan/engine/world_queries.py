@@ -99,12 +99,6 @@ class WorldQueries:
     ) -> SearchResult:
         """Find the passages closest to a query, each verified against the store as it is read.
 
-        Args:
-            query: The text to search for.
-            top_k: Maximum number of passages.
-            floor: Minimum similarity, from 0.0 to 1.0.
-            highlight: Whether each passage says which of its sentences and words match.
-
         Returns:
             The passages, best first, and the number of candidates left after each stage.
 
@@ -138,10 +132,6 @@ class WorldQueries:
 
         Args:
             query: The text to search for; None to rank by `selected_text` alone.
-            selected_text: A passage to rank by; with a query, the passage to search in.
-            top_k: Maximum number of chunks.
-            near_misses: Whether to include what scored just below the floor.
-            highlight: Whether each passage says which of its sentences and words match.
 
         Returns:
             A bundle. If the provider, the index or the store fails, its status is `error`.
@@ -170,10 +160,7 @@ class WorldQueries:
         """Explain why a chunk is not among what `retrieve` returns for the same arguments.
 
         Args:
-            chunk_id: Id of the chunk.
-            query: As in `retrieve`.
-            selected_text: As in `retrieve`.
-            top_k: Maximum number of chunks.
+            query: The text to search for; None to rank by `selected_text` alone.
 
         Returns:
             The reason, with the similarity of the chunk if it is known.

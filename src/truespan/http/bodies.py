@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import msgspec.inspect
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Message, Receive, Scope
@@ -25,11 +25,12 @@ from truespan.core.strict_json import (
     parse_whole_number,
     require_unique_keys,
 )
-from truespan.http.requests import Label
+from truespan.http.requests import DocumentLabels, Label
+from truespan.types.arguments import DOCUMENT_ARGUMENTS
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
     MAX_SHOWN_NAME_LENGTH,
-    Arguments,
+    describe,
     explain_error,
     rename_arguments,
 )
@@ -242,38 +243,25 @@ def _convert(kind: type, values: dict[str, Any]) -> Any:
         raise errors.InvalidArgument(explain_error(error, kind)) from None
 
 
-class Declaration(Arguments, frozen=True, kw_only=True):
+class Declaration(DocumentLabels, frozen=True, kw_only=True):
     """Declared properties of uploaded documents."""
 
-    kind: Annotated[Literal["document", "book"], Meta(description="How to read it.")] | None = None
-    title: Label | None = None
-    language: Label | None = None
-    version: Label | None = None
-    chunking: Label | None = None
-    tags: list[Label] | None = None
-    source_url: Annotated[str, Meta(max_length=MAX_URL_LENGTH)] | None = None
+    title: Annotated[Label, describe(DOCUMENT_ARGUMENTS["title"])] | None = None
+    source_url: (
+        Annotated[str, describe(DOCUMENT_ARGUMENTS["source_url"], max_length=MAX_URL_LENGTH)] | None
+    ) = None
     metadata: (
-        Annotated[dict[str, Any], Meta(description="A JSON object of your own keys.")] | None
+        Annotated[dict[str, Any], describe(DOCUMENT_ARGUMENTS["metadata"], "A JSON object.")] | None
     ) = None
     fields: (
-        Annotated[
-            dict[str, Any],
-            Meta(description="A JSON object: which fields of a record make it a document."),
-        ]
-        | None
+        Annotated[dict[str, Any], describe(DOCUMENT_ARGUMENTS["fields"], "A JSON object.")] | None
     ) = None
-    ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
-    hidden_sheets: Annotated[bool, Meta(description="Read hidden sheets.")] | None = None
+    ocr: Annotated[bool, describe(DOCUMENT_ARGUMENTS["ocr"])] | None = None
+    hidden_sheets: Annotated[bool, describe(DOCUMENT_ARGUMENTS["hidden_sheets"])] | None = None
     copies: (
-        Annotated[
-            Literal["keep", "refuse", "link"],
-            Meta(description="What becomes of a file with the content of another document."),
-        ]
-        | None
+        Annotated[Literal["keep", "refuse", "link"], describe(DOCUMENT_ARGUMENTS["copies"])] | None
     ) = None
-    running_heads: Annotated[bool, Meta(description="Keep running heads of PDF files.")] | None = (
-        None
-    )
+    running_heads: Annotated[bool, describe(DOCUMENT_ARGUMENTS["running_heads"])] | None = None
 
 
 class Form(Struct, frozen=True):

@@ -10,6 +10,12 @@ from msgspec.structs import asdict
 from truespan.core.strict_json import JsonError, parse_json
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
+from truespan.types.arguments import (
+    DOCUMENT_ARGUMENTS,
+    POSITION_ARGUMENTS,
+    QUERY_ARGUMENTS,
+    RETRIEVAL_TOP_K,
+)
 from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
 from truespan.types.document import (
     DEFAULT_FACET_VALUES,
@@ -24,7 +30,6 @@ from truespan.types.reading import (
     PAGE_CHUNKS,
     PAGE_SENTENCES,
 )
-from truespan.types.request import MAX_TOP_K, RETRIEVAL_TOP_K
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.wire.arguments import (
@@ -39,6 +44,9 @@ from truespan.wire.arguments import (
     Rerank,
     RetrievalArguments,
     SearchMode,
+    TopK,
+    describe,
+    describe_text,
 )
 
 WorldName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
@@ -59,10 +67,8 @@ GenerationNumber = Annotated[
     int, Meta(ge=0, le=MAX_GENERATION, description="The number of a generation.")
 ]
 DomainKey = Annotated[str, Meta(min_length=1, max_length=200, description="A domain's key.")]
-LastRead = Annotated[
-    int, Meta(ge=-1, le=LAST_FIRST, description="The last sentence read; -1 for none.")
-]
-ChunkName = Annotated[str, Meta(min_length=1, max_length=200, description="A chunk's id.")]
+LastRead = Annotated[int, describe(POSITION_ARGUMENTS["sentence"], ge=-1, le=LAST_FIRST)]
+ChunkName = Annotated[str, describe_text(QUERY_ARGUMENTS["chunk_id"])]
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Matches a character that Python does not count as white space."""
 _STRING = {"type": "string"}
@@ -104,9 +110,7 @@ class AliasMove(Arguments, frozen=True, kw_only=True):
 class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
     """A query, a selected text, or a query within a selected text; and filters."""
 
-    near_misses: Annotated[
-        bool, Meta(description="Include passages that scored just below the floor.")
-    ] = False
+    near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"])] = False
 
     SCHEMA: ClassVar[dict[str, Any]] = {
         "anyOf": [
@@ -130,17 +134,13 @@ class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):
 
     chunk_id: ChunkName
     query: Query
-    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = RETRIEVAL_TOP_K
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
+    top_k: TopK = RETRIEVAL_TOP_K
 
 
 class Question(FilterFields, frozen=True, kw_only=True):
     """A question, and filters for the documents that answer it."""
 
     query: Query
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
@@ -166,8 +166,6 @@ class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
     """A further question about the book of a conversation."""
 
     query: Query
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
     stream: bool = False
 
 
@@ -227,8 +225,11 @@ class NewPosition(Arguments, frozen=True, kw_only=True):
 
     book: Label
     sid: LastRead | None = None
-    through_chapter: Label | None = None
-    passage: Annotated[str, Meta(min_length=1, max_length=5000)] | None = None
+    through_chapter: Annotated[Label, describe(POSITION_ARGUMENTS["through_chapter"])] | None = None
+    passage: (
+        Annotated[str, describe(POSITION_ARGUMENTS["passage"], min_length=1, max_length=5000)]
+        | None
+    ) = None
     current: bool = True
 
     SCHEMA: ClassVar[dict[str, Any]] = {
@@ -350,9 +351,7 @@ class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
     ) = None
 
 
-Highlight = Annotated[
-    bool, Meta(description="Whether to mark the sentences and words of each passage that match.")
-]
+Highlight = Annotated[bool, describe(QUERY_ARGUMENTS["highlight"])]
 
 
 class PassageQuery(GenerationQuery, frozen=True, kw_only=True):
@@ -420,7 +419,17 @@ MAX_TEXTS_OF_REQUEST = 1000
 """Maximum number of texts in a request."""
 
 
-class TextsRequest(Arguments, frozen=True, kw_only=True):
+class DocumentLabels(Arguments, frozen=True, kw_only=True):
+    """Declared labels of the documents of a request."""
+
+    kind: Annotated[Literal["document", "book"], describe(DOCUMENT_ARGUMENTS["kind"])] | None = None
+    language: Annotated[Label, describe(DOCUMENT_ARGUMENTS["language"])] | None = None
+    version: Annotated[Label, describe(DOCUMENT_ARGUMENTS["version"])] | None = None
+    tags: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["tags"])] | None = None
+    chunking: Annotated[Label, describe(DOCUMENT_ARGUMENTS["chunking"])] | None = None
+
+
+class TextsRequest(DocumentLabels, frozen=True, kw_only=True):
     """Texts to ingest; each becomes a document."""
 
     texts: Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS_OF_REQUEST)]
@@ -437,35 +446,16 @@ class TextsRequest(Arguments, frozen=True, kw_only=True):
     metadata: Annotated[list[dict[str, Any]], Meta(description="Metadata of each text.")] | None = (
         None
     )
-    kind: Literal["document", "book"] | None = None
-    language: Label | None = None
-    version: Label | None = None
-    tags: list[Label] | None = None
-    chunking: Label | None = None
 
 
-class PagesRequest(Arguments, frozen=True, kw_only=True):
+class PagesRequest(DocumentLabels, frozen=True, kw_only=True):
     """Web pages to ingest, by their addresses or as a sitemap lists them."""
 
     urls: Annotated[list[Address], Meta(max_length=MAX_PAGES_OF_REQUEST)] = field(
         default_factory=list
     )
-    sitemap: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=MAX_URL_LENGTH,
-                description="The address of a sitemap that lists the pages instead.",
-            ),
-        ]
-        | None
-    ) = None
+    sitemap: Annotated[Address, describe(DOCUMENT_ARGUMENTS["sitemap"])] | None = None
     prune: Annotated[
         bool, Meta(description="Remove documents of pages that are gone, or no longer listed.")
     ] = False
-    kind: Literal["document", "book"] | None = None
-    language: Label | None = None
-    version: Label | None = None
-    tags: list[Label] | None = None
-    ocr: Annotated[bool, Meta(description="Recognise the text of pictures.")] | None = None
+    ocr: Annotated[bool, describe(DOCUMENT_ARGUMENTS["ocr"])] | None = None

@@ -22,11 +22,11 @@ from truespan.errors import (
 )
 from truespan.mcp.caller import READ_ONLY, CallerContext, Tool
 from truespan.mcp.passages import MAX_SENTENCE_LENGTH, one_line
+from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
 from truespan.types.reading import NOTHING_READ, ReadingPosition
-from truespan.types.request import MAX_NAME_LENGTH
-from truespan.wire.arguments import Arguments, Book
+from truespan.wire.arguments import Arguments, Book, describe_number, describe_text
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
@@ -90,38 +90,11 @@ class SetPositionArguments(Arguments, frozen=True, kw_only=True):
     """A position in a book: exactly one of chapter, sentence and passage."""
 
     book: Book | None = None
-    through_chapter: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=MAX_NAME_LENGTH,
-                description="The chapter read to its end: its printed number or its name.",
-            ),
-        ]
-        | None
-    ) = None
-    sentence: (
-        Annotated[
-            int,
-            Meta(
-                ge=NOTHING_READ,
-                description="The number of the last sentence read; -1 if nothing was read.",
-            ),
-        ]
-        | None
-    ) = None
-    passage: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=MAX_NAME_LENGTH,
-                description="The last words read, as they stand in the book.",
-            ),
-        ]
-        | None
-    ) = None
+    through_chapter: Annotated[str, describe_text(POSITION_ARGUMENTS["through_chapter"])] | None = (
+        None
+    )
+    sentence: Annotated[int, describe_number(POSITION_ARGUMENTS["sentence"])] | None = None
+    passage: Annotated[str, describe_text(POSITION_ARGUMENTS["passage"])] | None = None
 
 
 class NoteArguments(Arguments, frozen=True, kw_only=True):

@@ -22,9 +22,10 @@ from truespan.protocols import Clock, Embedders, VectorIndex
 from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
+from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile
-from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS, RankPart
+from truespan.types.request import FUSED_WEIGHT, RankPart
 from truespan.types.scope import Authority, GenerationSelector, Scope, World
 from truespan.types.vectors import Vector
 

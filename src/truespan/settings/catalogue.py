@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
-from truespan.types.request import FUSED_WEIGHT, MAX_REQUESTED_TOKENS
+from truespan.types.request import FUSED_WEIGHT
 from truespan.types.token import ProviderKey
 
 MEBIBYTE = 1 << 20

@@ -12,28 +12,25 @@ from msgspec.structs import force_setattr, replace
 
 from truespan.core.fields import FieldError
 from truespan.errors import InvalidArgument, QueryTooLong
+from truespan.types.arguments import (
+    DEFAULT_FLOOR,
+    DEFAULT_LANGUAGE,
+    DEFAULT_TOP_K,
+    DEFAULT_VERSION,
+    MAX_CONTEXT_TOKENS,
+    MAX_NAME_LENGTH,
+    MAX_NEIGHBOURS,
+    MAX_QUERY_LENGTH,
+    MAX_SELECTION_LENGTH,
+    MAX_TOP_K,
+    READING_TOP_K,
+    RETRIEVAL_TOP_K,
+)
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
 
-DEFAULT_TOP_K = 10
-DEFAULT_FLOOR = 0.15
-
-RETRIEVAL_TOP_K = 5
-MAX_TOP_K = 20
-MAX_QUERY_LENGTH = 10_000
-"""Maximum number of characters of a query. A query beyond the input limit is embedded in parts."""
-MAX_NAME_LENGTH = 1000
-"""Maximum number of characters of a filter or of the name of a book."""
-MAX_SELECTION_LENGTH = 5000
 RELEVANCE_FLOOR = 0.3
-MAX_CONTEXT_TOKENS = 4000
-MAX_REQUESTED_TOKENS = 32_000
-"""Maximum token budget of a request, unless the operator sets another."""
-MAX_NEIGHBOURS = 10
-READING_TOP_K = 20
 MAX_NUMBER = 2**31 - 1
-DEFAULT_LANGUAGE = "en"
-DEFAULT_VERSION = "1.0"
 FUSED_WEIGHT = 0.5
 """Weight of keyword scores in a blend; docs/retrieval.md explains the choice."""
 

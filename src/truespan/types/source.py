@@ -75,31 +75,30 @@ class RecordFields(Struct, frozen=True):
         return [*self.text, *(name for name in single if name is not None), *from_metadata]
 
 
-class DocumentArguments(TypedDict, total=False):
+class TextArguments(TypedDict, total=False):
+    """Declared labels of texts, as keyword arguments; None leaves a value to the default."""
+
+    kind: str | None
+    language: str | None
+    version: str | None
+    chunking: str | None
+    tags: Sequence[str] | None
+
+
+class DocumentArguments(TextArguments, total=False):
     """Declared labels and parse options of documents, as keyword arguments.
 
     None leaves a value to the source or the default.
     """
 
-    kind: str | None
     title: str | None
-    language: str | None
-    version: str | None
-    chunking: str | None
-    tags: Sequence[str] | None
     source_url: str | None
-    """URL of a single document."""
     metadata: Mapping[str, Any] | None
     fields: Mapping[str, Any] | None
-    """Record fields of a table or a JSON file; each record becomes a document."""
     ocr: bool | None
-    """Whether the text of images and scanned pages is recognised."""
     hidden_sheets: bool | None
-    """Whether hidden sheets, rows and columns of workbooks are read."""
     running_heads: bool | None
-    """Whether running heads and page numbers of a PDF stay in its text."""
     copies: str | None
-    """Treatment of a file with the content of another document: `keep`, `refuse`, `link`."""
 
 
 class LabelArguments(TypedDict, total=False):
@@ -120,11 +119,8 @@ class IngestArguments(DocumentArguments, total=False):
     """Options of an ingestion, as keyword arguments."""
 
     prune: bool
-    """Whether to remove documents below the given folders whose files are gone."""
     allow_empty: bool
-    """Whether `prune` may remove all documents of a folder."""
     within: Sequence[str] | None
-    """Folders that paths and links must not leave; None for no limit."""
 
 
 class DocumentOptions(Struct, frozen=True):

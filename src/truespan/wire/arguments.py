@@ -13,21 +13,19 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.errors import InvalidArgument
-from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
-from truespan.types.request import (
+from truespan.types.arguments import (
     DEFAULT_FLOOR,
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
-    MAX_NAME_LENGTH,
-    MAX_NEIGHBOURS,
     MAX_QUERY_LENGTH,
     MAX_REQUESTED_TOKENS,
-    MAX_SELECTION_LENGTH,
-    MAX_TOP_K,
+    QUERY_ARGUMENTS,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
+    Argument,
 )
+from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
 from truespan.types.source import DocumentKind
 
 MAX_SHOWN_NAME_LENGTH = 60
@@ -35,32 +33,30 @@ MAX_SHOWN_NAME_LENGTH = 60
 Value = TypeVar("Value", bound="Arguments")
 
 
-def _text(description: str, longest: int = MAX_NAME_LENGTH) -> Meta:
-    return Meta(min_length=1, max_length=longest, description=description)
+def describe(row: Argument, note: str = "", **constraints: Any) -> Meta:
+    """Return the description of an argument, and constraints, for a schema."""
+    return Meta(description=f"{row.description} {note}".rstrip(), **constraints)
+
+
+def describe_number(row: Argument) -> Meta:
+    """Return the description and the limits of a number."""
+    return describe(row, ge=row.minimum, le=row.maximum)
+
+
+def describe_text(row: Argument, note: str = "") -> Meta:
+    """Return the description of a text and the limits of its length."""
+    return describe(row, note, min_length=row.minimum, max_length=row.maximum)
 
 
 # The engine itself refuses a query that is too long, with the same error everywhere.
 _LENGTH = {"maxLength": MAX_QUERY_LENGTH}
-Query = Annotated[
-    str, Meta(min_length=1, description="What to search for.", extra_json_schema=_LENGTH)
-]
+Query = Annotated[str, describe(QUERY_ARGUMENTS["query"], min_length=1, extra_json_schema=_LENGTH)]
 SearchMode = Annotated[
-    Literal["auto", "hybrid", "vector", "keyword"],
-    Meta(
-        description="Search by keywords and similarity (hybrid), by similarity alone (vector) or "
-        "by keywords alone (keyword); auto chooses. null for the default of the world."
-    ),
+    Literal["auto", "hybrid", "vector", "keyword"], describe(QUERY_ARGUMENTS["mode"])
 ]
-Rerank = Annotated[
-    bool,
-    Meta(
-        description="Whether the configured reranker orders the first candidates; null for the "
-        "default of the world."
-    ),
-]
-Book = Annotated[
-    str, _text("A book's doc_id, title or file name, as in list_books; default: current.")
-]
+Rerank = Annotated[bool, describe(QUERY_ARGUMENTS["rerank"])]
+Book = Annotated[str, describe_text(QUERY_ARGUMENTS["book"])]
+TopK = Annotated[int, describe_number(QUERY_ARGUMENTS["top_k"])]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,40 +74,27 @@ class PositionArguments(Arguments, frozen=True, kw_only=True):
 
 
 class PassageFields(Arguments, frozen=True, kw_only=True):
-    """Options for the extent of the returned passages."""
+    """Options for the ranking and the extent of the returned passages."""
 
-    neighbours: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MAX_NEIGHBOURS,
-            description="Number of sentences to add before and after each passage, if they fit.",
-        ),
-    ] = 0
+    mode: SearchMode | None = None
+    rerank: Rerank | None = None
+    neighbours: Annotated[int, describe_number(QUERY_ARGUMENTS["neighbours"])] = 0
     granularity: Annotated[
-        Literal["passage", "sentence"],
-        Meta(description="Whether to return whole passages, or only their best sentences."),
+        Literal["passage", "sentence"], describe(QUERY_ARGUMENTS["granularity"])
     ] = "passage"
     max_tokens: (
         Annotated[
             int,
-            Meta(
+            describe(
+                QUERY_ARGUMENTS["max_tokens"],
                 ge=1,
-                description="The token budget; null for the default. The operator sets the limit.",
                 extra_json_schema={"maximum": MAX_REQUESTED_TOKENS},
             ),
         ]
         | None
     ) = None
     include_boilerplate: (
-        Annotated[
-            bool,
-            Meta(
-                description="Whether licences, lists of chapters and page numbers rank like other "
-                "text instead of after it; null for the default of the world."
-            ),
-        ]
-        | None
+        Annotated[bool, describe(QUERY_ARGUMENTS["include_boilerplate"])] | None
     ) = None
 
 
@@ -120,28 +103,17 @@ class ReadingArguments(PassageFields, frozen=True, kw_only=True):
 
     query: Query
     book: Book | None = None
-    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K, description="Maximum number of passages.")] = (
-        READING_TOP_K
-    )
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
+    top_k: TopK = READING_TOP_K
 
 
-Language = Annotated[str, _text("Only this language; null for any.")]
-Version = Annotated[str, _text("Only this version; null for any.")]
+Language = Annotated[str, describe_text(QUERY_ARGUMENTS["language"])]
+Version = Annotated[str, describe_text(QUERY_ARGUMENTS["version"])]
+_BY_CONTRACT = "Left out: any, or {!r} in a world with the contract's defaults."
 DefaultLanguage = Annotated[
-    str,
-    _text(
-        "Only this language; null for any. Left out, any, or "
-        f"{DEFAULT_LANGUAGE!r} in a world with the contract's defaults."
-    ),
+    str, describe_text(QUERY_ARGUMENTS["language"], _BY_CONTRACT.format(DEFAULT_LANGUAGE))
 ]
 DefaultVersion = Annotated[
-    str,
-    _text(
-        "Only this version; null for any. Left out, any, or "
-        f"{DEFAULT_VERSION!r} in a world with the contract's defaults."
-    ),
+    str, describe_text(QUERY_ARGUMENTS["version"], _BY_CONTRACT.format(DEFAULT_VERSION))
 ]
 
 
@@ -155,9 +127,9 @@ _COMPARABLE = {"type": ["string", "number", "boolean"]}
 _BOUND = {"type": ["string", "number"]}
 MetadataFilter = Annotated[
     dict[str, Any],
-    Meta(
-        description="Only documents with this metadata: by key a value, or an object of conditions "
-        "on it. Dates are strings in ISO 8601.",
+    describe(
+        QUERY_ARGUMENTS["metadata"],
+        "A condition is a value, or an object of comparisons. Dates are strings in ISO 8601.",
         examples=[{"team": "a", "status": {"any_of": ["open", "new"]}, "year": {"gte": 2020}}],
         extra_json_schema={
             "maxProperties": MAX_CONDITIONS,
@@ -189,23 +161,12 @@ MetadataFilter = Annotated[
 class PlaceFields(PassageFields, frozen=True, kw_only=True):
     """Filters as HTTP and MCP take them. All of them must match; null means any."""
 
-    chapter: Annotated[str, _text("Only this chapter, by its full title.")] | None = None
-    section: Annotated[str, _text("Only this section, by its full title.")] | None = None
-    documents: Annotated[list[str], Meta(description="Only these documents.")] | None = None
-    tags: Annotated[list[str], Meta(description="Only documents with all of these tags.")] = []
-    kinds: Annotated[
-        list[DocumentKind], Meta(description="Only documents of these kinds; none for all.")
-    ] = []
-    source: (
-        Annotated[
-            str,
-            _text(
-                "Only documents whose path or source URL matches, such as 'handbook/*'; '*' stands "
-                "for any characters."
-            ),
-        ]
-        | None
-    ) = None
+    chapter: Annotated[str, describe_text(QUERY_ARGUMENTS["chapter"])] | None = None
+    section: Annotated[str, describe_text(QUERY_ARGUMENTS["section"])] | None = None
+    documents: Annotated[list[str], describe(QUERY_ARGUMENTS["documents"])] | None = None
+    tags: Annotated[list[str], describe(QUERY_ARGUMENTS["tags"])] = []
+    kinds: Annotated[list[DocumentKind], describe(QUERY_ARGUMENTS["kinds"])] = []
+    source: Annotated[str, describe_text(QUERY_ARGUMENTS["source"])] | None = None
     metadata: MetadataFilter | None = None
 
 
@@ -219,11 +180,9 @@ class FilterFields(PlaceFields, frozen=True, kw_only=True):
 class SearchArguments(FilterFields, frozen=True, kw_only=True):
     """A query, the maximum number of results, their minimum similarity, and filters."""
 
-    query: Annotated[str, Meta(description="What to search for.", extra_json_schema=_LENGTH)]
-    top_k: Annotated[int, Meta(ge=0, description="Maximum number of passages.")] = DEFAULT_TOP_K
-    floor: Annotated[float, Meta(ge=0.0, le=1.0, description="Minimum similarity.")] = DEFAULT_FLOOR
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
+    query: Annotated[str, describe(QUERY_ARGUMENTS["query"], extra_json_schema=_LENGTH)]
+    top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
+    floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] = DEFAULT_FLOOR
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
@@ -237,21 +196,8 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
     """A query, a selected text, or a query within a selected text; and filters."""
 
     query: Query | None = None
-    selected_text: (
-        Annotated[
-            str,
-            _text(
-                "A passage to rank by; with a query, the passage to search in.",
-                MAX_SELECTION_LENGTH,
-            ),
-        ]
-        | None
-    ) = None
-    top_k: Annotated[int, Meta(ge=1, le=MAX_TOP_K, description="Maximum number of chunks.")] = (
-        RETRIEVAL_TOP_K
-    )
-    mode: SearchMode | None = None
-    rerank: Rerank | None = None
+    selected_text: Annotated[str, describe_text(QUERY_ARGUMENTS["selected_text"])] | None = None
+    top_k: TopK = RETRIEVAL_TOP_K
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:
