@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Event
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
 from truespan.types.answer import Message
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
+from truespan.types.identity import AccessRule
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
@@ -569,3 +570,20 @@ class Backups(Protocol):
     def write(
         self, path: str, *, vectors: bool, settings: bool, keys: bool, replace: bool
     ) -> BackupReport: ...
+
+
+class IdentityVerifier(Protocol):
+    """Verifier of the tokens of an identity provider."""
+
+    issuer: str
+
+    def verify(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token; raise Unauthorized for every token that is not valid."""
+        ...
+
+
+class Identities(Struct, frozen=True):
+    """The verifier of an identity provider's tokens, and the rules for its users."""
+
+    verifier: IdentityVerifier
+    rules: tuple[AccessRule, ...]

@@ -180,7 +180,7 @@ def values_for(name: str) -> list[tuple[str, Any]]:
         return [("1", True), ("0", False)]
     if base_type(name) is float:
         return [("0.5", 0.5)]
-    if name.endswith("_url"):
+    if name.endswith(("_url", "_issuer")):
         return [("http://localhost:1", "http://localhost:1")]
     return [(choice, choice) for choice in choices(name) or ("another",)]
 

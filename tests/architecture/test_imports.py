@@ -75,6 +75,7 @@ THIRD_PARTY = {
     "torch": ("providers/torch_", "providers/sentence_transformers.py"),
     "huggingface_hub": "providers/sentence_transformers.py",
     "transformers": "providers/sentence_transformers.py",
+    "jwt": "providers/openid.py",
     "click": "cli/",
     "rich": "cli/",
     "mcp": ("mcp/", "http/"),

@@ -48,6 +48,7 @@ from truespan.providers.multilingual import MultilingualEmbedder
 from truespan.providers.ollama import OllamaEmbedder
 from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.openai import OpenAiChat, OpenAiEmbedder
+from truespan.providers.openid import KeyCache
 from truespan.providers.rerank import OnnxReranker
 from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder, TorchReranker
 from truespan.providers.token_counter import WordPieceCounter
@@ -263,6 +264,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[object, .
         TorchReranker(TorchFolder(folder, "model"), "auto", clock=clock, seconds=1),
         MetricsObserver(),
         ChildParser(),
+        KeyCache(bytes, (), clock, 60),
         WebPages(["docs.example.org"], clock=clock, version="1", max_bytes=1),
     )
     with open_library(folder / "library", create=True) as library:

@@ -19,6 +19,7 @@ from truespan.protocols import (
     Embedder,
     EmbeddingLimits,
     FolderWatcher,
+    Identities,
     JobQueue,
     PageFetcher,
     Processes,
@@ -174,6 +175,8 @@ class Components(Struct, frozen=True):
     """Maximum number of crashes after which a job is still resumed automatically."""
     doctor_hours: int = 0
     """Hours between two examinations of a world by workers; 0 for none."""
+    identities: Identities | None = None
+    """Users of an identity provider; None if only the library's own tokens are accepted."""
     random_bytes: Callable[[int], bytes] | None = None
     """Function that returns random bytes for a secret; None if no token can be created."""
     observer: Observer = NULL_OBSERVER

@@ -35,14 +35,16 @@ class LibraryServer:
         self._open_world = open_world
 
     def admit(self, secret: str) -> Principal:
-        """Return the id and the authority of a token.
+        """Return the id and the authority of a token, of the library or of the identity provider.
 
         Raises:
             Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+            NotAllowed: No rule gives a user of the identity provider any right.
+            ProviderUnavailable: The keys of the identity provider cannot be loaded.
         """
-        from truespan.engine.tokens import authenticate_token
+        from truespan.engine.tokens import authenticate
 
-        return authenticate_token(self._components, self._authority, secret)
+        return authenticate(self._components, self._authority, secret)
 
     def refer_to(self, reference: str) -> World:
         """Return the world with this id or name without looking it up; each of its methods does."""

@@ -150,9 +150,13 @@ class AccessTokens:
         return frozenset(require_world(store, self._authority, name).id for name in names)
 
 
-def authenticate_token(components: Components, within: Authority, text: object) -> Principal:
+def authenticate(components: Components, within: Authority, text: object) -> Principal:
     """Return the principal of a token within an authority; every failure is the same error."""
     secret = TokenSecret.parse(text)
+    if secret is None and isinstance(text, str) and components.identities is not None:
+        from truespan.engine.identity import authenticate_user
+
+        return authenticate_user(components, components.identities, within, text)
     if secret is None:
         raise Unauthorized
     found = components.store.find_token(secret.id)

@@ -235,7 +235,7 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
             hosts=LOOPBACK | frozenset(_bracket_ipv6(host) for host in hosts),
             any_address=on_all_addresses,
             origins=frozenset(split_list(settings.http.origins)),
-            needs_token=service.require_token or not is_local,
+            needs_token=service.require_token or not is_local or bool(settings.auth.issuer),
             per_minute=settings.http.requests_per_minute
             if settings.http.share_limits
             else -(-settings.http.requests_per_minute // service.workers),

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings import tables
+from truespan.settings.access import read_rules
 from truespan.settings.catalogue import (
     SECRETS,
     SHARED_NAMES,
@@ -104,6 +105,7 @@ def _read(
     lines = tables.find_lines(text)
     chunkings = tables.read_chunkings(values.pop("chunking", {}), lines)
     models = tables.read_models(values.get("embedding", {}), lines)
+    rules = read_rules(values.get("auth", {}))
     keys = tables.read_keys(values.pop("keys", []), folder, variables)
     given = _read_file(values, lines)
     for name, variable in _find_variables(variables):
@@ -112,6 +114,7 @@ def _read(
     settings = replace(
         Settings().with_values(converted),
         chunkings=chunkings,
+        auth_rules=rules,
         keys=keys,
         written=frozenset(converted),
     )

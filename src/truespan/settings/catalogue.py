@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
+from truespan.types.identity import AccessRule
 from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.request import FUSED_WEIGHT
@@ -440,6 +441,33 @@ class HttpSettings(Struct, frozen=True):
     """Maximum time of a request."""
 
 
+class AuthSettings(Struct, frozen=True):
+    """Users of an OpenID Connect provider."""
+
+    issuer: OptionalUrl = ""
+    """Issuer whose signed tokens (JWT) are accepted, exactly as in the tokens; blank for none."""
+    audience: str = ""
+    """Audience that a token must name: the name of this library at the provider."""
+    jwks_url: OptionalUrl = ""
+    """URL of the provider's keys; https, except on this machine."""
+    jwks_file: str = ""
+    """File with the provider's keys instead of a URL, relative to the library."""
+    algorithms: CommaSeparated = "RS256, PS256, ES256, EdDSA"
+    """Signature algorithms that are accepted; `none` and shared secrets never are."""
+    cache_seconds: Annotated[int, Meta(ge=60, le=86400)] = 3600
+    """Time after which the provider's keys are loaded again."""
+    leeway_seconds: Annotated[int, Meta(ge=0, le=300)] = 30
+    """Difference of clocks that is allowed when the times of a token are checked."""
+    client_id: str = ""
+    """Client of the provider with which people sign in on the page; blank for tokens only."""
+    authorize_url: OptionalUrl = ""
+    """URL of the provider's sign-in."""
+    token_url: OptionalUrl = ""
+    """URL at which the page exchanges the code of a sign-in for a token."""
+    scope: str = "openid"
+    """Scopes that the page asks for, separated by spaces."""
+
+
 class Settings(Struct, frozen=True):
     """The settings of a library. The defaults need no network and no key."""
 
@@ -509,7 +537,10 @@ class Settings(Struct, frozen=True):
     """Whether to create OpenTelemetry spans."""
     log: LogSettings = LogSettings()
     http: HttpSettings = HttpSettings()
+    auth: AuthSettings = AuthSettings()
 
+    auth_rules: tuple[AccessRule, ...] = ()
+    """Rules `[[auth.rules]]`, of which the first that matches a user counts."""
     keys: tuple[ProviderKey, ...] = ()
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
     embeddings: Mapping[str, "Settings"] = field(default_factory=dict)
@@ -535,7 +566,7 @@ class Settings(Struct, frozen=True):
         return _with_values(self, values)
 
 
-_TABLES = ("keys", "chunkings", "embeddings", "written")
+_TABLES = ("auth_rules", "keys", "chunkings", "embeddings", "written")
 
 
 def _walk(section: type[Struct], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

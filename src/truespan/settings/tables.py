@@ -100,7 +100,7 @@ def read_chunkings(tables: Any, lines: Mapping[str, int]) -> dict[str, ChunkingP
         if name in STANDARD_CHUNKING:
             reason = f"{where}: this name is taken."
             raise InvalidConfiguration(reason, advice="Choose another name.")
-        table = _require_fields(where, given, CHUNKING_FIELDS, lines)
+        table = require_fields(where, given, CHUNKING_FIELDS, lines)
         try:
             strategy = Strategy(table.get("strategy", "window"))
             mode = OverlapMode(table.get("overlap_mode", "shared"))
@@ -154,7 +154,7 @@ def read_model(
         known = ", ".join(EMBEDDING_FIELDS)
         raise InvalidConfiguration(f"[{path}]: provider must be one of: {known}.")
     fields |= EMBEDDING_FIELDS.get(str(provider), {})
-    _require_fields(f"[{path}]", table, tuple(fields), lines)
+    require_fields(f"[{path}]", table, tuple(fields), lines)
     for name, value in table.items():
         yield fields[name], f"{path}.{name}", value
 
@@ -190,7 +190,7 @@ def read_keys(tables: Any, folder: Path, environment: Mapping[str, str]) -> tupl
 
 def _read_key(number: int, table: Any, folder: Path, environment: Mapping[str, str]) -> ProviderKey:
     where = f"Entry {number} of [[keys]]"
-    table = _require_fields(where, table, KEY_FIELDS)
+    table = require_fields(where, table, KEY_FIELDS)
     provider, name = table.get("provider"), table.get("name", f"key-{number}")
     if provider not in USUAL_VARIABLES:
         known = ", ".join(USUAL_VARIABLES)
@@ -221,7 +221,7 @@ def _read_key(number: int, table: Any, folder: Path, environment: Mapping[str, s
     return ProviderKey(provider, name, Secret(value.strip()), enabled, chosen)
 
 
-def _require_fields(
+def require_fields(
     where: str, table: Any, known: tuple[str, ...], lines: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Return a table that has only known fields; `lines` has the line of each field."""

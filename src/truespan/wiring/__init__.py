@@ -117,6 +117,7 @@ def open_library(
     providers.check_rerank(settings)
     _check_ocr(settings)
     clock = SystemClock()
+    identities = providers.identities(folder, settings, clock)
     store = storage.open_store(folder, settings, clock)
     index = _index(folder, settings, clock, store)
     model = providers.local_model(settings)
@@ -182,6 +183,7 @@ def open_library(
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             max_crashes=settings.worker.crashes,
             doctor_hours=settings.worker.doctor_hours,
+            identities=identities,
             random_bytes=os.urandom,
             mark_query=lambda world, query: usage_key.mark(world, query),
             observer=all_observers,
