@@ -107,8 +107,11 @@ PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
     *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
 )
-OUTSIDE = ("core/clock.py", "core/disk.py", "parsing/sandbox/", "ingest/workers/")
-"""Among the pure parts, the system's clock and files, the restricted subprocess and workers."""
+OUTSIDE = (
+    *("core/child_process.py", "core/clock.py", "core/disk.py"),
+    *("parsing/sandbox/", "ingest/workers/"),
+)
+"""Among the pure parts, the system's clock, files and processes, the parsers and workers."""
 
 
 def modules() -> list[Path]:

@@ -264,7 +264,7 @@ def test_processor_time_is_limited_apart_from_the_clock():
 def test_stalled_child_is_ended_before_and_after_reading(size: int):
     child = ChildLink("tests.support.child_probe")
     child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))
-    os.kill(child.pid, signal.SIGSTOP)
+    os.kill(child.process.pid, signal.SIGSTOP)
 
     # More than a pipe holds cannot even be sent.
     with pytest.raises(ChildFailed) as caught:
@@ -278,10 +278,10 @@ def test_stalled_child_is_ended_before_and_after_reading(size: int):
 def test_nothing_more_is_sent_to_a_child_that_is_ending(monkeypatch: pytest.MonkeyPatch):
     child = ChildLink("tests.support.child_probe")
     child.ask(Task.PARSE, "repeat", b"1", Limits(1 << 30, cpu=1, wall=60.0, output=1000))
-    os.kill(child.pid, signal.SIGSTOP)
+    os.kill(child.process.pid, signal.SIGSTOP)
     # A process that waits for a disk ends later than it is killed.
-    end = threading.Timer(0.2, child._process.kill)
-    monkeypatch.setattr(child._process, "kill", end.start)
+    end = threading.Timer(0.2, child.process.kill)
+    monkeypatch.setattr(child.process, "kill", end.start)
     sent: list[int] = []
 
     def write(pipe: int, data: memoryview, real: Callable[..., int] = os.write) -> int:

@@ -108,7 +108,7 @@ class _Killer:
         worker = client._Worker(setup)
         if self.left:
             self.left -= 1
-            os.kill(worker._process.pid, signal.SIGKILL)
+            os.kill(worker.process.pid, signal.SIGKILL)
         return worker
 
 

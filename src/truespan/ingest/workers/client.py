@@ -10,14 +10,13 @@ import contextlib
 import os
 import pickle
 import struct
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import IO
 
 import msgspec
 
+from truespan.core.child_process import ChildProcess
 from truespan.errors import LoaderCrashed, resource_error, source_refusal
 from truespan.ingest.draft_task import DraftTask, DraftTools
 from truespan.types.document import Draft
@@ -26,7 +25,6 @@ HEAD = struct.Struct(">BQ")
 """Header of a message: what it is, and its length."""
 TASK, DRAFT, REFUSAL, FAILURE = range(4)
 _ATTEMPTS = 2
-_SECONDS_TO_END = 2.0
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -150,65 +148,28 @@ class DraftWorkers:
         raise LoaderCrashed(task.source.name)
 
 
-class _Worker:
+class _Worker(ChildProcess):
     """A worker process, for one thread at a time."""
 
     def __init__(self, setup: bytes) -> None:
-        path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
-            self._process = subprocess.Popen(
-                # -P keeps the current directory, where others may write, off the import path.
-                [sys.executable, "-P", "-m", "truespan.ingest.workers.process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                # Keys stay out of the process.
-                env={"PYTHONPATH": path, **_ONE_THREAD},
-                # In another session, so that Ctrl-C does not reach the worker.
-                start_new_session=True,
-            )
+            super().__init__("truespan.ingest.workers.process", _ONE_THREAD, buffered=True)
         except OSError as error:
             raise resource_error(error) or WorkerGone from error
         with contextlib.suppress(OSError):
-            self._send(TASK, setup)
+            send(self.requests, TASK, setup)
 
     def ask(self, task: bytes) -> tuple[int, bytes]:
         """Return the kind and the content of the answer; raises WorkerGone without one."""
         try:
-            self._send(TASK, task)
-            return receive(_require(self._process.stdout))
+            send(self.requests, TASK, task)
+            return receive(self.answers)
         except (OSError, EOFError):
             raise WorkerGone from None
-
-    def _send(self, kind: int, content: bytes) -> None:
-        send(_require(self._process.stdin), kind, content)
-
-    def end(self) -> None:
-        """Close the pipes, so that the worker ends by itself."""
-        self._close_pipes()
-        try:
-            self._process.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                _require(pipe).close()
 
 
 start_worker: Callable[[bytes], _Worker] = _Worker
 """Starts a worker with its tools, which are pickled."""
-
-
-def _require(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
 
 
 def send(pipe: IO[bytes], kind: int, content: bytes) -> None:

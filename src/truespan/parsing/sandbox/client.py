@@ -13,8 +13,6 @@ import math
 import os
 import select
 import signal
-import subprocess
-import sys
 import threading
 import time
 from array import array
@@ -26,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from truespan.core.child_process import ChildProcess
 from truespan.errors import (
     LoaderCrashed,
     LoaderNotStarted,
@@ -55,7 +54,6 @@ from truespan.types.text import CanonicalText, Loaded, Sentences
 
 START_SECONDS = 60.0
 """Maximum time for starting a child, which takes a third of a second on an idle machine."""
-_SECONDS_TO_END = 2.0
 _MAX_REFUSAL_LENGTH = 4096
 _NOT_STARTED = "The process that reads documents cannot be started; check the installation."
 _ABORTED = (-signal.SIGABRT, -signal.SIGTRAP, -signal.SIGILL, 127)
@@ -107,28 +105,16 @@ class _Deadline:
     passed: bool = False
 
 
-class ChildLink:
-    """A child process, for one thread at a time."""
+class ChildLink(ChildProcess):
+    """A parser process, for one thread at a time."""
 
     def __init__(self, module: str, start_seconds: float = START_SECONDS) -> None:
         self._inherited = peak_memory()
         self._greeted = False
         self._start_seconds = start_seconds
         self._received = bytearray()
-        path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
-            self._process = subprocess.Popen(
-                # -P keeps the current directory, where others may write, off the import path.
-                [sys.executable, "-P", "-m", module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                # Only the import path, so that keys are not in the parser process.
-                env={"PYTHONPATH": path, **_ONE_THREAD},
-                # In another session, so that Ctrl-C does not reach the child.
-                start_new_session=True,
-            )
+            super().__init__(module, _ONE_THREAD, buffered=False)
         except OSError as error:
             if known := resource_error(error):
                 raise known from error
@@ -136,12 +122,7 @@ class ChildLink:
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
             kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
             raise ChildFailed(kind, advice) from None
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        os.set_blocking(self.requests.fileno(), False)
 
     def ask(
         self,
@@ -188,7 +169,7 @@ class ChildLink:
         deadline = _Deadline(time.monotonic() + self._start_seconds)
         self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
-            ended_by_itself = not deadline.passed and self._process.wait() >= 0
+            ended_by_itself = not deadline.passed and self.process.wait() >= 0
             kind, advice = LoaderNotStarted, None
             if ended_by_itself:
                 kind, advice = LoaderCrashed, _NOT_STARTED
@@ -202,12 +183,10 @@ class ChildLink:
             left = deadline.end - time.monotonic()
             if left <= 0 or not poll.poll(math.ceil(left * 1000)):
                 deadline.passed = True
-                self._process.kill()
+                self.process.kill()
 
     def _send(self, data: bytes, deadline: _Deadline) -> None:
-        requests = self._process.stdin
-        assert requests is not None
-        pipe, rest = requests.fileno(), memoryview(data)
+        pipe, rest = self.requests.fileno(), memoryview(data)
         # The pipe of a killed child stays full until the child has ended.
         while rest and not deadline.passed:
             try:
@@ -217,9 +196,7 @@ class ChildLink:
 
     def _receive(self, length: int, deadline: _Deadline) -> bytes:
         """Return the next bytes from the child; fewer if it ended."""
-        answers = self._process.stdout
-        assert answers is not None
-        pipe, received = answers.fileno(), self._received
+        pipe, received = self.answers.fileno(), self._received
         while len(received) < length:
             self._await_pipe(pipe, deadline)
             piece = os.read(pipe, _PIECE)
@@ -237,19 +214,6 @@ class ChildLink:
             raise EOFError
         return content
 
-    def end(self) -> None:
-        """Close the pipes, so that a waiting child ends by itself."""
-        self._close_pipes()
-        try:
-            self._process.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._close_pipes()
-
     def _failure(self, limits: Limits, late: bool) -> ChildFailed:
         """Wait for a child that closed its pipe; return the error for its exit status.
 
@@ -260,21 +224,15 @@ class ChildLink:
         """
         status, peak = None, 0
         with contextlib.suppress(ChildProcessError):
-            _, code, usage = os.wait4(self._process.pid, 0)
+            _, code, usage = os.wait4(self.process.pid, 0)
             status, peak = os.waitstatus_to_exitcode(code), in_bytes(usage.ru_maxrss)
-            self._process.returncode = status
+            self.process.returncode = status
         if status is None:
-            status = self._process.wait()
+            status = self.process.wait()
         unknown = peak <= self._inherited and self._inherited * 2 > limits.memory
         starved = status in _ABORTED if unknown else status < 0 and peak * 2 > limits.memory
         costly = late or status in OUT_OF_TIME or starved
         return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
-
-    def _close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):  # Unsent data are lost.
-                    pipe.close()
 
 
 # Shared by threads: a child is taken from the list under a lock and serves one thread until it is
@@ -408,7 +366,7 @@ class ChildParser:
     def idle_pids(self) -> list[int]:
         """Process ids of the idle children."""
         with self._lock:
-            return [child.pid for child in self._free]
+            return [child.process.pid for child in self._free]
 
     def close(self) -> None:
         """End the idle children. Using the parser again starts new ones."""
