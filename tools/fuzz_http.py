@@ -54,6 +54,15 @@ parameters = {{ "path.world" = "beside" }}
 [[operations]]
 include-operation-id = "deleteDocument"
 parameters = {{ "path.world" = "beside" }}
+
+# They would send requests to addresses that are made up.
+[[operations]]
+include-operation-id = "findChatServers"
+enabled = false
+
+[[operations]]
+include-operation-id = "connectChatModel"
+enabled = false
 """
 
 

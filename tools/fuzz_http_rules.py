@@ -26,6 +26,7 @@ WRITES = {
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
     "deleteConversationsAsReader", "deleteConversationAsReader",
+    "connectChatModel", "disconnectChatModel",
 }  # fmt: skip
 ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",

@@ -24,7 +24,7 @@ from truespan.maintenance.delete import ErasureReport, Receipt
 from truespan.maintenance.doctor.plan import Plan, RepairResult
 from truespan.maintenance.repair import RepairReport
 from truespan.observer import Observer
-from truespan.protocols import ChatModels, Embedder, Reranker, TokenCounter
+from truespan.protocols import ChatModels, ChatServers, Embedder, Reranker, TokenCounter
 from truespan.types.answer import Answer, AnswerEvent, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.chunk import ChunkRecord
@@ -99,6 +99,8 @@ class AsyncLibrary:
     def reranker(self) -> str | None: ...
     @property
     def chat_model(self) -> str | None: ...
+    @property
+    def chat_servers(self) -> ChatServers: ...
     @property
     def has_workers(self) -> bool: ...
     async def work(

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from truespan.types.answer import Message
+from truespan.types.chat_server import ChatConnection, ChatServer, ChatTest
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.identity import AccessRule
 from truespan.types.ids import ChunkId, TextHash, WorldId
@@ -209,11 +210,65 @@ class ChatModel(Protocol):
         ...
 
 
-class ChatModels(Struct, frozen=True):
+# Shared by threads: a connected model replaces `primary` at once; an answer uses its own copy.
+class ChatModels(Struct):
     """The chat model that answers, and the one for questions that the documents do not answer."""
 
     primary: ChatModel | None = None
     fallback: ChatModel | None = None
+
+    def connect(self, model: ChatModel | None) -> None:
+        """Replace the model that answers, from the next question on."""
+        self.primary = model
+
+
+class ChatServers(Protocol):
+    """Servers of chat models: find them, try a model, and keep it in the settings."""
+
+    def find(self) -> list[ChatServer]:
+        """Return the servers on this machine that answer at their usual addresses."""
+        ...
+
+    def describe(
+        self, base_url: str, *, provider: str | None = None, key: str | None = None
+    ) -> ChatServer:
+        """Return a server with its models.
+
+        Args:
+            base_url: URL of the server, such as `http://127.0.0.1:1234/v1`.
+            provider: `ollama` or `openai`; None to try both.
+            key: The key of the server; None if it needs none.
+
+        Raises:
+            ServiceError: The server does not answer, or not with a list of models.
+            InvalidArgument: There is no such provider.
+            InvalidConfiguration: The URL cannot be used.
+        """
+        ...
+
+    def test(self, connection: ChatConnection) -> ChatTest:
+        """Ask the model for a short reply and return it.
+
+        Raises:
+            ServiceError: As `ChatModel.stream`.
+        """
+        ...
+
+    def connect(self, connection: ChatConnection) -> ChatTest:
+        """Test a model, write it to the settings of the library, and answer with it from now on.
+
+        The key is written to a file that only its owner can read. Other processes that have the
+        library open use the model from their next start on.
+
+        Raises:
+            ServiceError: The model did not reply; nothing was changed.
+            InvalidConfiguration: The settings cannot be changed.
+        """
+        ...
+
+    def disconnect(self) -> None:
+        """Remove the chat model and its key from the settings; answers then consist of passages."""
+        ...
 
 
 class Reranker(Protocol):

@@ -32,7 +32,8 @@ OPEN = {"health", "healthz", "ready"}
 """Public operations, which reveal nothing about callers."""
 FREE = {
     "me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
-    "reingestDocument", "listModels", "completeChat", "embedTexts",
+    "reingestDocument", "listModels", "completeChat", "embedTexts", "showChatModel",
+    "findChatServers", "connectChatModel", "disconnectChatModel",
 }  # fmt: skip
 """Operations whose permission is not one verb in one world; each has tests of its own."""
 NEEDS = {

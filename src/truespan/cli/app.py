@@ -25,6 +25,7 @@ PANELS = {
     "Read without spoilers": ("read", "reader"),
     "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
+    "Models": ("models", "models"),
     "Quality": ("quality", "defaults", "usage", "explain", "evaluate", "calibrate"),
     "Generations": (
         "generations",
@@ -32,7 +33,7 @@ PANELS = {
     ),
     "Maintenance": (
         "maintenance",
-        *("doctor", "repair", "backup", "restore", "prepare-store", "models", "completion"),
+        *("doctor", "repair", "backup", "restore", "prepare-store", "completion"),
     ),
 }
 """The module and the commands of each panel, in the order of the help."""

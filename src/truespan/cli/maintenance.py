@@ -1,9 +1,9 @@
-"""Commands of the panel "Maintenance": doctor, repair, backups, moves, models and completion."""
+"""Commands of the panel "Maintenance": doctor, repair, backups, moves and completion."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from truespan.cli.commands import Argument, Option, WholeNumber, command_group
+from truespan.cli.commands import Argument, Option, WholeNumber
 from truespan.cli.options import (
     AnyWorld,
     Folder,
@@ -212,28 +212,6 @@ def prepare_store(library: Folder = None, as_json: Json = False) -> None:
         echo(f"The tables are up to date (schema {now}); grants and policies were renewed.")
     else:
         echo(f"The tables were updated from schema {before} to {now}.")
-
-
-models_group = command_group("models", "Models of the package sentence-transformers.")
-
-
-@models_group.register("download")
-def download_model(
-    name: Annotated[str, Argument(help="Name of the model, such as BAAI/bge-m3.")],
-    as_json: Json = False,
-) -> None:
-    """Download a model from the Hugging Face Hub into the cache that other programs share.
-
-    Other commands download nothing. Weights as safetensors, the tokenizer and the configuration
-    are downloaded, and no code.
-    """
-    import truespan
-
-    if not as_json:
-        echo(f"Downloading weights, tokenizer and configuration of {name} from huggingface.co ...")
-    folder = truespan.download_model(name)
-    data = {"model": name, "folder": str(folder)}
-    echo(to_json(data) if as_json else f"The model {name} is in {folder}.")
 
 
 def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:

@@ -22,7 +22,7 @@ from truespan.answers.support.check import Comparison
 from truespan.engine.components import Components
 from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
-from truespan.protocols import ChatModel
+from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query_vector import calibration_of
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
@@ -173,6 +173,8 @@ class Answerer(Struct, frozen=True):
         settings, floor = components.answers.decision, 0.0
         if scope:
             settings, floor = self.rules_for(question.standalone)(scope, world.defaults)
+        # Another chat model may be connected before the answer is complete.
+        models = replace(components.chat)
         responder = Responder(
             question=question,
             retrieved=retrieved,
@@ -180,10 +182,10 @@ class Answerer(Struct, frozen=True):
             reading=reading,
             target=target_name(world),
             defaults=world.defaults,
-            models=components.chat,
+            models=models,
             clock=components.clock,
             locate=lambda *span: self._sentences_of(scope, *span),
-            record=self._usage_recorder(world, question.standalone),
+            record=self._usage_recorder(world, question.standalone, models),
             trace=trace,
             comparison=self._comparison(scope),
         )
@@ -242,7 +244,7 @@ class Answerer(Struct, frozen=True):
         place = place_sentences(inside, chunk.title)
         return SentenceRange(inside[0].sid, inside[-1].sid, place)
 
-    def _usage_recorder(self, world: World, query: str) -> RecordUsage:
+    def _usage_recorder(self, world: World, query: str, models: ChatModels) -> RecordUsage:
         """Return the function that records an answered request in the usage log.
 
         The query is marked now, so that an unreadable key is an error before a model is asked and
@@ -271,8 +273,8 @@ class Answerer(Struct, frozen=True):
             usage = Usage(
                 mode=decide(logged).mode,
                 milliseconds=milliseconds,
-                primary_model=_model_name(components.chat.primary, evidence.primary),
-                fallback_model=_model_name(components.chat.fallback, evidence.fallback),
+                primary_model=_model_name(models.primary, evidence.primary),
+                fallback_model=_model_name(models.fallback, evidence.fallback),
                 evidence=evidence_to_json(logged),
                 decision_explain=decide(logged).to_json(),
             )

@@ -15,6 +15,7 @@ from truespan.protocols import (
     AssetStore,
     Backups,
     ChatModels,
+    ChatServers,
     Clock,
     Embedder,
     EmbeddingLimits,
@@ -128,6 +129,8 @@ class Components(Struct, frozen=True):
     """Name of the default embedder."""
     chat: ChatModels = field(default_factory=ChatModels)
     """The chat models that write answers; none unless configured."""
+    chat_servers: ChatServers | None = None
+    """Servers of chat models that a user may connect; None if the models were passed."""
     rerank: RerankOptions | None = None
     """The reranker of results; none unless configured."""
     check_environment: Callable[[], list[Check]] = list

@@ -24,7 +24,7 @@ from truespan.errors import (
     WorldNotNamed,
 )
 from truespan.jobs.thread import BackgroundRepairs
-from truespan.protocols import JobWorker
+from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.snapshot import require_world
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState
@@ -325,6 +325,18 @@ class Library:
         """Name of the chat model that answers; None if none is configured."""
         model = self._components.chat.primary
         return None if model is None else model.name
+
+    @property
+    def chat_servers(self) -> ChatServers:
+        """The servers of chat models: find them, try a model, and connect the library with it.
+
+        Raises:
+            NotAllowed: The caller is not the owner, or the library was opened with a chat model.
+        """
+        self._require_owner("connect a chat model")
+        if self._components.chat_servers is None:
+            raise NotAllowed("connect a chat model")
+        return self._components.chat_servers
 
     @property
     def has_workers(self) -> bool:

@@ -59,13 +59,13 @@ def read_settings(folder: Path, variables: Mapping[str, str] = os.environ) -> Se
 
 
 def explain_settings(
-    folder: Path, variables: Mapping[str, str] = os.environ
+    folder: Path, variables: Mapping[str, str] = os.environ, *, text: str | None = None
 ) -> tuple[Settings, list[SettingValue]]:
     """Return the settings of a library, and each setting with the source of its value.
 
-    Passwords in URLs are masked in the list.
+    Passwords in URLs are masked in the list. `text` stands for the content of the settings file.
     """
-    settings, given = _read(folder, variables)
+    settings, given = _read(folder, variables, text)
     defaults, explained = Settings(), list[SettingValue]()
     for name in TYPES:
         value, default = settings.value_of(name), defaults.value_of(name)
@@ -91,14 +91,12 @@ def explain_settings(
 
 
 def _read(
-    folder: Path, variables: Mapping[str, str]
+    folder: Path, variables: Mapping[str, str], text: str | None = None
 ) -> tuple[Settings, dict[str, list[tuple[Any, str]]]]:
     """Return the settings, and every given value of each with its place; the last value counts."""
     try:
-        text = (folder / FILE_NAME).read_text(encoding="utf-8")
+        text = read_file(folder) if text is None else text
         values = _parse(text)
-    except FileNotFoundError:
-        text, values = "", dict[str, Any]()
     except (OSError, ValueError) as error:
         refusal = InvalidConfiguration(f"{FILE_NAME} cannot be read: {error}.")
         raise resource_error(error) or refusal from None
@@ -120,6 +118,14 @@ def _read(
     )
     embeddings = {name: settings.with_values(changes) for name, changes in models.items()}
     return replace(settings, embeddings=embeddings), given
+
+
+def read_file(folder: Path) -> str:
+    """Return the content of a library's settings file; empty if there is none."""
+    try:
+        return (folder / FILE_NAME).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def _read_file(

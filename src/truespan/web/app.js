@@ -14,6 +14,7 @@ import * as position from "./reading/position.js";
 import "./reading/selecting.js";
 import { asReader, emit, go, hash, may, namedChapters, on, route, state, worldPath } from "./common/state.js";
 import { remember, remembered } from "./common/storage.js";
+import { learnModel } from "./start/model.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
 
@@ -140,6 +141,7 @@ async function start() {
   try {
     state.me = await get("/v1/me");
     leaveSignIn();
+    learnModel().catch(complain);
     takeReader(route().reader);
     showCaller();
     go({ reader: asReader() ? state.reader : null }, { replace: true });

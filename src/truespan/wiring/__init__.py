@@ -23,6 +23,7 @@ from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
 from truespan.protocols import (
     ChatModels,
+    ChatServers,
     Clock,
     Embedder,
     EmbeddingLimits,
@@ -143,6 +144,7 @@ def open_library(
 
         return check_environment(folder, settings, store, index, model, clock, rerank)
 
+    models = chat if chat is not None else providers.chat_models(settings, clock, store)
     all_observers, exposition = _observers(settings, observer, metrics=metrics, logs=logs)
     return Library(
         Components(
@@ -170,7 +172,10 @@ def open_library(
             word_states=settings.word_states,
             others=_other_embedders(settings, make_embedder, others),
             default_model="" if embedder else _default_model(settings),
-            chat=chat if chat is not None else providers.chat_models(settings, clock, store),
+            chat=models,
+            chat_servers=defer(partial(_chat_servers, folder, clock, store, models))
+            if chat is None
+            else None,
             rerank=rerank,
             answers=rules,
             cohort=CohortVectors(Cohort(cohort.DIGEST, cohort.read_texts, cohort.read_vectors)),
@@ -317,6 +322,12 @@ def _workers(settings: Settings, parser: SourceParser, counter: TokenCounter) ->
 
     jobs = settings.ingest.jobs or default_jobs()
     return DraftWorkers(jobs, DraftTools(parser, counter, count_chunks))
+
+
+def _chat_servers(folder: Path, clock: Clock, store: Store, models: ChatModels) -> ChatServers:
+    from truespan.wiring.chat_servers import LocalChatServers
+
+    return LocalChatServers(folder, clock, store, models)
 
 
 def _assets(folder: Path, settings: Settings) -> AssetFolder:

@@ -48,6 +48,7 @@ class ChatServer(Loopback):
     reply: list[str] = field(default_factory=lambda: list(REPLY))
     content_type = ""
     path = ""
+    models_path = ""
 
     def __post_init__(self) -> None:
         self.ended = threading.Event()
@@ -81,7 +82,13 @@ class ChatServer(Loopback):
     def whole(self) -> list[bytes]:
         return [*self.spoken(*self.reply), self.end()]
 
+    def models(self) -> Any:
+        """Return the list of models as the protocol spells it."""
+        raise NotImplementedError
+
     def answer(self, asked: Asked) -> Reaction:
+        if (asked.method, asked.path) == ("GET", self.models_path):
+            return Answer(200, self.models())
         if (asked.method, asked.path) != ("POST", self.path):
             return Answer(404, body=b"404 page not found", content_type="text/plain")
         if asked.content["model"] != self.model:
@@ -117,10 +124,14 @@ class OpenAiChatServer(ChatServer):
 
     content_type = "text/event-stream; charset=utf-8"
     path = OPENAI_PATH
+    models_path = "/v1/models"
 
     @property
     def base(self) -> str:
         return f"{self.url}/v1"
+
+    def models(self) -> Any:
+        return {"object": "list", "data": [{"id": self.model, "object": "model"}]}
 
     def event(self, content: Any) -> bytes:
         return b"data: " + compact(content) + b"\n\n"
@@ -153,10 +164,14 @@ class OllamaChatServer(ChatServer):
 
     content_type = "application/x-ndjson"
     path = OLLAMA_PATH
+    models_path = "/api/tags"
 
     @property
     def base(self) -> str:
         return self.url
+
+    def models(self) -> Any:
+        return {"models": [{"name": self.model, "digest": "0" * 64}]}
 
     def line(self, **content: Any) -> bytes:
         head = {"model": self.model, "created_at": "2026-01-01T00:00:00Z"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from truespan.http.operation import Operation
+from truespan.http.routes.chat_model import chat_model
 from truespan.http.routes.conversations import conversations
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
@@ -11,7 +12,7 @@ from truespan.http.routes.questions import asking, evaluation, reading
 
 # Shared by threads: filled while modules are imported, then only read.
 ROUTES = (
-    *(worlds, documents, jobs, asking, reading, conversations, openai),
+    *(worlds, documents, jobs, asking, reading, conversations, chat_model, openai),
     *(generations, evaluation, server),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(

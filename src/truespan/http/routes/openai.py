@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from truespan import errors
 from truespan.http.operation import CallContext, Event, Events, Reply, Routes
 from truespan.http.replies import name_error
-from truespan.http.routes.questions import QUERY_ERRORS, select_world
+from truespan.http.routes.questions import QUERY_ERRORS, select_world, wait_for_answer
 from truespan.types.answer import Answer, AnswerEvent, Citation, Finished, Piece
 from truespan.types.decision import UsedModel
 from truespan.types.scope import Unlimited, Verb
@@ -246,10 +246,7 @@ def complete_chat(context: CallContext, body: CompletionRequest) -> Reply[Comple
         shows_usage = options is not None and options.include_usage
         first = next(events)
         return Events(_sent(chat.stream(first, events, shows_usage=shows_usage)))
-    for event in events:
-        if isinstance(event, Finished):
-            return Reply(chat.whole(event.answer))
-    raise errors.InternalError("end of an answer")
+    return Reply(chat.whole(wait_for_answer(context, events)))
 
 
 def _sent(parts: Iterator[Any]) -> Iterator[Event]:

@@ -246,10 +246,10 @@ def answer_reply(
 
     if stream:
         return Events(sent_events(), headers)
-    return Reply(_wait_for_answer(context, events), headers=headers)
+    return Reply(wait_for_answer(context, events), headers=headers)
 
 
-def _wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Answer:
+def wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Answer:
     """Return the complete answer; a client that disconnects ends the request to the model."""
     try:
         for event in events:

@@ -5,6 +5,7 @@ import { button, fill, make, quoted, say, tick } from "../common/dom.js";
 import { markdown } from "../common/markdown.js";
 import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { offerModel } from "../start/model.js";
 import * as words from "../common/words.js";
 import { showIn } from "./passage.js";
 import { markQuotes } from "./quotes.js";
@@ -48,7 +49,8 @@ function note(answer) {
   const used = answer.decision_explain?.used_llm;
   const spoken = used && !(used === "none" && answer.mode === "fallback");
   const parts = [spoken && words.speaker(used), answer.processing_time_ms !== undefined && texts.ask.took({ milliseconds: answer.processing_time_ms })];
-  return make("span", { class: "hint" }, parts.filter(Boolean).join("; "));
+  const offer = used === "none" && offerModel();
+  return make("span", { class: "hint" }, parts.filter(Boolean).join("; "), offer && [" ", offer]);
 }
 
 /** Let each citation lead to the sentence that supports its own claim, where that is known. */

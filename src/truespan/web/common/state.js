@@ -8,6 +8,8 @@ import { path } from "./api.js";
 /** The shared state. All modules read it; each member is written by one module. */
 export const state = {
   me: null,
+  /** The chat model that writes answers, and whether the caller may connect one. */
+  chat: null,
   worlds: [],
   world: null,
   documents: [],
