@@ -219,8 +219,10 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                     own = "provider" if member == "kind" else member
                     prefix = "embedding" if own == "provider" else model.embedding.provider
                     assert model.value_of(f"{prefix}_{own}".replace("-", "_")) == value
-            for name, value in shown.pop("rerank", {}).items():
-                assert settings.value_of(f"rerank_{name}") == value
+            assert len(settings.auth_rules) == len(shown.get("auth", {}).pop("rules", []))
+            for section in ("rerank", "auth"):
+                for name, value in shown.pop(section, {}).items():
+                    assert settings.value_of(f"{section}_{name}") == value
             for name, value in shown.items():
                 expected = ",".join(value) if isinstance(value, list) else value
                 assert settings.value_of(name) == expected

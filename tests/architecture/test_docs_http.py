@@ -22,7 +22,8 @@ def test_every_header_that_counts_is_listed() -> None:
 
     assert {name.removeprefix("Maybe-") for name in HEADERS} <= listed
     # The last one is there if requests are logged.
-    assert listed - set(HEADERS) == {"Authorization", "Idempotency-Key", "X-Request-Id"}
+    sent = {"Authorization", "Idempotency-Key", "X-Truespan-Audience", "X-Request-Id"}
+    assert listed - set(HEADERS) == sent
 
 
 def test_the_limits_are_those_that_hold() -> None:

@@ -25,6 +25,7 @@ import truespan
 from tests.interfaces.mcp_clients import HELLO, Session
 from tests.support.http_server import NO_TLS
 from truespan.errors import Unauthorized
+from truespan.http.auth import Credentials
 from truespan.http.mcp import McpApp
 from truespan.mcp.caller import NOTHING_WRITTEN, AnonymousAccess, WritePermissions
 from truespan.types.scope import OWNER
@@ -62,12 +63,12 @@ class Admitting:
             await send(message)
 
         given = dict(scope["headers"]).get(b"authorization", b"").decode()
+        labels = Credentials.of(scope).labels()
         try:
-            principal = (
-                self._library.server.admit(given.removeprefix("Bearer "))
-                if given
-                else Principal(None, OWNER)
-            )
+            if given:
+                principal = self._library.server.admit(given.removeprefix("Bearer "), labels)
+            else:
+                principal = Principal(None, OWNER)
         except Unauthorized:
             return await Response(status_code=401)(scope, receive, noted)
         scope.setdefault("state", {})["principal"] = principal

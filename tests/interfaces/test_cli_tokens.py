@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.interfaces.test_cli import Terminal, terminal
+from tests.promises import proves
 from tests.support.leftover_search import contents
 from truespan.errors import Unauthorized
 from truespan.types.scope import OWNER, Authority, Verb
@@ -84,6 +85,27 @@ def test_token_for_the_metrics_needs_no_world_and_takes_none(terminal: Terminal)
     for more in (["-w", "w"], ["--all-worlds"], ["-w", "w", "--verb", "read"], ["--verb", "read"]):
         code, _, err = terminal("token", "create", "p", "--verb", "observe", *more)
         assert (code, err.count("\n")) == (2, 1), more
+
+
+@proves("identity.token-labels")
+def test_token_with_labels_is_described(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    create = ("token", "create")
+    labels = ("--audience", "group:legal", "--audience", "user:ana@example.org")
+
+    _, made = terminal.json(*create, "legal", "-w", "w", *labels)
+    _, web = terminal.json(*create, "web", "-w", "w", "--impersonate")
+
+    assert made["token"]["audience"] == ["group:legal", "user:ana@example.org"]
+    assert (web["token"]["audience"], web["token"]["impersonate"]) == ([], True)
+    assert authority_of(terminal, made["secret"]).audience == {
+        *("group:legal", "user:ana@example.org")
+    }
+    listed = terminal("token", "list")[1]
+    assert "legal: read in w, documents for everyone, group:legal, user:ana@example.org; " in listed
+    assert "web: read in w, documents for everyone; may impersonate; does not expire" in listed
+    code, _, err = terminal(*create, "x", "-w", "w", "--verb", "write", "--audience", "a")
+    assert (code, err.count("\n")) == (2, 1)
 
 
 def test_a_token_whose_world_was_deleted_says_that_it_has_none(terminal: Terminal) -> None:

@@ -194,6 +194,10 @@ def mcp(
     owner: Annotated[
         bool, Option("--owner", help="Serve the owner, who sees whole documents.")
     ] = False,
+    audience: Annotated[
+        list[str] | None,
+        Option(help="Serve only documents for everyone and for this label, such as group:legal."),
+    ] = None,
     may_move: Annotated[
         bool, Option("--may-move", help="Let the model set the reader's position.")
     ] = False,
@@ -219,6 +223,11 @@ def mcp(
     permissions = WritePermissions(may_move, may_ingest)
     if may_move and owner:
         raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
+    if audience and (may_move or may_ingest):
+        raise InvalidArgument(
+            "Who sees some documents only can change nothing.",
+            advice="Remove '--audience', or '--may-move' and '--may-ingest'.",
+        )
     if may_ingest and not owner:
         raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = folder_of(library)
@@ -226,6 +235,7 @@ def mcp(
         with open_world(library, world) as chosen:
             whom = ["--owner"] if reader is None else ["--reader", chosen.reader(reader).name]
         arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
+        arguments += [part for label in audience or () for part in ("--audience", label)]
         arguments += ["--may-move"] if may_move else []
         arguments += ["--may-ingest"] if may_ingest else []
         echo(client_config(client, chosen.name, arguments))
@@ -235,7 +245,7 @@ def mcp(
     gc.disable()
     from truespan.mcp.stdio import serve_stdio
 
-    return serve_stdio(folder, world, reader, permissions)
+    return serve_stdio(folder, world, reader, permissions, audience)
 
 
 @token_group.register("create")
@@ -255,6 +265,13 @@ def create_token(
         list[str] | None,
         Option("--reader", "-r", help="Bind to this reader, who can only follow."),
     ] = None,
+    audience: Annotated[
+        list[str] | None,
+        Option(help="Limit to documents for everyone and for this label, such as group:legal."),
+    ] = None,
+    impersonate: Annotated[
+        bool, Option("--impersonate", help="Let each request name the labels of its user.")
+    ] = False,
     expires: Annotated[
         str | None, Option(help="For example 12h, 30d or 8w; default: never.")
     ] = None,
@@ -285,6 +302,8 @@ def create_token(
             worlds=UNLIMITED if all_worlds else world or None,
             verbs=verb or None,
             readers=reader or UNLIMITED,
+            audience=audience or UNLIMITED,
+            impersonate=impersonate,
             expires_in=expires_in,
         )
         worlds, state = opened.worlds(), opened.tokens.state(record)
@@ -326,7 +345,8 @@ def revoke_token(
 
 
 def token_data(record: "TokenRecord", state: "TokenState") -> dict[str, Any]:
-    names = {name: allowed_names(getattr(record, name)) for name in ("worlds", "verbs", "readers")}
+    sets = ("worlds", "verbs", "readers", "audience")
+    names = {name: allowed_names(getattr(record, name)) for name in sets}
     return record_data(record) | names | {"state": state}
 
 
@@ -341,7 +361,16 @@ def describe_token(record: "TokenRecord", worlds: Iterable["World"]) -> str:
         where = ", ".join(sorted(names.get(id, id) for id in ids)) or "no world"
     whom = "" if isinstance(readers, str) else f" as {', '.join(readers) or 'no reader'}"
     verbs = ", ".join(sorted(record.verbs))
-    return f"{verbs}{whom} in {where}; {_describe_expiry(record)}"
+    labels = _describe_labels(record)
+    return f"{verbs}{whom} in {where}{labels}; {_describe_expiry(record)}"
+
+
+def _describe_labels(record: "TokenRecord") -> str:
+    labels = allowed_names(record.audience)
+    if isinstance(labels, str):
+        return ""
+    others = "; may impersonate" if record.impersonate else ""
+    return f", documents for {', '.join(sorted({'everyone', *labels}))}{others}"
 
 
 def _describe_expiry(record: "TokenRecord") -> str:

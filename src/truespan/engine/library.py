@@ -26,6 +26,7 @@ from truespan.errors import (
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.snapshot import require_world
+from truespan.types.audience import check_labels
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState
 from truespan.types.maintenance import BackupReport
@@ -257,16 +258,22 @@ class Library:
 
         return AccessTokens(self._components, self._authority)
 
-    def authenticate(self, secret: str) -> Authority:
+    def authenticate(
+        self, secret: str, *, audience: str | Iterable[str] | None = None
+    ) -> Authority:
         """Return the authority of a token, within the authority of this library.
 
         Args:
-            secret: The token.
+            secret: The token, of the library or of its identity provider.
+            audience: Labels to narrow the authority to; a token that may impersonate gets them all.
 
         Raises:
             Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
+            InvalidArgument: A label is invalid.
+            NotAllowed: No rule gives a user of the identity provider any right.
         """
-        return self.server.admit(secret).authority
+        labels = None if audience is None else check_labels(audience)
+        return self.server.admit(secret, labels).authority
 
     def backup(
         self,

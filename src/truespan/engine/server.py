@@ -34,8 +34,10 @@ class LibraryServer:
         self._idempotency = idempotency
         self._open_world = open_world
 
-    def admit(self, secret: str) -> Principal:
+    def admit(self, secret: str, labels: frozenset[str] | None = None) -> Principal:
         """Return the id and the authority of a token, of the library or of the identity provider.
+
+        With `labels`, it has those of them that the token has; if the token may impersonate, all.
 
         Raises:
             Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
@@ -44,7 +46,8 @@ class LibraryServer:
         """
         from truespan.engine.tokens import authenticate
 
-        return authenticate(self._components, self._authority, secret)
+        principal = authenticate(self._components, self._authority, secret)
+        return principal if labels is None else principal.for_audience(labels)
 
     def refer_to(self, reference: str) -> World:
         """Return the world with this id or name without looking it up; each of its methods does."""

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
 from truespan.retrieval.snapshot import require_world
+from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Unlimited, Verb
+from truespan.types.scope import AUDIENCE_VERBS, OWNER, UNLIMITED, Authority, Unlimited, Verb
 from truespan.types.token import (
     ID_BYTES,
     SECRET_BYTES,
@@ -44,6 +45,8 @@ class AccessTokens:
         worlds: str | Iterable[str] | Unlimited | None = None,
         verbs: str | Iterable[str] | None = None,
         readers: str | Iterable[str] | Unlimited = UNLIMITED,
+        audience: str | Iterable[str] | Unlimited = UNLIMITED,
+        impersonate: bool = False,
         expires_in: float | None = None,
     ) -> tuple[TokenRecord, TokenSecret]:
         """Create a token and return its secret, which is not stored and never shown again.
@@ -55,6 +58,11 @@ class AccessTokens:
                 given, which is then the only verb allowed. A token with `observe` alone may read
                 the metrics and has no worlds.
             readers: Names of the readers it may act as.
+            audience: Labels of the token, which then sees only documents for everyone and for one
+                of its labels, and can only read and follow.
+            impersonate: Whether each request may name other labels, for an application that
+                knows its users. Requests that name none have the labels of `audience`, which is
+                empty if it is not given.
             expires_in: Seconds until the token expires; None for never.
 
         Returns:
@@ -62,7 +70,7 @@ class AccessTokens:
 
         Raises:
             WorldNotFound: One of the worlds does not exist.
-            InvalidArgument: A name, verb or time is invalid, or a list is empty.
+            InvalidArgument: A name, verb, label or time is invalid, or a list is empty.
             NotAllowed: The caller is not the owner.
         """
         random_bytes = self._components.random_bytes
@@ -73,6 +81,7 @@ class AccessTokens:
             names = _require_list("reader", bound)
             bound = frozenset(_require_name("A reader", reader) for reader in names)
         allowed = _verbs(verbs, bound)
+        labels = _labels(audience, allowed, impersonate=impersonate)
         now = self._components.clock.now()
         secret = TokenSecret.of(random_bytes(ID_BYTES), random_bytes(SECRET_BYTES))
         record = TokenRecord(
@@ -81,6 +90,8 @@ class AccessTokens:
             worlds=self._worlds(worlds, allowed),
             verbs=allowed,
             readers=bound,
+            audience=labels,
+            impersonate=bool(impersonate),
             created_at=now,
             expires_at=None if expires_in is None else now + _seconds(expires_in),
         )
@@ -168,7 +179,9 @@ def authenticate(components: Components, within: Authority, text: object) -> Pri
     if record.authority() != OWNER:
         # A token for everything acts as the owner, who sees all conversations.
         authority = replace(authority, token=record.id)
-    return Principal(record.id, authority, record.name)
+    # No token has more labels than the library was opened with.
+    impersonates = record.impersonate and within.audience is UNLIMITED
+    return Principal(record.id, authority, record.name, impersonates)
 
 
 def _require_list(what: str, names: str | Iterable[str]) -> builtins.list[str]:
@@ -196,6 +209,19 @@ def _verbs(
             advice="Omit the verbs or the readers.",
         )
     return chosen
+
+
+def _labels(
+    audience: str | Iterable[str] | Unlimited, verbs: frozenset[Verb], *, impersonate: bool
+) -> frozenset[str] | Unlimited:
+    if isinstance(audience, Unlimited) and not impersonate:
+        return UNLIMITED
+    if verbs - AUDIENCE_VERBS:
+        raise InvalidArgument(
+            "A token with labels can only read and follow.",
+            advice="Omit the other verbs, or the labels and the right to impersonate.",
+        )
+    return frozenset() if isinstance(audience, Unlimited) else check_labels(audience)
 
 
 def _require_name(what: str, name: object) -> str:

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from truespan import errors
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.http import bodies, replies
-from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Gateway
+from truespan.http.auth import LOCAL, Authenticator, AuthPolicy, Credentials, Gateway
 from truespan.http.mcp import McpApp
 from truespan.http.openapi import document_operation
 from truespan.http.operation import (
@@ -79,24 +79,19 @@ class AppContext(replies.StreamContext, frozen=True):
     default_world: str | None = None
 
 
-def caller_of(authorizations: list[bytes]) -> Hashable:
-    """Return the identity of a caller for taking turns: the token, before it is checked."""
-    return authorizations[0] if authorizations else None
-
-
 class Request(Struct, frozen=True):
     """A parsed request."""
 
     scope: Scope
     operation: Operation
-    authorizations: list[bytes]
+    credentials: Credentials
     query: Any = None
     content: bytes = b""
     form: bodies.Form | None = None
 
     @property
     def caller(self) -> Hashable:
-        return caller_of(self.authorizations)
+        return self.credentials.caller
 
     def body(self) -> Any:
         """Return the body as the type that the operation takes; None if it takes none."""
@@ -157,20 +152,20 @@ class Endpoint(Struct, frozen=True):
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
         query_string = b"" if operation.ignores_query else scope["query_string"]
         query = bodies.parse_query(operation.query_type, query_string)
-        authorizations = bodies.header(scope, b"authorization")
+        credentials = Credentials.of(scope)
         if operation.takes_form:
-            request = Request(scope, operation, authorizations, query)
+            request = Request(scope, operation, credentials, query)
             return await self._handle_upload(request, receive)
         limits, pool = self.app.limits, self.app.pool
         has_body = operation.body_type is not None
         if self.app.authenticator.policy.needs_token and not operation.public and has_body:
-            await self._check_caller(scope, authorizations)
+            await self._check_caller(scope, credentials)
         content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
         if not has_body and content.strip():
             raise errors.InvalidArgument("This address takes no body.")
-        request = Request(scope, operation, authorizations, query, content)
+        request = Request(scope, operation, credentials, query, content)
         if operation.inline:
             return self._run(request, _NEVER_CANCELLED)
         if operation.streams:
@@ -181,11 +176,11 @@ class Endpoint(Struct, frozen=True):
         work = partial(self._run, request, token)
         return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
 
-    async def _check_caller(self, scope: Scope, authorizations: list[bytes]) -> None:
+    async def _check_caller(self, scope: Scope, credentials: Credentials) -> None:
         """Refuse an unknown caller before the body is read, unless the server has it already."""
-        if not authorizations or not bodies.is_short(scope):
-            identify = partial(self.app.authenticator.identify, authorizations)
-            await self.app.pool.run(identify, caller=caller_of(authorizations))
+        if not credentials.authorizations or not bodies.is_short(scope):
+            identify = partial(self.app.authenticator.identify, credentials)
+            await self.app.pool.run(identify, caller=credentials.caller)
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
         """Run an operation that may wait for a model on threads of their own, or in turns.
@@ -239,7 +234,7 @@ class Endpoint(Struct, frozen=True):
         limits, pool = self.app.limits, self.app.pool
 
         def check() -> Principal:
-            principal = self.app.authenticator.identify(request.authorizations)
+            principal = self.app.authenticator.identify(request.credentials)
             self._admit(request, principal)
             if request.operation.check is not None:
                 request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
@@ -260,8 +255,8 @@ class Endpoint(Struct, frozen=True):
         """Authenticate the caller and run the operation, on a thread of the pool."""
         if request.operation.public:
             return self._run_as(request, request.body(), LOCAL, token)
-        authenticator, authorizations = self.app.authenticator, request.authorizations
-        principal = authenticator.identify(authorizations)
+        authenticator, credentials = self.app.authenticator, request.credentials
+        principal = authenticator.identify(credentials)
         # An unknown caller learns nothing about the body, and a body that is wrong is not counted.
         body = request.body()
         self._admit(request, principal)
@@ -271,7 +266,7 @@ class Endpoint(Struct, frozen=True):
 
         def poll() -> tuple[Event, bool]:
             # A token that is revoked in the meantime ends the stream.
-            authenticator.identify(authorizations)
+            authenticator.identify(credentials)
             return result.poll()
 
         return replace(result, poll=poll, caller=request.caller)
@@ -334,10 +329,10 @@ class AuthenticatedApp(Struct, frozen=True):
         limits = self.app.limits
         try:
             bodies.check_length(scope, limits.body)
-            authorizations = bodies.header(scope, b"authorization")
+            credentials = Credentials.of(scope)
             try:
-                admit = partial(self.app.authenticator.admit, authorizations)
-                principal = await self.app.pool.run(admit, caller=caller_of(authorizations))
+                admit = partial(self.app.authenticator.admit, credentials)
+                principal = await self.app.pool.run(admit, caller=credentials.caller)
             except errors.TruespanError:
                 raise
             except Exception as error:
@@ -361,7 +356,7 @@ def _run_once(context: CallContext, key: str, request: Request, body: Any) -> Re
         reply = replies.encode_reply(result)
         return msgspec.msgpack.encode((reply.status, reply.headers, JSON, reply.value))
 
-    replay_key = ReplayKey(context.principal.token or "", key)
+    replay_key = ReplayKey(context.principal.identity, key)
     data = context.library.server.run_idempotent(replay_key, request.fingerprint(), work)
     status, headers, media_type, body = msgspec.msgpack.decode(data, type=_StoredReply)
     return Reply(body, status, headers, media_type)

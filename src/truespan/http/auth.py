@@ -6,9 +6,9 @@ import ipaddress
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -18,6 +18,7 @@ from truespan import errors
 from truespan.http.bodies import header
 from truespan.http.operation import Operation, Reply
 from truespan.http.replies import problem_reply, send_reply
+from truespan.types.audience import check_labels
 from truespan.types.scope import OWNER
 from truespan.types.telemetry import ACCESS, FIELDS, OTHER, SYSTEM, Event
 from truespan.types.token import Principal
@@ -53,12 +54,51 @@ _PREFLIGHT = Reply(
         ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
             "access-control-allow-headers",
-            "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "
+            "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, X-Truespan-Audience, "
             "Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-Id",
         ),
         ("access-control-max-age", "600"),
     ),
 )
+
+
+class Credentials(Struct, frozen=True):
+    """The headers of a request that say who the caller is, before they are checked."""
+
+    authorizations: list[bytes]
+    audiences: list[bytes]
+
+    @classmethod
+    def of(cls, scope: Scope) -> Credentials:
+        return cls(header(scope, b"authorization"), header(scope, b"x-truespan-audience"))
+
+    @property
+    def caller(self) -> Hashable:
+        """Return the identity of the caller for taking turns."""
+        return self.authorizations[0] if self.authorizations else None
+
+    def labels(self) -> frozenset[str] | None:
+        """Return the labels that the request is narrowed to; None if it names none.
+
+        Labels are separated by commas and percent-encoded. An empty header means no label.
+
+        Raises:
+            InvalidArgument: The header was sent twice, or has an invalid label.
+        """
+        if not self.audiences:
+            return None
+        if len(self.audiences) > 1:
+            # One of them may come from the client of an application, and not from the application.
+            raise errors.InvalidArgument("The header X-Truespan-Audience was sent more than once.")
+        try:
+            parts = self.audiences[0].decode("ascii").split(",")
+            given = [unquote(part.strip(), errors="strict") for part in parts if part.strip()]
+        except UnicodeDecodeError:
+            raise errors.InvalidArgument(
+                "The header X-Truespan-Audience is not percent-encoded UTF-8.",
+                advice="Encode commas, percent signs and all but ASCII in a label as %XX.",
+            ) from None
+        return check_labels(given)
 
 
 class AuthPolicy(Struct, frozen=True):
@@ -105,9 +145,9 @@ class Authenticator(Struct):
     _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def admit(self, authorizations: list[bytes]) -> Principal:
+    def admit(self, credentials: Credentials) -> Principal:
         """Return the caller, and count the request."""
-        principal = self.identify(authorizations)
+        principal = self.identify(credentials)
         self.count(principal)
         return principal
 
@@ -121,8 +161,13 @@ class Authenticator(Struct):
         elif principal.token is not None and per_minute:
             self._count(principal.token)
 
-    def identify(self, authorizations: list[bytes]) -> Principal:
-        """Return the caller, without counting the request."""
+    def identify(self, credentials: Credentials) -> Principal:
+        """Return the caller, narrowed to the labels of the request, without counting it."""
+        principal = self._authenticate(credentials.authorizations)
+        labels = credentials.labels()
+        return principal if labels is None else principal.for_audience(labels)
+
+    def _authenticate(self, authorizations: list[bytes]) -> Principal:
         if not authorizations:
             if self.policy.needs_token:
                 raise errors.Unauthorized

@@ -47,7 +47,10 @@ BEARER = {
     "type": "http",
     "scheme": "bearer",
     "description": "A token made by `truespan token create`. On loopback it is optional unless "
-    "the server was started with --require-token; without one, the caller is the owner.",
+    "the server was started with --require-token; without one, the caller is the owner. A server "
+    "with an identity provider also accepts its signed tokens (JWT). The header "
+    "X-Truespan-Audience (labels separated by commas, percent-encoded) limits a request to "
+    "documents for everyone and for one of the labels.",
 }
 
 

@@ -74,12 +74,13 @@ def members_of(record: type[Struct], names: str) -> Callable[[type[Kind]], type[
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """Permissions of the caller. `unlimited` means every world or reader."""
+    """Permissions of the caller. `unlimited` means every world, every reader or every label."""
 
     token: str | None
     worlds: list[str] | str
     verbs: list[str]
     readers: list[str] | str
+    audience: list[str] | str
     default_world: str | None
 
 

@@ -215,9 +215,10 @@ def _configure(service: Service, settings: Settings, library: Library) -> Server
     check_names(settings)
     is_local = is_loopback(service.host)
     tokens = library.tokens
-    if not is_local and not any(
+    has_callers = bool(settings.auth.issuer) or any(
         tokens.state(token) is TokenState.ACTIVE for token in tokens.list()
-    ):
+    )
+    if not is_local and not has_callers:
         raise errors.InvalidArgument(
             f"Other machines could reach the library at {service.host}, and there is no token.",
             advice="Create one with 'truespan token create', or serve at 127.0.0.1.",

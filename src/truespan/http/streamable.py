@@ -88,7 +88,7 @@ class Target(Struct, frozen=True):
     role: Role
     caller: CallerContext
     session_owner: tuple[str, str, str]
-    """The token's id, the world's id and the reader's name. A session belongs to all three."""
+    """Caller, world and reader by their ids and names. A session belongs to all three."""
 
 
 def select_target(
@@ -118,7 +118,7 @@ def select_target(
         raise NotAllowed("read as this reader")
     caller = narrow_caller(library, principal.authority, world_id, name, permissions)
     role = role_for(name, NOTHING_WRITTEN if caller.writer is None else permissions)
-    return Target(role, caller, (principal.token or "", world_id, name or ""))
+    return Target(role, caller, (principal.identity, world_id, name or ""))
 
 
 def _anonymous_authority(

@@ -15,7 +15,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,11 @@ from truespan.mcp.caller import (
 from truespan.mcp.sdk import SessionMessage, types
 from truespan.mcp.server import SHUTDOWN_SECONDS, Work, make_server, parse_error, stderr_handler
 from truespan.mcp.tools import role_for
+from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
 from truespan.types.request import check_reader_name
 from truespan.types.scope import OWNER, Verb
+from truespan.types.token import Principal
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -187,6 +189,7 @@ def open_narrowed(
     world: str | None,
     reader: str | None,
     permissions: WritePermissions = NOTHING_WRITTEN,
+    audience: Sequence[str] | None = None,
 ) -> tuple[Library, CallerContext]:
     """Open a library with an authority to read one world only, or only as one of its readers.
 
@@ -206,6 +209,8 @@ def open_narrowed(
         authority = OWNER.narrow(worlds=[world_id], verbs=[Verb.READ])
     else:
         authority = OWNER.as_reader(world_id, name)
+    if audience:
+        authority = Principal(None, authority).for_audience(check_labels(audience)).authority
     library = truespan.open(folder, authority=authority)
     return library, narrow_caller(library, authority, world_id, name, permissions)
 
@@ -215,9 +220,11 @@ def serve_stdio(
     world: str | None,
     reader: str | None,
     permissions: WritePermissions = NOTHING_WRITTEN,
+    audience: Sequence[str] | None = None,
 ) -> int:
     """Serve a reader of a world, or its owner, until the client disconnects; return the exit code.
 
+    With an `audience`, only documents for everyone and for one of its labels are served.
     The library is opened, used and closed on one thread, and nothing is written before it is open.
     A running call that the client cancels runs to its end, and its result is dropped.
 
@@ -229,7 +236,7 @@ def serve_stdio(
     role = role_for(reader, permissions)
     engine = ThreadPoolExecutor(1, "truespan-engine")
     with standard_pipes() as (source, target):
-        opening = engine.submit(open_narrowed, folder, world, reader, permissions)
+        opening = engine.submit(open_narrowed, folder, world, reader, permissions, audience)
 
         def finish_start() -> object:
             return engine.submit(_finish_start, reader)

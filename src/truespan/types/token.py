@@ -9,10 +9,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.types.ids import WorldId
-from truespan.types.scope import OWNER, UNLIMITED, WORLD_VERBS, Authority, Unlimited, Verb
+from truespan.types.scope import (
+    AUDIENCE_VERBS,
+    OWNER,
+    UNLIMITED,
+    WORLD_VERBS,
+    Authority,
+    Unlimited,
+    Verb,
+)
 
 
 class Secret:
@@ -75,6 +85,10 @@ class TokenRecord(Struct, frozen=True):
     """Worlds of the token; deleted worlds are removed, and an empty set means none."""
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
+    audience: frozenset[str] | Unlimited = UNLIMITED
+    """Labels of the token; without any, it sees documents for everyone only."""
+    impersonate: bool = False
+    """Whether a request with the token may name labels that the token does not have."""
     created_at: float = 0.0
     expires_at: float | None = None
     revoked_at: float | None = None
@@ -90,15 +104,17 @@ class TokenRecord(Struct, frozen=True):
     def authority(self, within: Authority = OWNER) -> Authority:
         """Return the authority that both the token and `within` allow.
 
-        A record with readers and further verbs was not written by Truespan; it only allows
-        following those readers.
+        A record with readers or labels and further verbs was not written by Truespan; it only
+        allows following those readers, or reading.
         """
         bound = not isinstance(self.readers, Unlimited)
         verbs = self.verbs & {Verb.FOLLOW} if bound else self.verbs
+        if not isinstance(self.audience, Unlimited):
+            verbs &= AUDIENCE_VERBS
         if verbs == WORLD_VERBS and self.worlds is UNLIMITED:
             # A token for everything that was made before there was `observe`.
             verbs = frozenset(Verb)
-        return within.within(Authority(self.worlds, verbs, self.readers))
+        return within.within(Authority(self.worlds, verbs, self.readers, audience=self.audience))
 
 
 class Principal(Struct, frozen=True):
@@ -107,6 +123,27 @@ class Principal(Struct, frozen=True):
     token: str | None
     authority: Authority
     name: str | None = None
+    impersonates: bool = False
+    """Whether the caller may name labels that it does not have."""
+
+    @property
+    def identity(self) -> str:
+        """Return the identity that owns stored replies and sessions: the token with its labels."""
+        return self.authority.token or self.token or ""
+
+    def for_audience(self, labels: frozenset[str]) -> Principal:
+        """Return the caller as someone with these labels; without the right, with those of them
+        that the caller has.
+
+        Conversations belong to the caller and the labels, so that two users of an application
+        never share one.
+        """
+        authority = self.authority.for_audience(labels)
+        if self.impersonates:
+            authority = replace(authority, audience=labels)
+        spelled = msgspec.json.encode(sorted(labels))
+        owner = f"{self.identity or 'owner'}:{hashlib.sha256(spelled).hexdigest()[:32]}"
+        return Principal(self.token, replace(authority, token=owner), self.name)
 
 
 class TokenSecret(Secret):

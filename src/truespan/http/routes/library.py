@@ -37,8 +37,8 @@ server = Routes("Server", "Health, readiness, metrics, and this document.")
 def me(context: CallContext) -> schemas.Permissions:
     """Get the caller's permissions.
 
-    Returns the id of the token and the worlds, verbs and readers it allows. Without a token on
-    loopback, everything is allowed. `default_world` is the id of the world that the server was
+    Returns the id of the token and the worlds, verbs, readers and labels it allows. Without a token
+    on loopback, everything is allowed. `default_world` is the id of the world that the server was
     started with, or null.
     """
     authority = context.principal.authority
@@ -50,6 +50,7 @@ def me(context: CallContext) -> schemas.Permissions:
         worlds=allowed_names(authority.worlds),
         verbs=sorted(authority.verbs),
         readers=allowed_names(authority.readers),
+        audience=allowed_names(authority.audience),
         default_world=default if seen else None,
     )
 

@@ -34,8 +34,9 @@ _USAGE = """
     FROM usage WHERE world_id = :world
 """
 _TOKENS = """
-    SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers, t.created_at,
-      t.expires_at, t.revoked_at, WORLD_TEXT(d)
+    SELECT t.digest, t.id, t.name, t.every_world, t.verbs, t.every_reader, t.readers,
+      t.every_label, t.audience, t.impersonate, t.created_at, t.expires_at,
+      t.revoked_at, WORLD_TEXT(d)
     FROM tokens t LEFT JOIN token_worlds w ON w.token = t.key
     LEFT JOIN directory d ON d.world_id = w.world_id
 """
@@ -414,6 +415,9 @@ class Records(Part):
                     verbs=_names_text(record.verbs),
                     every_reader=isinstance(record.readers, Unlimited),
                     readers=_names_text(record.readers),
+                    every_label=isinstance(record.audience, Unlimited),
+                    audience=_names_text(record.audience),
+                    impersonate=record.impersonate,
                     created_at=record.created_at,
                     expires_at=record.expires_at,
                     revoked_at=record.revoked_at,
@@ -503,8 +507,8 @@ def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
         worlds.setdefault(tuple(own), []).extend([WorldId(world)] if world else [])
     found: list[tuple[TokenRecord, bytes]] = []
     for row, named in worlds.items():
-        digest, token, name, every_world, verbs, every_reader, readers, *times = row
-        created_at, expires_at, revoked_at = times
+        digest, token, name, every_world, verbs, every_reader, readers, *others = row
+        every_label, labels, impersonate, created_at, expires_at, revoked_at = others
         try:
             record = TokenRecord(
                 id=token,
@@ -514,6 +518,10 @@ def _read_tokens(rows: Iterable[Row]) -> list[tuple[TokenRecord, bytes]]:
                 readers=UNLIMITED
                 if every_reader
                 else frozenset(msgspec.json.decode(readers, type=list[str])),
+                audience=UNLIMITED
+                if every_label
+                else frozenset(msgspec.json.decode(labels, type=list[str])),
+                impersonate=bool(impersonate),
                 created_at=created_at,
                 expires_at=expires_at,
                 revoked_at=revoked_at,

@@ -54,7 +54,7 @@ _TEXTS: Final = frozenset({"text", "overlap_text", "description", "content"})
 _FLAGS: Final = frozenset(
     {
         "erase", "language_declared", "language_stated", "redacted", "cancel", "background",
-        "every_world", "every_reader",
+        "every_world", "every_reader", "every_label", "impersonate",
     }
 )  # fmt: skip
 _CHANGED: Final = {

@@ -27,8 +27,8 @@ CREATE TABLE truespan_shared.aliases (
 );
 CREATE INDEX aliases_by_world ON truespan_shared.aliases (world_id);
 
--- Access tokens. Only the SHA-256 of a secret is stored. Access to every world or every reader is
--- explicit: a token without rows or names has access to none.
+-- Access tokens. Only the SHA-256 of a secret is stored. Access to every world, every reader or the
+-- documents of every label is explicit: a token without rows or names has access to none.
 CREATE TABLE truespan_shared.tokens (
   key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   id text COLLATE "C" NOT NULL UNIQUE,
@@ -38,6 +38,9 @@ CREATE TABLE truespan_shared.tokens (
   verbs text NOT NULL,
   every_reader boolean NOT NULL,
   readers text NOT NULL,
+  every_label boolean NOT NULL,
+  audience text NOT NULL,
+  impersonate boolean NOT NULL,
   created_at double precision NOT NULL,
   expires_at double precision,
   revoked_at double precision

@@ -497,8 +497,8 @@ CREATE TABLE job_lines (
   PRIMARY KEY (job, number)
 ) STRICT, WITHOUT ROWID;
 
--- Access tokens. Only the SHA-256 of a secret is stored. Access to every world or every reader is
--- explicit: a token without rows or names has access to none.
+-- Access tokens. Only the SHA-256 of a secret is stored. Access to every world, every reader or the
+-- documents of every label is explicit: a token without rows or names has access to none.
 CREATE TABLE tokens (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -508,6 +508,9 @@ CREATE TABLE tokens (
   verbs TEXT NOT NULL,
   every_reader INTEGER NOT NULL CHECK (every_reader IN (0, 1)),
   readers TEXT NOT NULL,
+  every_label INTEGER NOT NULL CHECK (every_label IN (0, 1)),
+  audience TEXT NOT NULL,
+  impersonate INTEGER NOT NULL CHECK (impersonate IN (0, 1)),
   created_at REAL NOT NULL,
   expires_at REAL,
   revoked_at REAL
