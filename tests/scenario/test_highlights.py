@@ -121,3 +121,85 @@ def test_http_marks_what_matches_on_request(tmp_path: Path) -> None:
             assert b'"match":{"sid":3,' in marked.body
             assert b'"match":{' not in plain.body
         assert client.json("POST", f"{base}?highlight=perhaps", body).status == 400
+
+
+GERMAN = """Auf dem Berg stehen viele alte Häuser, und in den Gärten davor spielen die Kinder.
+
+Der Hausmeister hat den Haustürschlüssel gestern in der Küche gefunden, wo die Lampe brennt.
+"""
+ENGLISH = """The keeper found three lamps in the tower, and nobody knew who had left them there.
+
+In the evening the children were told that the oldest of the boats had been sold.
+"""
+THAI = "เขาซื้อหนังสือเล่มใหม่จากร้านในตลาด แล้วนั่งอ่านที่ริมแม่น้ำจนถึงเย็น"
+
+
+@proves("retrieval.fitted-passages")
+@pytest.mark.parametrize(
+    ("text", "language", "query", "words"),
+    [
+        (GERMAN, "de", "Wo steht das Haus mit dem Garten?", {"stehen", "Häuser", "Gärten"}),
+        (GERMAN, "de", "Schlüssel Küche", {"Haustürschlüssel", "Küche"}),
+        (ENGLISH, "en", "Who will find a child?", {"found", "children"}),
+        (ENGLISH, "en", "the kepeer of the tower", {"keeper", "tower"}),
+        (THAI, "th", "หนังสือ", {"หนังสือ"}),
+    ],
+)
+def test_marked_words_follow_the_language_of_the_passage(
+    tmp_path: Path, text: str, language: str, query: str, words: set[str]
+) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world", defaults="recommended")
+    # The parts of the compound have to occur.
+    words_apart = (
+        "Die Haustür ist offen, und der Schlüssel ist weg.\n\n" if language == "de" else ""
+    )
+    world.ingest(lib.write("text.md", words_apart + text), language=language)
+
+    found = world.search(query, mode=Mode.HYBRID, highlight=True, floor=0.0).passages
+
+    shown = {word for one in found for word in marked(one.text, one.match)[1]}
+    assert words <= shown
+    assert not shown & {"the", "of", "Wo", "das", "dem", "der", "die"}
+    lib.library.close()
+
+
+@proves("retrieval.fitted-passages")
+def test_best_sentence_follows_the_language_of_the_passage(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world", defaults="recommended")
+    world.ingest(
+        lib.write(
+            "text.txt",
+            "Die Kinder spielen dort, wo der Weg am Ufer endet. "
+            "Auf dem Berg stehen viele alte Häuser. Der Hausmeister schläft.",
+        ),
+        language="de",
+    )
+
+    (found,) = world.search("Haus", mode=Mode.HYBRID, highlight=True, floor=0.0).passages
+
+    assert marked(found.text, found.match) == ("Auf dem Berg stehen viele alte Häuser.", ["Häuser"])
+    lib.library.close()
+
+
+@proves("retrieval.fitted-passages")
+def test_text_language_names_another_than_the_documents(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world", defaults="recommended")
+    world.ingest(lib.write("english.txt", ENGLISH), language="en")
+    world.ingest(lib.write("mixed.txt", GERMAN), language="en")
+
+    found = {
+        one.source: (one.language, one.text_language)
+        for query in ("Häuser", "lamps")
+        for one in world.search(query, mode=Mode.HYBRID, floor=0.0).passages
+    }
+    notes = world.retrieve("Häuser", mode=Mode.HYBRID).metadata.sources
+
+    assert found == {"english.txt": ("en", None), "mixed.txt": ("en", "de")}
+    assert {(one.source, one.text_language) for one in notes} <= {
+        ("english.txt", None),
+        ("mixed.txt", "de"),
+    }
+    lib.library.close()

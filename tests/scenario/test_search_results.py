@@ -139,7 +139,8 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
         "token_count", "receipt", "page", "location", "figure_id", "image_ref",
         "parent_chunk_id", "parent_chunk_local_index", "fused", "rerank", "source_url",
         "address", "path",
-        "language", "version", "tags", "metadata", "match", "best_sentence", "other_places",
+        "language", "version", "tags", "metadata", "match", "best_sentence",
+        "text_language", "other_places",
         # In contract worlds only.
         "content", "start_char", "end_char", "space_id",
     }  # fmt: skip

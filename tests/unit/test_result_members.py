@@ -61,7 +61,7 @@ SCOPE = new_scope(generation=31)
 FUSED, RERANK, MATCH = FusedScore(0.7, 0.8), RerankScore("model", 0.9, 2, 1), Match(11, 1, 3)
 BEST = SentencePlace(14, "best chapter", "best section", 7, "page 7")
 OTHERS = (place_of(source("copy")),)
-FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED)
+FOUND = Verified(CHUNK, DOCUMENT, "text", 0.123456789, FUSED, language="de")
 LABELS = {
     "source_url": "url",
     "address": f"truespan://{SCOPE.world}/21",
@@ -105,6 +105,7 @@ def test_each_member_of_a_visible_chunk_is_its_own() -> None:
         "rerank": None,
         "match": None,
         "embedded_hash": None,
+        "language": "de",
         "sentence_ends": b"ends",
         "best_sentence": None,
         "other_places": (),
@@ -146,6 +147,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
         "end_char": 104,
         "space_id": SCOPE.world,
         "best_sentence": BEST,
+        "text_language": "de",
         "other_places": OTHERS,
         **LABELS,
     }
@@ -172,6 +174,7 @@ def test_each_member_of_a_note_is_its_own() -> None:
         "chunk_type": ChunkKind.FIGURE,
         "match": MATCH,
         "best_sentence": BEST,
+        "text_language": "de",
         "other_places": OTHERS,
         **LABELS,
     }

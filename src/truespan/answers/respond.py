@@ -23,7 +23,7 @@ from truespan.answers.support.check import Comparison, check_support
 from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
-from truespan.retrieval.best_sentence import STEMMED_AS, find_best, known_spans, score_words
+from truespan.retrieval.best_sentence import known_spans, spoken_in
 from truespan.retrieval.query_vector import round_score
 from truespan.text.sentences import sentence_spans
 from truespan.text.tables import added_characters
@@ -65,6 +65,7 @@ from truespan.types.request import Defaults
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.text import SentencePlace
 from truespan.types.trust import Visible
+from truespan.words.searched import SearchedWords
 
 _CUT = Notice(
     "reply_cut",
@@ -437,8 +438,11 @@ def excerpt(part: Visible, question: str) -> str:
     """
     start = 0
     if part.kind is not ChunkKind.FIGURE:
-        spans = sentence_spans(part.text, part.labels.language or "en")
-        scores = score_words(question, [part.text[first:last] for first, last in spans])
+        language = spoken_in(part)
+        spans = sentence_spans(part.text, language)
+        scores = SearchedWords(question).score(
+            [(part.text[first:last], language) for first, last in spans]
+        )
         ranks = [
             (score, not part.text[first].islower())
             for score, (first, _) in zip(scores, spans, strict=True)
@@ -460,9 +464,11 @@ def place_claims(
         source = sources[claim.source - 1] if claim.supported and claim.source else None
         if source is None or source.kind is not ChunkKind.TEXT:
             return claim
-        spans = known_spans(source) or list(sentence_spans(source.text, STEMMED_AS))
+        language = spoken_in(source)
+        spans = known_spans(source) or list(sentence_spans(source.text, language))
         # Citation numbers are not words of the claim.
-        best = find_best(GROUP.sub(" ", answer[claim.start : claim.end]), source.text, spans)
+        words = SearchedWords(GROUP.sub(" ", answer[claim.start : claim.end]))
+        best = words.find_best(source.text, language, spans)
         if best is None:
             return claim
         span = spans[best]

@@ -168,6 +168,7 @@ class WorldCandidates(Struct):
             notices=tuple(filter(None, (outcome.mismatch, similar))),
             seen=len(hits) if is_short else None,
             unreturned=len(self._requested - returned),
+            words=self.query,
             candidates=outcome.candidates.union(failed),
             past=outcome.past,
         )
@@ -306,7 +307,9 @@ class WorldCandidates(Struct):
         known = {part.key: part for part in candidates}
         hits = [self._hits[part.key] for part in candidates]
         return [
-            replace(found, fused=known[found.chunk.chunk_id].fused) for found in self._verify(hits)
+            replace(found, fused=known[id].fused, language=self._languages.get(id))
+            for found in self._verify(hits)
+            for id in [found.chunk.chunk_id]
         ]
 
     def _verify(self, hits: Sequence[Hit]) -> list[Verified]:

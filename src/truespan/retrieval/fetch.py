@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,6 +22,9 @@ from truespan.types.telemetry import Stage
 from truespan.types.text import PlacedSentence
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import Vector
+
+if TYPE_CHECKING:
+    from truespan.words.query import WordQuery
 
 SLACK = 8
 """Hits requested beyond k: enough to see the score fall in nearly every search."""
@@ -52,6 +55,8 @@ class Fetched(Struct, frozen=True):
     """Number of points in the index at or above the floor, if fewer than wanted."""
     unreturned: int = 0
     """Number of chunks named by the words of the query that the index did not return."""
+    words: WordQuery | None = None
+    """Words that chunks were compared with; None in a search by similarity alone."""
 
     def down_to(self, last: float | None) -> Fetched:
         """Return the hits that score at least as much as the last result; all if it is None.

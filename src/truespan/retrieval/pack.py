@@ -414,6 +414,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         address=labels.address,
         path=labels.path,
         language=labels.language,
+        text_language=None if part.language == labels.language else part.language,
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import islice
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -40,6 +42,10 @@ from truespan.types.text import (
 )
 from truespan.types.trust import Match, Visible
 from truespan.types.vectors import Vector, similarity_of
+
+if TYPE_CHECKING:
+    from truespan.words.query import WordQuery
+    from truespan.words.searched import SearchedWords
 
 MAX_SENTENCES = 32
 """Maximum number of sentences embedded for one request. Callers cannot change it, since each costs
@@ -94,8 +100,8 @@ class Stretch(Struct, frozen=True):
 class PassageFitter(Struct, frozen=True):
     """Fits the passages of one request, in rank order, to its options.
 
-    Sentences are chosen by the words of `query`, if there is one. `vector` is the vector by which
-    passages were ranked.
+    Sentences are chosen by the words of `query`, if there is one; `words` are those that the search
+    compared, if it did. `vector` is the vector by which passages were ranked.
     """
 
     deps: RetrievalDeps
@@ -104,6 +110,7 @@ class PassageFitter(Struct, frozen=True):
     vector: Vector
     query: str | None
     mode: Mode
+    words: WordQuery | None = None
     warnings: list[Notice] = field(default_factory=list)
 
     def fit(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
@@ -139,9 +146,11 @@ class PassageFitter(Struct, frozen=True):
         if not wanted or not self.query:
             return list(parts)
         from truespan.retrieval.best_sentence import locate_best
+        from truespan.words.searched import SearchedWords
 
+        words = SearchedWords(self.query, self.words)
         try:
-            return locate_best(self.deps, self.scope, self.query, parts, wanted)
+            return locate_best(self.deps, self.scope, words, parts, wanted)
         except StoreDamaged:
             self._warn_of_damage()
             return list(parts)
@@ -156,15 +165,19 @@ class PassageFitter(Struct, frozen=True):
         The sentence is chosen by words if any match, otherwise by similarity. Text that cannot be
         verified is not marked.
         """
-        from truespan.retrieval.best_sentence import content_words, score_words
+        from truespan.retrieval.best_sentence import spoken_in
+        from truespan.words.searched import SearchedWords
 
-        query = self.query if self.mode is not Mode.VECTOR else None
-        wanted = content_words(query) if query else frozenset[str]()
+        words = SearchedWords(self.query or "", self.words) if self._compares_words else None
         inside = [self._sentences_in(part) for part in parts]
         chosen: dict[int, Visible] = {}
         unmatched: list[int] = []
-        everything = [sentence for sentences in inside for sentence in sentences]
-        scores = iter(score_words(query, [one.text for one in everything]) if query else ())
+        everything = [
+            (sentence.text, spoken_in(part))
+            for part, sentences in zip(parts, inside, strict=True)
+            for sentence in sentences
+        ]
+        scores = iter(words.score(everything) if words else ())
         for place, sentences in enumerate(inside):
             scored = [(next(scores, 0.0), sentence) for sentence in sentences]
             best = max((score for score, _ in scored), default=0.0)
@@ -187,11 +200,16 @@ class PassageFitter(Struct, frozen=True):
         return [
             replace(
                 part,
-                match=_match(part, chosen.get(place), wanted),
+                match=_match(part, chosen.get(place), words),
                 best_sentence=_place_of(chosen.get(place)),
             )
             for place, part in enumerate(parts)
         ]
+
+    @property
+    def _compares_words(self) -> bool:
+        """Whether words of the query decide between sentences."""
+        return bool(self.query) and self.mode is not Mode.VECTOR
 
     def _sentences_in(self, part: Visible) -> list[Visible]:
         """Return the whole sentences of a passage, without headings if there are others."""
@@ -242,11 +260,13 @@ class PassageFitter(Struct, frozen=True):
 
         `score` becomes the similarity of the sentence itself, wherever that was computed.
         """
-        from truespan.retrieval.best_sentence import score_words
+        from truespan.retrieval.best_sentence import spoken_in
+        from truespan.words.searched import SearchedWords
 
         by_words = [0.0] * len(candidates)
-        if self.query is not None and self.mode is not Mode.VECTOR:
-            by_words = score_words(self.query, [part.text for part in candidates])
+        if self.query is not None and self._compares_words:
+            words = SearchedWords(self.query, self.words)
+            by_words = words.score([(part.text, spoken_in(part)) for part in candidates])
         order = sorted(range(len(candidates)), key=lambda place: -by_words[place])
         if self.mode is Mode.KEYWORD and self.query is not None:
             return [candidates[place] for place in order]
@@ -491,12 +511,13 @@ def _pieces(part: Visible, stretch: Stretch, start: int, end: int) -> Iterator[s
         yield stretch.between(part.end, end)
 
 
-def _match(part: Visible, sentence: Visible | None, wanted: frozenset[str]) -> Match:
-    """Return the match in a passage: a sentence of it, and words by their terms."""
-    from truespan.retrieval.best_sentence import find_words
+def _match(part: Visible, sentence: Visible | None, words: SearchedWords | None) -> Match:
+    """Return the match in a passage: a sentence of it, and words of the query."""
+    from truespan.retrieval.best_sentence import spoken_in
 
-    words = tuple(find_words(part.text, wanted)) if wanted else ()
+    spans = words.find_spans(part.text, spoken_in(part)) if words else ()
+    marked = tuple(islice(spans, MAX_WORDS))
     if sentence is None:
-        return Match(words=words[:MAX_WORDS])
+        return Match(words=marked)
     start, end = sentence.start - part.start, sentence.end - part.start
-    return Match(sentence.first_sid, start, end, words[:MAX_WORDS])
+    return Match(sentence.first_sid, start, end, marked)

@@ -182,6 +182,7 @@ class Retrieval:
             vector=ranking,
             query=request.query,
             mode=attempt.mode,
+            words=attempt.fetched.words,
         )
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)

@@ -161,6 +161,7 @@ def search_once(
         vector=vector,
         query=query,
         mode=attempt.mode,
+        words=attempt.fetched.words,
     )
     budget = Budget(tokens, tables=defaults.renders_tables)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
@@ -231,7 +232,7 @@ class AnswerAttempt(Attempt):
     ) -> None:
         """Measure the evidence of the chunks; `closest` are the closest ones in scope.
 
-        All chunks are in `language`; without it, each in the language of its document.
+        `language` is that of chunks whose own is unknown; without it, that of their document is.
         """
         scope, rules = self.scope, settings.evidence
         if scope is None or rules is None:
@@ -243,7 +244,9 @@ class AnswerAttempt(Attempt):
             background = background_of(cohort, near, rules.floor)
         profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
         parts = (*closest, *self.chunks)
-        languages = {part.chunk_id: language or part.labels.language for part in parts}
+        languages = {
+            part.chunk_id: part.language or language or part.labels.language for part in parts
+        }
         spoken = {chunk_id: own for chunk_id, own in languages.items() if own}
         crossed = frozenset(
             chunk_id
@@ -362,6 +365,7 @@ def _find_candidates_once(
         vector=vector,
         query=query,
         mode=attempt.mode,
+        words=attempt.fetched.words,
     )
     attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
     closest = ()
@@ -524,9 +528,10 @@ def _best_part(parts: list[Visible], query: str) -> Visible:
     """Return the part of a chunk with the most words of a query; of equal ones, the first."""
     if len(parts) == 1:
         return parts[0]
-    from truespan.retrieval.best_sentence import score_words
+    from truespan.retrieval.best_sentence import spoken_in
+    from truespan.words.searched import SearchedWords
 
-    scores = score_words(query, [part.text for part in parts])
+    scores = SearchedWords(query).score([(part.text, spoken_in(part)) for part in parts])
     return parts[scores.index(max(scores))]
 
 
@@ -582,6 +587,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         address=labels.address,
         path=labels.path,
         language=labels.language,
+        text_language=None if part.language == labels.language else part.language,
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,

@@ -134,6 +134,7 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
         figure=chunk.figure,
         parent_id=parent_identity,
         fused=found.fused,
+        language=found.language,
         sentence_ends=chunk.sentence_ends,
     )
     if not scope.names_place:

@@ -59,6 +59,8 @@ class Passage(SourceLabels, frozen=True):
     """Matching sentence and words; None unless requested."""
     best_sentence: SentencePlace | None = None
     """Place of the best matching sentence; None if no more exact than the place of the passage."""
+    text_language: str | None = None
+    """Language of the text itself, if `language` is another and the search compared words."""
     other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text in scope. In `contract` worlds, each place is a separate
     result."""
@@ -211,6 +213,8 @@ class SourceNote(SourceLabels, frozen=True):
     chunk_type: ChunkKind = ChunkKind.TEXT
     match: Match | None = None
     best_sentence: SentencePlace | None = None
+    text_language: str | None = None
+    """Language of the text itself, if `language` is another and the search compared words."""
     other_places: tuple[OtherPlace, ...] = ()
 
 

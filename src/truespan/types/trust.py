@@ -63,6 +63,8 @@ class Verified(Struct, frozen=True):
     """Scores of a blended search."""
     rerank: RerankScore | None = None
     """Score from a reranker for the visible part; None before reranking."""
+    language: str | None = None
+    """Language in which the words of the text were compared; None if they were not."""
 
 
 class Match(Struct, frozen=True):
@@ -134,6 +136,8 @@ class Visible(Struct, frozen=True):
     """Matching sentence and words, if requested."""
     embedded_hash: TextHash | None = None
     """Hash of the whole chunk, which the vector refers to, if only a part is visible."""
+    language: str | None = None
+    """Language in which the words of the text were compared; None if they were not."""
     sentence_ends: bytes = b""
     """Packed sentence ends in the text, as in the chunk row; empty if unknown, as for a part."""
     best_sentence: SentencePlace | None = None

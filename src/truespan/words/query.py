@@ -15,15 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.words.bm25 import WordMatches
 from truespan.words.english import related_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, terms, words
+
+if TYPE_CHECKING:
+    from truespan.words.bm25 import WordMatches
 
 _QUOTED = re.compile(
     # Where only one character can open. Scripts without spaces have words on both sides.
@@ -151,7 +153,8 @@ def match_words(
     that `suggest` returns, and the query is returned with them. Without any it is left out, so that
     it changes nothing, not even whether stop words count.
     """
-    known, matches = list[QueryWord](), list[WordMatches]()
+    known: list[QueryWord] = []
+    matches: list[WordMatches] = []
     for word in query.words:
         found = find(word.content_forms) if word.content_forms else None
         is_unknown = found and not len(found.places) and not word.parts
@@ -160,8 +163,8 @@ def match_words(
         known.append(word)
         if found and len(found.places):
             matches.append(replace(found, weight=word.count))
-        for part in map(find, word.parts):
-            matches.append(replace(part, weight=PARTS_WEIGHT * word.count / len(word.parts)))
+        weight = PARTS_WEIGHT * word.count / max(len(word.parts), 1)
+        matches += (replace(part, weight=weight) for part in map(find, word.parts))
     if not matches:
         every = ((word, find(word.forms)) for word in query.words if word.forms)
         matches = [replace(found, weight=word.count) for word, found in every if len(found.places)]

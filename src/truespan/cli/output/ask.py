@@ -108,7 +108,7 @@ def print_search(result: SearchResult, query: str, *, full: bool) -> None:
             _explain_rank(passage.fused, passage.rerank),
             name_place((passage.title, passage.chapter, passage.section), passage.location)
             + name_best(passage.chapter, passage.section, passage.location, passage.best_sentence),
-            _mark_words(passage.text if full else _cut(passage, query), query),
+            _show_match(passage, query, full=full),
             f"{passage.receipt.text_hash[:12]}  {passage.source_url}, "
             f"{name_sentences(passage)}, revision {passage.receipt.revision}, "
             f"chunk {passage.chunk_id}{name_others(passage)}",
@@ -160,35 +160,25 @@ def print_bundle(bundle: ContextBundle) -> None:
     _print_passages(passages, lines)
 
 
-def _cut(passage: Passage, query: str) -> str:
-    """Return the best sentence of a passage by its words, with one before and one after it.
+def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words]:
+    """Return what is printed of a passage, with the spans of the words of a query in colours.
 
-    Tables and code are returned whole.
+    Of prose, unless `full`, that is the sentence with most of the words, one before and one after.
     """
-    from truespan.retrieval.best_sentence import score_words
     from truespan.text.sentences import sentence_spans
+    from truespan.words.searched import SearchedWords
 
-    text = passage.text
-    if _CELL_SEPARATOR in text or _INDENTED.search(text):
-        return text
-    spans = sentence_spans(text, passage.language or "en")
-    scores = score_words(query, [text[start:end] for start, end in spans])
-    best = scores.index(max(scores)) if scores else 0
-    shown = spans[max(best - 1, 0) : best + 2]
-    if len(shown) == len(spans):
-        return text
-    before = "" if shown[0] == spans[0] else "… "
-    after = "" if shown[-1] == spans[-1] else " …"
-    return before + text[shown[0][0] : shown[-1][1]].strip() + after
-
-
-def _mark_words(text: str, query: str) -> tuple[str, Words]:
-    """Return a text with the spans of the words of a query; without them if it is not coloured."""
-    if not sys.stdout.isatty():
-        return text, ()
-    from truespan.retrieval.best_sentence import content_words, find_words
-
-    return text, tuple(find_words(text, content_words(query)))
+    text, words = passage.text, SearchedWords(query)
+    language = passage.text_language or passage.language or "en"
+    if not (full or _CELL_SEPARATOR in text or _INDENTED.search(text)):
+        spans = sentence_spans(text, language)
+        best = words.find_best(text, language, spans) or 0
+        shown = spans[max(best - 1, 0) : best + 2]
+        if len(shown) < len(spans):
+            before = "" if shown[0] == spans[0] else "… "
+            after = "" if shown[-1] == spans[-1] else " …"
+            text = before + text[shown[0][0] : shown[-1][1]].strip() + after
+    return text, tuple(words.find_spans(text, language)) if sys.stdout.isatty() else ()
 
 
 def _print_passages(

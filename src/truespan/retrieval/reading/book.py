@@ -279,6 +279,7 @@ class ReaderRetrieval:
             vector=vector,
             query=self._request.query,
             mode=attempt.mode,
+            words=attempt.fetched.words,
         )
 
     def _search(

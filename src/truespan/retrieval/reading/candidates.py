@@ -120,6 +120,7 @@ class FusedBookSearch(Struct, frozen=True):
             changes=candidates.changes,
             notices=tuple(filter(None, (outcome.mismatch, similar))),
             seen=candidates.seen,
+            words=self.words.query,
             repairs=frozenset(candidates.repairs.keys() - candidates.failures.keys()),
         )
         return Found(outcome.found, fetched)
@@ -317,7 +318,8 @@ class ReadCandidates:
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         seen = self._reveal(candidates)
         for one in candidates:
-            yield from (replace(part, fused=one.fused) for part in seen[one.key])
+            language = self._read_words.language_of(one.key)
+            yield from (replace(part, fused=one.fused, language=language) for part in seen[one.key])
 
     def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
         """Return what the reader may see of each candidate; nothing of one that fails."""
