@@ -67,12 +67,6 @@ from truespan.types.document import Derivable, DomainRecord, GenerationRecord
 from truespan.types.job import DocumentState, Job, JobCounts, JobState
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import ReadingPosition
-from truespan.types.request import (
-    FILTER_NAMES,
-    PassageArguments,
-    ReadingRequest,
-    RetrievalRequest,
-)
 from truespan.types.text import Properties
 from truespan.types.token import TokenRecord
 from truespan.types.trust import FailureKind
@@ -305,36 +299,6 @@ def test_http_page_lists_every_member_of_a_token_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "kind", "others"),
-    [("retrieval.md", RetrievalRequest, ["near_misses"]), ("reading.md", ReadingRequest, [])],
-)
-def test_the_pages_list_every_argument_with_its_default(
-    page: str, kind: Any, others: list[str]
-) -> None:
-    rows = table_rows(sections_of(DOCS / page)[kind.__name__])
-    required = ["query"] if kind is ReadingRequest else []
-    listed = {row[0]: row[1] for row in rows if row[0] not in (*others, *required)}
-
-    defaults: dict[str, Any] = {}
-    for entry in fields(kind):
-        if entry.name == "filters":
-            given = {name: getattr(entry.default, name) for name in FILTER_NAMES}
-            defaults |= given
-        elif entry.name == "passages":
-            defaults |= {
-                name: getattr(entry.default, name) for name in PassageArguments.__annotations__
-            }
-        elif entry.name != "by_default":
-            defaults[entry.name] = entry.default
-    assert [row[0] for row in rows] == [*defaults, *others]
-    assert listed == {
-        name: json.dumps(default).replace("null", "None").replace("[]", "()")
-        for name, default in defaults.items()
-        if name not in required
-    }
-
-
-@pytest.mark.parametrize(
     ("page", "heading", "kinds"),
     [
         ("how-it-works.md", "Verifying", FailureKind),
@@ -408,14 +372,6 @@ def test_formats_page_lists_every_format_with_its_endings() -> None:
 
     assert listed == sniff._ENDINGS
     assert [row[0] for row in rows] == [*sniff.Format]
-
-
-def test_formats_page_explains_each_refusal() -> None:
-    kinds = errors.SourceRefused.__subclasses__()
-
-    rows = table_rows(sections_of(DOCS / "formats.md")["Refusals"])
-
-    assert [row[0] for row in rows] == [kind.code for kind in kinds]
 
 
 def test_formats_page_states_the_limits_in_force() -> None:

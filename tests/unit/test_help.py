@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 import truespan
 from truespan.engine.conversations import Conversation
@@ -18,7 +19,13 @@ from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs
-from truespan.types.request import FILTER_NAMES, PassageArguments
+from truespan.types.request import (
+    FILTER_NAMES,
+    PassageArguments,
+    ReadingRequest,
+    RetrievalRequest,
+    SearchRequest,
+)
 
 CLASSES = (
     *(Library, World, Reader, Documents, Generations, Conversation),
@@ -58,3 +65,26 @@ def test_help_of_search_lists_filters_and_passage_options() -> None:
     assert {*FILTER_NAMES, *PassageArguments.__annotations__} < set(names)
     assert "Returns:" in (World.search.__doc__ or "")
     assert "Raises:" in (World.search.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("method", "request_type"),
+    [
+        (World.search, SearchRequest),
+        (World.retrieve, RetrievalRequest),
+        (Reader.retrieve, ReadingRequest),
+    ],
+)
+def test_help_shows_the_defaults_of_requests(method: Any, request_type: Any) -> None:
+    shown = {name: each.default for name, each in inspect.signature(method).parameters.items()}
+
+    defaults = {entry.name: entry.default for entry in fields(request_type)}
+    filters, passages = defaults.pop("filters", None), defaults.pop("passages")
+    defaults |= {name: getattr(passages, name) for name in PassageArguments.__annotations__}
+    defaults |= {name: getattr(filters, name) for name in FILTER_NAMES} if filters else {}
+    del defaults["query"]
+    defaults.pop("by_default", None)
+    if filters:
+        defaults["metadata"] = None
+
+    assert {name: shown[name] for name in defaults} == defaults
