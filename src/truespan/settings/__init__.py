@@ -157,7 +157,9 @@ def _find_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    # Most libraries have no settings file.
+    # Most libraries have no settings file, and need no parser for it.
+    if not text:
+        return {}
     import tomllib
 
     return tomllib.loads(text)
