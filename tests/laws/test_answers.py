@@ -16,7 +16,8 @@ from tests.promises import proves
 from tests.support.answer_worlds import Scripted, scored, study
 from tests.unit.sources import source
 from truespan.answers.decide import replay_record
-from truespan.answers.quotes import check_quotes, fold
+from truespan.answers.quotes import check_quotes
+from truespan.answers.verbatim import fold
 from truespan.engine.world import World
 from truespan.errors import InvalidConfiguration
 from truespan.types.answer import UsageRecord

@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.support.rows import each_row
 from tests.unit.sources import source
-from truespan.answers.quotes import check_quotes, fold, is_boundary, quotes_in
+from truespan.answers.quotes import check_quotes, quotes_in
+from truespan.answers.verbatim import fold, is_boundary
+from truespan.types.answer import QuoteVerdict
 from truespan.types.chunk import ChunkKind
 from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
@@ -98,7 +100,7 @@ def test_words_that_do_not_stand_there_so_are_not(quote: str) -> None:
     found = check_quotes(quote, [source(TEXT)], sids)
 
     assert [one.verified for one in found.found] == [False]
-    assert [one.chunk_id for one in found.found] == [None]
+    assert QuoteVerdict.VERBATIM not in [one.verdict for one in found.found]
     assert [notice.code for notice in found.warnings] == ["unverified_quote"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -166,17 +166,55 @@ class Citation(Struct, frozen=True):
     """Other places of the same text."""
 
 
+class QuoteVerdict(StrEnum):
+    """Result of looking up a quote in the sources."""
+
+    VERBATIM = "verbatim"
+    """The words stand in a source; if the answer cites one behind the quote, in that one."""
+    MISATTRIBUTED = "misattributed"
+    """The words stand in another source than the cited one."""
+    CHANGED = "changed"
+    """A source has almost these words; `difference` shows where they differ."""
+    STITCHED = "stitched"
+    """The quote joins words from several places, which `parts` lists."""
+    NOT_FOUND = "not_found"
+
+
+class QuotePart(Struct, frozen=True):
+    """A part of a stitched quote and its place."""
+
+    text: str
+    chunk_id: ChunkId
+    document: int
+    first_sid: int
+    last_sid: int
+    place: SentencePlace | None = None
+
+
+class Difference(Struct, frozen=True):
+    """Words that a quote and its source share, or that only one of them has."""
+
+    only_in: Literal["", "quote", "source"]
+    text: str
+
+
 class Quote(Struct, frozen=True):
     """Words in quotation marks in the answer, and their place if they occur in a source."""
 
     text: str
     verified: bool
+    """Whether the words stand in a source."""
     chunk_id: ChunkId | None = None
     document: int | None = None
     first_sid: int | None = None
     last_sid: int | None = None
     place: SentencePlace | None = None
     """Chapter, section, page and location of the quoted sentences."""
+    verdict: QuoteVerdict = QuoteVerdict.NOT_FOUND
+    difference: tuple[Difference, ...] = ()
+    """Differences of a changed quote from the words of its source."""
+    parts: tuple[QuotePart, ...] = ()
+    """Parts of a stitched quote, in the order of the quote."""
 
 
 class SupportReason(StrEnum):

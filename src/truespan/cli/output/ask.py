@@ -29,6 +29,8 @@ from truespan.types.answer import (
     Citation,
     Finished,
     Piece,
+    Quote,
+    QuoteVerdict,
     Support,
     SupportReason,
 )
@@ -331,11 +333,11 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     # Without a model, the answer itself names the place of each quote.
     if answer.citations and explained["used_llm"] != "none":
         lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in answer.citations)]
-    wrong = [quote.text for quote in answer.quotes if not quote.verified]
+    wrong = [quote for quote in answer.quotes if quote.verdict is not QuoteVerdict.VERBATIM]
     if wrong:
-        lines += ["", "Quotes not found verbatim in the sources:"]
-    for text in wrong:
-        lines.append(f"  ✗ {shorten(text, _QUOTE_SHOWN, '…')}")
+        lines += ["", "Quotes not found verbatim in the cited sources:"]
+    for quote in wrong:
+        lines += [f"  ✗ {shorten(quote.text, _QUOTE_SHOWN, '…')}", *_explain_quote(quote)]
     lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
@@ -351,6 +353,20 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
         logged = f"Record {answer.record}." if answer.record else "Not in the usage log."
         lines.append(f"{logged} ({answer.processing_time_ms} ms)")
     return "\n".join(lines)
+
+
+def _explain_quote(quote: Quote) -> Iterator[str]:
+    """Yield the line that says what the sources have instead of a quote."""
+    if quote.verdict is QuoteVerdict.CHANGED:
+        words = " ".join(part.text for part in quote.difference if part.only_in != "quote")
+        sentences = name_sentences(quote)
+        yield f"      changed; {sentences} has: {shorten(words, _QUOTE_SHOWN, '…')}"
+    elif quote.verdict is QuoteVerdict.STITCHED:
+        places = "; ".join(name_sentences(part) for part in quote.parts)
+        yield f"      joined from several places: {places}"
+    elif quote.verdict is QuoteVerdict.MISATTRIBUTED:
+        sentences = name_sentences(quote)
+        yield f"      stands in another source than the cited one: {sentences}"
 
 
 def show_support(answer: str, support: Support | None, *, has_sources: bool) -> list[str]:

@@ -8,13 +8,13 @@ import { texts } from "../common/texts.js";
 import { offerModel } from "../start/model.js";
 import * as words from "../common/words.js";
 import { showIn } from "./passage.js";
-import { markQuotes } from "./quotes.js";
+import { failure, markQuotes } from "./quotes.js";
 import { rating } from "./rating.js";
 import { bestOf, showClosest, showSources } from "./sources.js";
 import { figure, markUnsupported } from "./support.js";
 
 /** Warnings that the quotes and the marks show. */
-const SEEN = new Set(["unverified_quote", "unsupported_sentence"]);
+const SEEN = new Set(["unverified_quote", "misattributed_quote", "unsupported_sentence"]);
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
 function linkCitations(text, citations) {
@@ -86,7 +86,7 @@ function finished(turn) {
     make("div", { class: "answer-head" }, badge(answer.mode, Boolean(answer.decision_explain?.refusal)), answer.support && figure(answer.support)),
     spoken,
     turn.learn.closest,
-    lost.length > 0 && make("ul", { class: "quotes" }, lost.map((one) => make("li", { class: "bad" }, tick(false), quoted(one.text), ` ${texts.ask.notVerbatim}`))),
+    lost.length > 0 && make("ul", { class: "quotes" }, lost.map((one) => make("li", { class: "bad" }, tick(false), quoted(one.text), " ", failure(one)))),
     turn.learn.sources,
     warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, words.notice(notice)))),
     make("div", { class: "answer-foot" },

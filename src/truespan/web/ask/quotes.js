@@ -1,6 +1,6 @@
 // Quotes of an answer: behind each a mark that leads to its sentences, or says that it was not found.
 
-import { button, tick } from "../common/dom.js";
+import { button, make, tick } from "../common/dom.js";
 import { emit } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
@@ -13,10 +13,24 @@ function target(quote, citations) {
   return { document: quote.document, first: passage.first_sid, last: passage.last_sid, best: { first: quote.first_sid, last: quote.last_sid } };
 }
 
+const placeOf = (one) => [words.sentences(one.first_sid, one.last_sid), one.place?.location].filter(Boolean).join(", ");
+
+const TAGS = { "": "span", quote: "del", source: "ins" };
+
+/** Return what is wrong with a quote: the difference from its source, or the places it is joined from. */
+export function failure(quote) {
+  if (quote.verdict === "changed") {
+    const parts = quote.difference.map((one) => [make(TAGS[one.only_in], {}, one.text), " "]);
+    return [texts.ask.quoteChanged({ place: placeOf(quote) }), " ", ...parts.flat()];
+  }
+  if (quote.verdict === "stitched") return [texts.ask.quoteStitched({ places: quote.parts.map(placeOf).join("; ") })];
+  if (quote.verdict === "misattributed") return [texts.ask.quoteMisattributed({ place: placeOf(quote) })];
+  return [texts.ask.notVerbatim];
+}
+
 function mark(quote, citations) {
-  if (!quote.verified) return doubt(texts.ask.notVerbatim, [], { sign: tick(false), name: texts.ask.notVerbatim, kind: "quote-bad" });
-  const place = [words.sentences(quote.first_sid, quote.last_sid), quote.place?.location].filter(Boolean).join(", ");
-  const label = texts.ask.verbatim({ place });
+  if (!quote.verified || quote.verdict === "misattributed") return doubt(failure(quote), [], { sign: tick(false), name: texts.ask.notVerbatim, kind: "quote-bad" });
+  const label = texts.ask.verbatim({ place: placeOf(quote) });
   return button(tick(true), () => emit("show", target(quote, citations)), { class: "quote-mark", "aria-label": label, title: label });
 }
 
