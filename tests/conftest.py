@@ -14,7 +14,7 @@ import pytest
 
 from tests import promises
 from tests.support import fast, worlds
-from tests.support.store_matrix import ONE, columns_of
+from tests.support.store_matrix import ONE, columns_of, is_repeated
 from truespan.providers import onnx
 
 # Registers how much laws are tried before a profile is chosen. The environment of the frameworks
@@ -119,12 +119,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[promises.CLAIMED] = promises.claims_of(items)
     if config.getoption("--fast"):
         fast.deselect_slow(config, items)
+    leave_out_repeated_rows(config, items)
     ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
     if config.getoption("--store") != "sqlite":
         for item in items:
             if getattr(item, "originalname", item.name) in ONE:
                 item.add_marker(pytest.mark.skip(reason="is about the store on SQLite"))
+
+
+def leave_out_repeated_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect rows on PostgreSQL that prove nothing more than others do."""
+    seen: set[str] = set()
+    repeated = {
+        item
+        for item in items
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and is_repeated(item.originalname, item.callspec.params, seen)
+    }
+    if repeated:
+        config.hook.pytest_deselected(items=list(repeated))
+        items[:] = [item for item in items if item not in repeated]
 
 
 @pytest.hookimpl(wrapper=True)

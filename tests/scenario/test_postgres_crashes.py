@@ -1,6 +1,7 @@
 """Commands killed before every durable step, with the store in PostgreSQL.
 
 The tests are those of `test_crashes`, which make all assertions; only the fixture `opened` differs.
+Worker processes do not use the store, so they are killed in `test_crashes` only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import pytest
 
 from tests.scenario.test_crashes import (
     test_deletion_killed_at_any_step_stays_a_deletion,
-    test_ingest_with_workers_killed_at_any_step_can_finish,
     test_killed_replacement_shows_old_or_new_and_can_finish,
 )
 from tests.support.crash_process import STORE_URL, library
@@ -20,7 +20,6 @@ from truespan.engine.library import Library
 
 __all__ = [
     "test_deletion_killed_at_any_step_stays_a_deletion",
-    "test_ingest_with_workers_killed_at_any_step_can_finish",
     "test_killed_replacement_shows_old_or_new_and_can_finish",
 ]
 
