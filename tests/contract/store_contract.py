@@ -152,7 +152,9 @@ class StoreContract:
             shown(lib, scope, f"The text of {name}.", name)
         shown(lib, built(lib, "other"), "The text of another world.", "four")
         labels = {"version": "1.0", "source_url": "u", "metadata": None, "shown_path": "b.txt"}
-        lib.store.relabel(scope, 2, tags=[], language="de", origin="", **labels)
+        lib.store.relabel(
+            scope, 2, tags=[], audience=("everyone",), language="de", origin="", **labels
+        )
         lib.store.tombstone(scope, 3)
 
         assert lib.store.chunks_by_language(scope) == {"en": 1, "de": 1}
@@ -534,6 +536,7 @@ class StoreContract:
             language="de",
             version="2",
             tags=["x"],
+            audience=("everyone",),
             source_url="u",
             metadata=None,
             origin="",

@@ -47,13 +47,24 @@ class WorldAccess(Struct, frozen=True):
         record = self.record()
         if record.generation is None:
             return None
-        return Scope(self.authority, record.id, record.generation)
+        return self.components.store.scope_of(self.authority, record, record.generation)
 
     def readable_scope(self) -> Scope | None:
         """Return the scope of the whole world; raises NotAllowed if the authority is a reader's."""
         scope = self.scope()
         if scope is not None and not self.authority.may(Verb.READ, scope.world):
             raise NotAllowed("read without a reader")
+        return scope
+
+    def whole_scope(self, action: str) -> Scope | None:
+        """Return the scope of the whole world for an action that needs all its documents.
+
+        Raises:
+            NotAllowed: the authority is a reader's, or limited to an audience.
+        """
+        scope = self.readable_scope()
+        if scope is not None and scope.is_limited:
+            raise NotAllowed(action)
         return scope
 
     def require_writable(self) -> None:
@@ -82,7 +93,7 @@ class WorldAccess(Struct, frozen=True):
         """Return the scope of the world; of an empty world, that of its future first generation."""
         record = self.record()
         generation = record.generation or Generation(1, self.components.learn_profile())
-        return Scope(self.authority, record.id, generation)
+        return self.components.store.scope_of(self.authority, record, generation)
 
     def maintenance_scope(self) -> Scope:
         """Return the scope for maintenance, which needs the right to read and write everything."""

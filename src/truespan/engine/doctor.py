@@ -173,6 +173,8 @@ class Doctor(Struct, frozen=True):
         for record in found.values():
             if not self.authority.may(Verb.READ, record.id):
                 raise NotAllowed("read without a reader")
+        if not isinstance(self.authority.audience, Unlimited):
+            raise NotAllowed("examine all documents")
         return found
 
     def _scopes(self, record: World, *, only_named: bool = False) -> list[Scope]:
@@ -385,7 +387,11 @@ def repair_world(
     """Apply the queued repairs of every generation, and finish erasures of earlier deletions. In a
     generation other than the default, chunks whose model is not configured stay pending. The index
     of a world that is now to be searched approximately is converted."""
-    report, scope, components = RepairReport(), access.readable_scope(), access.components
+    report, scope, components = (
+        RepairReport(),
+        access.whole_scope("repair the world"),
+        access.components,
+    )
     if scope is None:
         return report
     for kept in components.store.kept_generations(scope):

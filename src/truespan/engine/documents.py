@@ -49,7 +49,7 @@ from truespan.types.reading import (
     wanted_image,
 )
 from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import Scope, Verb, admits
 from truespan.types.source import LabelArguments
 
 T = TypeVar("T")
@@ -290,9 +290,12 @@ class Documents(Struct, frozen=True):
         """
         scope, key = self._access.readable_scope(), ChunkId(chunk_id)
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
-        if key not in found or scope is None:
+        record = found.get(key)
+        if scope is None or record is None or not admits(scope.documents, record.document.number):
             raise ChunkNotFound(chunk_id)
-        record = found[key]
+        if scope.is_limited:
+            # The count includes changes of documents that the caller does not see.
+            record = replace(record, changes=0)
         return replace(record, space_id=scope.world) if self._has_contract_fields() else record
 
     def metadata(self, reference: str | int) -> dict[str, Any]:
@@ -356,6 +359,7 @@ class Documents(Struct, frozen=True):
             scope,
             document.number,
             tags=declared.tags or (),
+            audience=declared.audience or (),
             language=declared.language,
             version=declared.version or DEFAULT_VERSION,
             source_url=declared.source_url,

@@ -241,6 +241,8 @@ class WorldEvaluation(Struct, frozen=True):
         """
         target, store = self._with_target(generation), self._access.components.store
         scope, queries = target._scope(), self.queries(golden)
+        if scope.is_limited:
+            raise NotAllowed("calibrate without all documents")
         # Thresholds are compared with similarities, even if a world ranks by other scores.
         evaluation = target._evaluate(queries, mode=Mode.VECTOR)
         if keep and not self._access.authority.may(Verb.WRITE, scope.world):
@@ -415,7 +417,7 @@ class WorldEvaluation(Struct, frozen=True):
         record = access.record()
         if record.generation is None:
             raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
-        return Scope(self._access.authority, record.id, record.generation)
+        return access.components.store.scope_of(access.authority, record, record.generation)
 
     def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
         search = partial(

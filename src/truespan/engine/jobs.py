@@ -284,7 +284,8 @@ def background_repair(components: Components) -> Callable[[Scope], object]:
 
     def repair(scope: Scope) -> None:
         with components.observer.request(Request.REPAIR) as trace:
-            apply_observed_repairs(components.store, components.index, scope, trace)
+            whole = scope.for_everyone()
+            apply_observed_repairs(components.store, components.index, whole, trace)
 
     return repair if components.queue.queue_id is None else submit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
@@ -10,6 +10,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 from uuid import UUID
+
+from msgspec import structs
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
@@ -37,6 +39,7 @@ from truespan.types.scope import (
     Authority,
     GenerationSelector,
     Scope,
+    Unlimited,
     Verb,
 )
 from truespan.types.scope import World as WorldRecord
@@ -141,6 +144,7 @@ class Library:
         create: bool | None = None,
         defaults: Defaults | str | None = None,
         model: str | None = None,
+        audience: Sequence[str] | None = None,
     ) -> World:
         """Return a world.
 
@@ -151,6 +155,9 @@ class Library:
             create: Whether to create the world if it is absent; None for the world "main" only.
             defaults: Defaults of a world that is created: 'recommended' or 'contract'.
             model: Embedding model of a world that is created or has no document yet.
+            audience: Labels of the caller, such as 'group:legal': the world has only the documents
+                for everyone or for one of these labels, and can only be read. None for all
+                documents that this authority may see.
 
         Returns:
             The world.
@@ -163,6 +170,9 @@ class Library:
             GenerationNotFound: The world has no generation of this number.
             NotAllowed: A generation is given, and the caller may read only as a reader.
         """
+        if audience is not None:
+            narrowed = self.under(self._authority.for_audience(audience))
+            return narrowed.world(reference, generation=generation, create=False)
         if reference is None:
             worlds = self.worlds()
             if not worlds and create is not False and self._authority == OWNER:
@@ -217,7 +227,11 @@ class Library:
 
     def worlds(self) -> list[WorldRecord]:
         """Return the record of every world that this authority may see, by name."""
-        return self._components.store.worlds(self._authority)
+        worlds = self._components.store.worlds(self._authority)
+        if isinstance(self._authority.audience, Unlimited):
+            return worlds
+        # The counts include changes of documents that the caller does not see.
+        return [structs.replace(world, changes=0) for world in worlds]
 
     def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
         """Delete a world with everything in it.

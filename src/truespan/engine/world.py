@@ -6,7 +6,7 @@ Collaborators are imported where they are used, so that a search imports only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from truespan.types.request import (
     check_reader_name,
     check_whole,
 )
-from truespan.types.scope import Authority, Verb
+from truespan.types.scope import Authority, Scope, Verb
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class World(WorldQueries, WorldIngestion):
 
         access, scope = self.access, self.access.scope()
         if scope is None or not access.authority.may(Verb.WRITE, scope.world):
-            scope = access.readable_scope()
+            scope = access.whole_scope("read jobs")
         return WorldJobs(access.components, scope, access)
 
     def reader(self, name: str) -> Reader:
@@ -149,6 +149,22 @@ class World(WorldQueries, WorldIngestion):
         components = replace(self._components, observer=both)
         return World(replace(self.access, components=components))
 
+    def for_audience(self, labels: Sequence[str]) -> World:
+        """Return this world as a caller with these labels sees it; it can only be read.
+
+        Args:
+            labels: Labels of the caller, such as 'group:legal'. Documents for everyone are visible
+                without any.
+
+        Returns:
+            The world with the documents for everyone or for one of the labels. For a caller who has
+            labels already, only common ones count.
+
+        Raises:
+            InvalidArgument: A label is blank, too long or has a control character.
+        """
+        return World(replace(self.access, authority=self.authority.for_audience(labels)))
+
     def status(self) -> WorldStatus:
         """Return the counts of documents, chunks, vectors and repairs.
 
@@ -164,6 +180,8 @@ class World(WorldQueries, WorldIngestion):
             return WorldStatus(
                 documents=0, chunks=0, embedded=0, pending=0, quarantined=0, repairs=0, vectors=0
             )
+        if scope.is_limited:
+            return self._limited_status(scope)
         numbers = self._components.store.status(scope)
         if not numbers.embedded:
             return numbers
@@ -172,6 +190,24 @@ class World(WorldQueries, WorldIngestion):
         except (ServiceError, OperatorError):
             missing = None
         return replace(numbers, missing=missing)
+
+    def _limited_status(self, scope: Scope) -> WorldStatus:
+        """Return the counts of the documents in scope; repairs are those of all documents."""
+        documents = self._components.store.documents(scope)
+        chunks, embedded = (
+            sum(getattr(document, name) for document in documents)
+            for name in ("chunks", "embedded")
+        )
+        quarantined = sum(document.quarantined + document.skipped for document in documents)
+        return WorldStatus(
+            documents=len(documents),
+            chunks=chunks,
+            embedded=embedded,
+            pending=chunks - embedded - quarantined,
+            quarantined=quarantined,
+            repairs=0,
+            vectors=embedded,
+        )
 
     def require_writable(self) -> None:
         """Raise WorldNotFound if the caller may not write; for checks before an upload."""

@@ -35,7 +35,7 @@ from truespan.types.request import (
     SearchRequest,
     check_arguments,
 )
-from truespan.types.scope import Verb
+from truespan.types.scope import Unlimited, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request, Stage
 
@@ -300,7 +300,9 @@ class WorldQueries:
         world = require_world(
             self.access.components.store, self.access.authority, self.access.world
         )
-        if not self.access.authority.may(Verb.READ, world.id):
+        authority = self.access.authority
+        # The log has the questions of all callers.
+        if not authority.may(Verb.READ, world.id) or not isinstance(authority.audience, Unlimited):
             raise NotAllowed("read the usage log")
         return world
 

@@ -177,7 +177,8 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
 
     result: list[Condition] = [tenant(scope)]
     if isinstance(scope.documents, MostDocuments):
-        result.append(NoneOf(Field.DOCUMENT, tuple(sorted(scope.documents.others))))
+        if scope.documents.others:
+            result.append(NoneOf(Field.DOCUMENT, tuple(sorted(scope.documents.others))))
     elif scope.documents is not UNLIMITED:
         result.append(AnyOf(Field.DOCUMENT, tuple(sorted(scope.documents))))
     if scope.chapter is not None:

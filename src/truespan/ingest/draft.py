@@ -239,6 +239,7 @@ def make_draft(
         declared_title=declared.title,
         stated_title=loaded.properties.title,
         tags=declared.tags or (),
+        audience=declared.audience or (),
         source_url=declared.source_url,
         metadata=declared.metadata,
         origin=source.origin,

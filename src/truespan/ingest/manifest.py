@@ -266,7 +266,10 @@ def _parse_line(line: bytes) -> dict[str, Any]:
 
 
 SIDECAR_ENDINGS = (".meta.toml", ".meta.json")
-_DESCRIBED = ("title", "language", "version", "kind", "tags", "source_url", "metadata", "fields")
+_DESCRIBED = (
+    *("title", "language", "version", "kind", "tags", "source_url", "metadata", "fields"),
+    "audience",
+)
 _SIDECAR = {name: FIELD_CHECKS[name] for name in _DESCRIBED}
 
 

@@ -38,7 +38,7 @@ _MAX_MISSING = 8
 """Maximum number of searches of a file for members that are no longer in it."""
 _STATED = frozenset({"title", "language", "version", "tags", "source_url", "metadata"})
 """Labels that a file may state for its members."""
-_STATED_FIRST = ("title", "source_url")
+_STATED_FIRST = ("title", "source_url", "audience")
 """Labels of a member that take precedence over declared labels of the whole file."""
 
 
@@ -119,6 +119,9 @@ def _make_source(
     """Return a member as a source, with checked labels: the parser process is not trusted."""
     refusal = member.refusal
     stated: dict[str, Any] = {k: v for k, v in member.declared.items() if k in _STATED}
+    if declared.fields is not None and declared.fields.audience is not None:
+        # Only a record may name its audience, and only by the field that the caller chose.
+        stated |= {k: v for k, v in member.declared.items() if k == "audience"}
     if member.parent is not None and member.parent in ids:
         stated["metadata"] = {**stated.get("metadata", {}), "parent": ids[member.parent]}
     checked, faults = check_fields(stated, FIELD_CHECKS)

@@ -229,7 +229,7 @@ class _Run:
     def _relabel(self, source: Source, known: Document) -> None:
         """Update the labels of a document whose text is unchanged."""
         declared = source.declared
-        tags = declared.tags or ()
+        tags, audience = declared.tags or (), declared.audience or ()
         labels = {
             "version": declared.version or DEFAULT_VERSION,
             "source_url": declared.source_url,
@@ -238,10 +238,16 @@ class _Run:
             "shown_path": source.shown_path,
         }
         is_same = all(getattr(known, name) == value for name, value in labels.items())
-        if is_same and tags == known.tags and declared.language == known.declared_language:
+        is_same = is_same and (tags, audience) == (known.tags, known.audience)
+        if is_same and declared.language == known.declared_language:
             return
         self._deps.store.relabel(
-            self._scope, known.number, tags=tags, language=declared.language, **labels
+            self._scope,
+            known.number,
+            tags=tags,
+            audience=audience,
+            language=declared.language,
+            **labels,
         )
         self._count_labels(declared.language or known.language, declared.version)
         self.report.relabelled.append(known.name)

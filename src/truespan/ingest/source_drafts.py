@@ -14,6 +14,7 @@ from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, traits_of
+from truespan.types.audience import EVERYONE
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
@@ -250,6 +251,7 @@ class DraftMaker:
             declared = replace(
                 declared,
                 kind=declared.kind or known.kind,
+                audience=known.audience if declared.audience is None else declared.audience,
                 source_url=declared.source_url or known.source_url,
             )
         return replace(source, declared=declared, shown_path=_shown_path(source, known))
@@ -268,6 +270,10 @@ def _complete(
     if known is not None and (not source.origin or is_page(source.origin)):
         # A manifest line is complete; a command states only what changes.
         declared = declared.or_else(known.declared)
+    if declared.audience is None:
+        # Even a manifest line that names no audience must not show a document to more callers.
+        kept = known.audience if known is not None else (EVERYONE,)
+        declared = replace(declared, audience=kept)
     if declared.kind is not None:
         return declared
     # A plain text keeps its kind: its readers must not notice how the text goes on.

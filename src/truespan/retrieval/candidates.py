@@ -29,7 +29,7 @@ from truespan.retrieval.query_language import parse_words, query_language
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.snapshot import Restart, RetrievalDeps
-from truespan.retrieval.stages import complete_until, keep_in_scope, verify
+from truespan.retrieval.stages import complete_until, failures_in_scope, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
@@ -317,7 +317,8 @@ class WorldCandidates(Struct):
         self._read([hit.chunk_id for hit in hits if hit.chunk_id not in self._records])
         with self.deps.trace.stage(Stage.VERIFIED):
             outcome = verify(hits, self._records)
-        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        failures = failures_in_scope(outcome, self._records, self.scope)
+        self.failures.update({failed.chunk_id: failed for failed in failures})
         return keep_in_scope(outcome.verified, self.scope)
 
     def _read(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from truespan.protocols import VectorIndex
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import RetrievalDeps
-from truespan.retrieval.stages import complete_until, keep_in_scope, verify
+from truespan.retrieval.stages import complete_until, failures_in_scope, keep_in_scope, verify
 from truespan.types.bundle import Notice, Skipped
 from truespan.types.chunk import ChunkRecord, StoredChunk
 from truespan.types.ids import ChunkId
@@ -210,6 +210,7 @@ def fetch_pages(
                 changes = changes_in(read)
             outcome = verify(hits[:length], records)
             verified = outcome.verified
+            failures = failures_in_scope(outcome, records, scope)
             if scope.position is None:
                 verified = keep_in_scope(verified, scope)
         with deps.trace.stage(Stage.ENOUGH):
@@ -218,5 +219,5 @@ def fetch_pages(
             # The tail may make up the number of a reader's results.
             few = pager.exhausted and (selected.missing > 0 or scope.position is not None)
             seen = len(hits) if few else None
-            return Fetched(verified, outcome.failures, changes, seen=seen), selected
+            return Fetched(verified, failures, changes, seen=seen), selected
         wanted = length + selected.missing

@@ -46,7 +46,6 @@ from truespan.types.request import (
 from truespan.types.scope import (
     Authority,
     GenerationSelector,
-    MostDocuments,
     Scope,
     Unlimited,
     Verb,
@@ -278,8 +277,8 @@ class Pipeline(Struct, frozen=True):
         if world.generation is None:
             attempt.warnings.append(NOTHING_EMBEDDED)
             return None
-        whole = Scope(self.authority, world.id, world.generation)
         with self.deps.trace.stage(Stage.SCOPED):
+            whole = self.deps.store.scope_of(self.authority, world, world.generation)
             catalog = attempt.catalog = self.deps.store.document_catalog(whole, world)
             scope = attempt.scope = narrow_scope(whole, catalog, filters)
             hidden: frozenset[int] = frozenset()
@@ -484,7 +483,7 @@ def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[
     numbers = frozenset.intersection(*sets) if sets else None
     if numbers is None or (numbers and len(numbers) == len(catalog)):
         return None
-    return MostDocuments.of(numbers, catalog.numbers)
+    return catalog.limit(numbers)
 
 
 def unreadable_metadata(catalog: DocumentCatalog, filters: Filters) -> list[CatalogEntry]:

@@ -196,10 +196,11 @@ LOW_FLOOR = Notice(
 def calibration_of(store: Store, scope: Scope, world: World | None = None) -> Calibration | None:
     """Return the calibration measured in this world, or the one shipped with the profile.
 
-    It is read once for each state of a world, if that is given. Readers get the shipped one: a
-    calibration measured on whole documents reveals unread text.
+    It is read once for each state of a world, if that is given. Readers and callers with a limited
+    audience get the shipped one: a calibration measured on all documents reveals the others.
     """
     unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
+    unbounded = unbounded and not scope.is_limited
     measured = store.kept_calibration(scope, world) if unbounded else None
     return measured or shipped(scope.profile)
 

@@ -89,7 +89,8 @@ class Retrieval:
             reason = Reason(WhyNot.UNRELATED)
         attempt, world = self.attempt, self._world
         if reason is None and world.generation is not None:
-            whole = Scope(self.pipeline.authority, world.id, world.generation)
+            store, authority = self.pipeline.deps.store, self.pipeline.authority
+            whole = store.scope_of(authority, world, world.generation)
             reason = self._why_not_found(attempt.scope or whole, chunk_id)
         codes = APPROXIMATE.code, METADATA_DAMAGED
         warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)

@@ -60,6 +60,23 @@ def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verif
     return Verification(verified, failures, superseded)
 
 
+def failures_in_scope(
+    outcome: Verification, records: Mapping[ChunkId, ChunkRecord], scope: Scope
+) -> list[VerificationFailure]:
+    """Return the failed hits that the caller may know of.
+
+    A caller with a limited audience must not learn of hits in other documents, or in none.
+    """
+    if not scope.is_limited:
+        return outcome.failures
+    return [
+        failure
+        for failure in outcome.failures
+        if (record := records.get(failure.chunk_id)) is not None
+        and admits(scope.documents, record.document.number)
+    ]
+
+
 def _verify(hit: Hit, record: ChunkRecord | None) -> Verified | VerificationFailure:
     def fail(kind: FailureKind, row_hash: TextHash | None = None) -> VerificationFailure:
         return VerificationFailure(kind, hit.chunk_id, hit.text_hash, row_hash, hit.score)

@@ -298,6 +298,8 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
     its revision is counted again once the world has changed.
     """
+    # For all callers: the scope of this one selects among the counted chunks.
+    scope = scope.for_everyone()
     catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
     # With those of one revision, the words of others that share its rows go: they are due then.
     while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:

@@ -120,6 +120,10 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
     "language": Argument("Language code; default: detected."),
     "version": Argument("Version label; default: '1.0'."),
     "tags": Argument("Tags to filter by."),
+    "audience": Argument(
+        "Labels of the callers who see the document, such as 'group:legal'; an empty list: only "
+        "the owner. Default: that of the document, or of the world."
+    ),
     "source_url": Argument("URL of a single document, shown in citations."),
     "metadata": Argument("Metadata to filter by and to show."),
     "prune": Argument(

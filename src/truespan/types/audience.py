@@ -57,6 +57,16 @@ def check_audience(labels: object) -> Audience:
     return tuple(sorted(check_labels(labels)))
 
 
+def audience_text(audience: Audience) -> str:
+    """Return the labels of a document as they are stored: one in each line."""
+    return "\n".join(audience)
+
+
+def audience_of(stored: str) -> Audience:
+    """Return the labels of a document from the text that is stored."""
+    return tuple(stored.split("\n")) if stored else ()
+
+
 def is_visible(audience: Audience, labels: frozenset[str]) -> bool:
     """Return whether a caller with `labels` sees a document with `audience`."""
     return EVERYONE in audience or not labels.isdisjoint(audience)

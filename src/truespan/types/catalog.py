@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from truespan.errors import DocumentAmbiguous
+from truespan.types.audience import EVERYONE, Audience, is_visible
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, Value, ValueKind, type_value, type_values
 from truespan.types.request import Filters
@@ -47,6 +48,8 @@ class CatalogEntry(Struct, frozen=True):
     """Path shown in results."""
     source_url: str | None = None
     """Declared URL."""
+    audience: Audience = (EVERYONE,)
+    """Labels of the callers who see the document; empty if damaged."""
 
 
 # Shared by threads: all it keeps, metadata included, is computed from entries that never change;
@@ -62,9 +65,13 @@ class DocumentCatalog:
         self,
         entries: Iterable[CatalogEntry],
         read_metadata: Callable[[], MetadataIndex] = lambda: MetadataIndex(()),
+        *,
+        everything: frozenset[int] | None = None,
     ) -> None:
+        """Make a catalog. `everything` are the numbers of further documents that it leaves out."""
         self._entries = {entry.number: entry for entry in entries}
         self._read_metadata = read_metadata
+        self._everything = everything
         self._selections: dict[bytes, frozenset[int] | None] = {}
         self._counts: dict[frozenset[int], tuple[int, int]] = {}
 
@@ -73,6 +80,31 @@ class DocumentCatalog:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def for_audience(self, labels: frozenset[str], everything: Iterable[int]) -> DocumentCatalog:
+        """Return the catalog of the documents that a caller with `labels` sees.
+
+        `everything` are the numbers of all documents of the world, also of inactive ones.
+        """
+        seen = {
+            audience: is_visible(audience, labels) for audience in {part.audience for part in self}
+        }
+        visible = [entry for entry in self if seen[entry.audience]]
+        numbers = frozenset(entry.number for entry in visible)
+        return DocumentCatalog(
+            visible,
+            lambda: self.metadata.among(numbers),
+            everything=self.numbers.union(everything),
+        )
+
+    def limit(self, numbers: frozenset[int]) -> frozenset[int]:
+        """Return a set of these documents that an index can use; see `MostDocuments`."""
+        return MostDocuments.of(numbers, self._everything or self.numbers)
+
+    @cached_property
+    def scope(self) -> frozenset[int]:
+        """Numbers of all documents of the catalog, for an index with others."""
+        return self.limit(self.numbers)
 
     def count_chunks(self, among: Documents) -> tuple[int, int]:
         """Return the number of embedded chunks of documents, and of those not embedded yet."""
@@ -285,6 +317,15 @@ class MetadataIndex:
     def __iter__(self) -> Iterator[str]:
         """Yield every key that a document has."""
         return iter(self._stored)
+
+    def among(self, numbers: frozenset[int]) -> MetadataIndex:
+        """Return the metadata of some documents."""
+        limited = MetadataIndex((), self.damaged & numbers)
+        limited._documents = self._documents & numbers
+        for key, values in self._stored.items():
+            if own := {number: values[number] for number in values if number in numbers}:
+                limited._stored[key] = own
+        return limited
 
     def stored(self, key: str) -> Mapping[int, Any]:
         """Return the values under a key by document number."""

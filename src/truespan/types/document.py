@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from truespan.types.audience import EVERYONE, Audience
 from truespan.types.bundle import Notice
 from truespan.types.chunk import FigureRecord, NewChunk
 from truespan.types.ids import ChunkId, TextHash
@@ -129,6 +130,7 @@ class Draft(Struct, frozen=True):
     """Declared metadata, as a JSON object."""
     origin: str = ""
     shown_path: str = ""
+    audience: Audience = (EVERYONE,)
     properties: Properties = field(default_factory=Properties)
     validators: Validators | None = None
     """HTTP validators of this version of a web page."""
@@ -184,6 +186,8 @@ class Document(Struct, frozen=True, gc=False):
     """Whether labels or metadata do not match their checksum and cannot be trusted."""
     shown_path: str = ""
     """Path shown in results, relative to the ingested folder; the name of an upload."""
+    audience: Audience = (EVERYONE,)
+    """Labels of the callers who see the document; empty for the owner alone, and if damaged."""
     provider: str | UnsetType = UNSET
     """Provider of the embedding model. Set in `contract` worlds only, like the fields below."""
     model: str | UnsetType = UNSET
@@ -219,6 +223,7 @@ class Document(Struct, frozen=True, gc=False):
             tags=self.tags,
             source_url=self.source_url,
             metadata=self.metadata,
+            audience=self.audience,
         )
 
 

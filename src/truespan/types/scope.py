@@ -73,7 +73,8 @@ class MostDocuments(frozenset[int]):
 def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
     """Return the items that are both allowed and wanted; possibly none."""
     chosen = wanted if isinstance(wanted, frozenset) else frozenset(wanted)
-    return chosen if isinstance(allowed, Unlimited) else chosen & allowed
+    # A subset stays the same object, which knows its hash and may be a `MostDocuments`.
+    return chosen if isinstance(allowed, Unlimited) or chosen <= allowed else chosen & allowed
 
 
 def admits(allowed: frozenset[T] | Unlimited, item: T) -> bool:
@@ -210,6 +211,20 @@ class Scope(Struct, frozen=True):
         # world, so a caller cannot distinguish the two.
         if not admits(self.authority.worlds, self.world):
             raise WorldNotFound(self.world)
+        if self.is_limited and isinstance(self.documents, Unlimited):
+            raise ValueError("the scope of a limited audience must list its documents")
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the caller sees only the documents for an audience."""
+        return not isinstance(self.authority.audience, Unlimited)
+
+    def for_everyone(self) -> Scope:
+        """Return this scope with all documents, for reading values that all callers share."""
+        if not self.is_limited:
+            return self
+        authority = replace(self.authority, audience=UNLIMITED)
+        return replace(self, authority=authority, documents=UNLIMITED)
 
     @property
     def tenant(self) -> str:

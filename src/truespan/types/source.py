@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_fields, check_label, check_type
 from truespan.errors import InvalidArgument
+from truespan.types.audience import Audience, check_audience
 from truespan.types.metadata import check_metadata, read_metadata
 
 MAX_URL_LENGTH = 2048
@@ -58,6 +59,8 @@ class RecordFields(Struct, frozen=True):
     source_url: str | None = None
     language: str | None = None
     tags: str | None = None
+    audience: str | None = None
+    """Field with the labels of the callers who see a record; by default those of the file."""
     metadata: tuple[tuple[str, str], ...] = ()
     """Metadata keys, each with the field that contains the value."""
     id: str | None = None
@@ -70,7 +73,7 @@ class RecordFields(Struct, frozen=True):
     @property
     def names(self) -> list[str]:
         """Names of all mapped fields."""
-        single = (self.title, self.source_url, self.language, self.tags, self.id)
+        single = (self.title, self.source_url, self.language, self.tags, self.audience, self.id)
         from_metadata = [name for _, name in self.metadata]
         return [*self.text, *(name for name in single if name is not None), *from_metadata]
 
@@ -83,6 +86,7 @@ class TextArguments(TypedDict, total=False):
     version: str | None
     chunking: str | None
     tags: Sequence[str] | None
+    audience: Sequence[str] | None
 
 
 class DocumentArguments(TextArguments, total=False):
@@ -113,6 +117,8 @@ class LabelArguments(TypedDict, total=False):
     source_url: str | None
     metadata: Mapping[str, Any] | None
     """Metadata to merge into the stored metadata; a key with the value None is removed."""
+    audience: Sequence[str]
+    """Labels of the callers who see the document; an empty list for the owner alone."""
 
 
 class IngestArguments(DocumentArguments, total=False):
@@ -142,6 +148,7 @@ class DocumentOptions(Struct, frozen=True):
     hidden_sheets: bool | None = None
     running_heads: bool | None = None
     copies: Copies | None = None
+    audience: Audience | None = None
 
     @classmethod
     def from_arguments(cls, **keywords: Unpack[DocumentArguments]) -> DocumentOptions:
@@ -155,7 +162,8 @@ class DocumentOptions(Struct, frozen=True):
         if unknown := changes.keys() - LabelArguments.__annotations__.keys():
             raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
         values: dict[str, Any] = {**changes}
-        removed = {name for name, value in values.items() if value is None and name != "language"}
+        kept = ("language", "audience")
+        removed = {name for name, value in values.items() if value is None and name not in kept}
         changed = values.get("metadata")
         if isinstance(changed, Mapping):
             joined = {**read_metadata(self.metadata), **changed}
@@ -210,8 +218,9 @@ def _check_arguments(values: dict[str, Any]) -> dict[str, Any]:
     """Return checked keyword arguments; raises InvalidArgument."""
     if isinstance(values.get("language"), str):
         values["language"] = values["language"].replace("_", "-")
-    if isinstance(values.get("tags"), Iterable) and not isinstance(values["tags"], str):
-        values["tags"] = list(values["tags"])
+    for name in ("tags", "audience"):
+        if isinstance(values.get(name), Iterable) and not isinstance(values[name], str):
+            values[name] = list(values[name])
     checked, faults = check_fields(values, FIELD_CHECKS)
     if faults:
         raise InvalidArgument(f"The {'; the '.join(faults)}.")
@@ -257,6 +266,13 @@ def _check_tags(value: Any) -> tuple[str, ...]:
         return tuple(sorted({check_label(MAX_LABEL_LENGTH, tag) for tag in tags}))
     except FieldError as error:
         raise FieldError(f"contain a tag that {error}") from None
+
+
+def _check_audience(value: Any) -> Audience:
+    try:
+        return check_audience(value)
+    except InvalidArgument as error:
+        raise FieldError(f"is not valid: {error.message.removesuffix('.')}") from None
 
 
 def _check_language(value: Any) -> str:
@@ -345,6 +361,7 @@ FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
     "hidden_sheets": _check_choice,
     "running_heads": _check_choice,
     "copies": _check_copies,
+    "audience": _check_audience,
 }
 """Check of each field of `DocumentOptions`: returns the value to use or raises FieldError."""
 

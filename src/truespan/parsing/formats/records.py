@@ -103,9 +103,7 @@ def _make_member(item: _Item, fields: RecordFields) -> Member | None:
     if fields.language and (language := _text(item.find(fields.language)).strip()):
         declared["language"] = language.replace("_", "-")
     if fields.tags:
-        value = item.find(fields.tags)
-        given = value if isinstance(value, list) else _TAG_ENDS.split(_text(value))
-        declared["tags"] = [tag for each in given if (tag := _text(each).strip())]
+        declared["tags"] = _split(item.find(fields.tags))
     found = {key: _typed(item.find(field)) for key, field in fields.metadata}
     if stated := {key: value for key, value in found.items() if value not in (None, "")}:
         declared["metadata"] = stated
@@ -116,7 +114,16 @@ def _make_member(item: _Item, fields: RecordFields) -> Member | None:
         name = _to_name(identity)
     else:
         return _refuse(item.line, f"line {item.line}", f"its {fields.id} is blank")
+    if fields.audience and (labels := _split(item.find(fields.audience))):
+        # Not part of the name: a record with another audience is still the same document.
+        declared["audience"] = labels
     return Member(name, data.encode(), ending=ending, declared=declared, line=item.line)
+
+
+def _split(value: Any) -> list[str]:
+    """Return the labels in a field: a list, or a text with separators."""
+    given = value if isinstance(value, list) else _TAG_ENDS.split(_text(value))
+    return [label for each in given if (label := _text(each).strip())]
 
 
 def _refuse(line: int, name: str, fault: str) -> Member:

@@ -253,7 +253,7 @@ class ReaderRetrieval:
         with self.pipeline.deps.trace.stage(Stage.SCOPED):
             position = scope = None
             if world.generation is not None:
-                scope = Scope(authority, world.id, world.generation)
+                scope = store.scope_of(authority, world, world.generation)
                 # The position is read here, once, before the index is queried.
                 position = find_position(self._read_positions(scope), book)
             if scope is not None and position is not None:

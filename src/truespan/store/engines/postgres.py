@@ -30,6 +30,7 @@ from truespan.store.engines.postgres_server import (
     require_usable,
 )
 from truespan.store.engines.session import (
+    ALL_AUDIENCES,
     SHARED_TABLES,
     Database,
     Row,
@@ -59,10 +60,13 @@ SPELLINGS: Final = {
     "TEXT_CONTAINS": "position({1} IN convert_to({0}, 'UTF8')) > 0",
     "LOCK_ROWS": "FOR NO KEY UPDATE",
     "FROM_BYTES": "{0}",
+    # Row security has the condition for every statement.
+    "SEEN": "true",
 }
 """Macros in SQL of PostgreSQL, where texts are bytes and world ids are UUIDs."""
 
-_ENTER: Final = "SELECT set_config('truespan.world', %s, true), set_config('role', %s, true)"
+_ENTER: Final = """SELECT set_config('truespan.world', %s, true),
+    set_config('truespan.audience', %s, true), set_config('role', %s, true)"""
 _REQUIRE: Final = "SELECT 1 FROM worlds WHERE world_id = %s"
 _LOCK: Final = "SELECT 1 FROM worlds WHERE world_id = %s FOR NO KEY UPDATE"
 
@@ -141,12 +145,12 @@ class PostgresSession(Session):
 
     def enter(self, world: str, *, lock: bool = False) -> None:
         self.world = _scope_values(world)["world"]
-        _enter(self.connection, BOTH_ROLES, world, _LOCK if lock else _REQUIRE)
+        _enter(self.connection, BOTH_ROLES, _scope_values(world), _LOCK if lock else _REQUIRE)
 
     def create_world(
         self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
     ) -> None:
-        self.connection.execute(_ENTER, (world, BOTH_ROLES))
+        self.connection.execute(_ENTER, (world, ALL_AUDIENCES, BOTH_ROLES))
         self.connection.execute(
             """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
                VALUES (%s, %s, %s, %s, %s)""",
@@ -161,7 +165,8 @@ class PostgresSession(Session):
         cursors = []
         with self.connection.pipeline():
             for world in worlds:
-                self.connection.execute(_ENTER, (_scope_values(world)["world"], BOTH_ROLES))
+                own = _scope_values(world)
+                self.connection.execute(_ENTER, (own["world"], own["caller"], BOTH_ROLES))
                 cursors.append(self.connection.execute(query, {**values, "world": world}))
         return [cursor.fetchall() for cursor in cursors]
 
@@ -249,7 +254,7 @@ class PostgresDatabase(Database):
             _set_isolation(connection, read_only=True)
             # One round trip for all statements.
             with connection.pipeline(), connection.transaction():
-                connection.execute(_ENTER, (values["world"] or "", role))
+                connection.execute(_ENTER, (values["world"] or "", values["caller"], role))
                 cursor = connection.execute(_translate(sql), values)
             return cursor.fetchall()
 
@@ -363,7 +368,7 @@ class PostgresDatabase(Database):
                     # 0 would mean no limit.
                     limit = f"{max(int(wait * 1000), 1)}ms"
                     connection.execute("SELECT set_config('lock_timeout', %s, true)", (limit,))
-                _enter(connection, role, values["world"], check)
+                _enter(connection, role, values, check)
                 yield PostgresSession(connection, values)
 
     def _maintain(self, statement: LiteralString) -> bool:
@@ -393,13 +398,19 @@ def _scope_values(scope: Scope | str | None) -> dict[str, Any]:
     return values
 
 
-def _enter(connection: Connection, role: str, world: str | None, check: LiteralString) -> None:
-    """Set role and world of a transaction. Raises `WorldNotFound` if `check` finds no row."""
+def _enter(
+    connection: Connection, role: str, values: Mapping[str, Any], check: LiteralString
+) -> None:
+    """Set role, world and audience of a transaction.
+
+    Raises `WorldNotFound` if `check` finds no row.
+    """
+    world, audience = values["world"], values["caller"]
     if world is None:
-        connection.execute(_ENTER, ("", role))
+        connection.execute(_ENTER, ("", audience, role))
         return
     with connection.pipeline():
-        connection.execute(_ENTER, (world, role))
+        connection.execute(_ENTER, (world, audience, role))
         found = connection.execute(check, (world,))
     if not found.fetchall():
         raise WorldNotFound(world)

@@ -95,7 +95,13 @@ _UNPROTECTED = """
           AND p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}'
           AND pg_get_expr(p.polqual, c.oid) ~ %(policy)s
           AND pg_get_expr(p.polwithcheck, c.oid) ~ %(policy)s)
-        AND 1 = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid))
+        AND CASE c.relname WHEN 'revisions' THEN 1 ELSE 0 END
+          = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid
+            AND NOT p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}'
+            AND pg_get_expr(p.polqual, c.oid) = %(audience)s
+            AND pg_get_expr(p.polwithcheck, c.oid) = %(unlimited)s)
+        AND CASE c.relname WHEN 'revisions' THEN 2 ELSE 1 END
+          = (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid))
     ORDER BY 1
 """
 _POLICY_CONDITION = (
@@ -103,6 +109,13 @@ _POLICY_CONDITION = (
     r"\(?NULLIF\(current_setting\('truespan\.world'::text, true\), ''::text\)\)?::uuid\)$"
 )
 """The condition of our policies, as PostgreSQL prints it."""
+_UNLIMITED = "(current_setting('truespan.audience'::text, true) = '*'::text)"
+"""The condition for all documents of a world, as PostgreSQL prints it."""
+_AUDIENCE_CONDITION = (
+    f"({_UNLIMITED} OR (string_to_array(audience, chr(10)) && "
+    "string_to_array(current_setting('truespan.audience'::text, true), chr(10))))"
+)
+"""The condition for the revisions that an audience sees. Limited callers write none."""
 
 
 @contextmanager
@@ -310,13 +323,20 @@ def require_closed_database(connection: Connection) -> None:
         )
 
 
+_CONDITIONS = {
+    "policy": _POLICY_CONDITION,
+    "audience": _AUDIENCE_CONDITION,
+    "unlimited": _UNLIMITED,
+}
+
+
 def require_policies(connection: Connection) -> None:
     """Require that exactly our policy is forced on every table of worlds.
 
     Raises:
         StoreUnsafe: it is not; the message names the tables.
     """
-    rows = connection.execute(_UNPROTECTED, {"policy": _POLICY_CONDITION}).fetchall()
+    rows = connection.execute(_UNPROTECTED, _CONDITIONS).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
         raise StoreUnsafe(
@@ -457,6 +477,12 @@ def _protect(connection: Connection) -> None:
         ):
             table = sql.Identifier(WORLD_SCHEMA, name)
             connection.execute(sql.SQL(statement).format(table=table))
+        if name == "revisions":
+            # Text and structure of a document are read through its revision.
+            connection.execute(
+                f"""CREATE POLICY own_audience ON truespan.revisions AS RESTRICTIVE
+                    USING {_AUDIENCE_CONDITION} WITH CHECK {_UNLIMITED}"""
+            )
 
 
 def _grant(connection: Connection, application: str) -> None:

@@ -15,6 +15,7 @@ engine expands with one small table:
     TEXT_CONTAINS(r.name, :b)  whether any other text column contains these bytes
     FROM_BYTES(:text)      the value of a stored text, from its bytes
     LOCK_ROWS()            after a SELECT: lock its rows until the transaction ends
+    SEEN(r)                whether the audience of the scope sees a row of `revisions`
 
 `directory` is the table of all worlds with their names. Booleans are bound as `bool` and read with
 `bool(...)`. A value whose type PostgreSQL cannot infer is written as `CAST(:language AS TEXT)`.
@@ -33,8 +34,9 @@ from typing import Any, Final, LiteralString, ParamSpec, TypeAlias, TypeVar
 from truespan.core.cancel import check_cancelled
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
+from truespan.types.audience import EVERYONE
 from truespan.types.maintenance import Check, FileTreatment
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, Unlimited
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = Iterable[Sequence[Any]]
@@ -318,10 +320,26 @@ class Part:
 
 
 def scope_values(scope: Scope | str | None) -> dict[str, Any]:
-    """Return the values that statements of a scope are bound to: world id and generation."""
+    """Return the values that statements of a scope are bound to: world, generation, audience."""
     if isinstance(scope, Scope):
-        return {"world": scope.world, "generation": scope.generation.number}
-    return {"world": scope}
+        return {
+            "world": scope.world,
+            "generation": scope.generation.number,
+            "caller": scope_audience(scope),
+        }
+    return {"world": scope, "caller": ALL_AUDIENCES}
+
+
+ALL_AUDIENCES: Final = "*"
+"""Audience of a scope with all documents. No list of labels equals it: each has `everyone`."""
+
+
+def scope_audience(scope: Scope) -> str:
+    """Return the labels of the caller, one in each line, with that of documents for everyone."""
+    labels = scope.authority.audience
+    if isinstance(labels, Unlimited):
+        return ALL_AUDIENCES
+    return "\n".join([EVERYONE, *sorted(labels - {EVERYONE})])
 
 
 _WORLD_ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -63,6 +63,7 @@ SPELLINGS: Final = {
     "TEXT_CONTAINS": "instr(CAST({0} AS BLOB), {1}) > 0",
     "LOCK_ROWS": "",
     "FROM_BYTES": "CAST({0} AS TEXT)",
+    "SEEN": "(:caller = '*' OR seen_by({0}.audience, :caller))",
 }
 """Macros in SQL of SQLite, where `worlds` is also the directory."""
 
@@ -438,12 +439,19 @@ class SqliteDatabase(Database):
                 # Stable query plans: otherwise bound values can cause a statement to be compiled
                 # again, which takes longer than running it.
                 connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+                connection.create_scalar_function("seen_by", _seen_by, 2, deterministic=True)
             except (apsw.IOError, apsw.CantOpenError) as error:
                 self._require_resources(error)
                 raise
             finally:
                 local.opening = None
             return connection
+
+
+def _seen_by(*lists: object) -> bool:
+    """Return whether two lists, with one label in each line, have a common label."""
+    audience, labels = (set(str(text).split("\n")) for text in lists)
+    return not audience.isdisjoint(labels)
 
 
 def _begin_writing(connection: apsw.Connection, wait: float | None) -> None:

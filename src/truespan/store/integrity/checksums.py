@@ -72,7 +72,7 @@ REVISION_CELLS: Final = """d.number, d.doc_id, r.number, r.state, r.name, r.path
     r.declared_title, r.stated_title, r.language, r.language_declared, r.language_stated,
     r.version, r.tags, r.chunking, r.chunking_profile, r.source_hash, r.recipe, r.source_url,
     r.origin, r.text_hash, r.characters, r.sentences, r.created_at, r.parts,
-    r.shown_path, r.metadata"""
+    r.shown_path, r.metadata, r.audience"""
 """Cells that the checksum of a revision covers: of its row `r` and the row `d` of its document."""
 
 
@@ -107,6 +107,7 @@ class RevisionCells(NamedTuple):
     parts: bytes
     shown_path: str
     metadata: str | None
+    audience: str
 
     @property
     def ref(self) -> RevisionRef:

@@ -36,6 +36,7 @@ from truespan.store.tables.word_rows import (
     words_checksum,
     write_words,
 )
+from truespan.types.audience import audience_of
 from truespan.types.catalog import CatalogEntry, DocumentCatalog, MetadataIndex
 from truespan.types.chunk import ChunkKind, ChunkState
 from truespan.types.document import (
@@ -51,7 +52,7 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
-from truespan.types.scope import Scope, World, admits
+from truespan.types.scope import Authority, Generation, Scope, Unlimited, World, admits
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
@@ -88,7 +89,8 @@ class StateCache(Generic[T]):
         state = (world.id, world.changes, scope.generation.number, *parts)
         known = self._known.get(state)
         if known is None:
-            known = read(scope)
+            # Callers share the value, whatever their audience.
+            known = read(scope.for_everyone())
             with self._lock:
                 if len(self._known) >= self._max_entries:
                     self._known.clear()
@@ -108,6 +110,7 @@ class Catalogs(Part):
     def __init__(self) -> None:
         super().__init__()
         self._document_catalogs = StateCache[DocumentCatalog](64)
+        self._limited_catalogs = StateCache[DocumentCatalog](64)
         self._word_catalogs = StateCache[WordCatalog](8)
         self._revision_words = StateCache[RevisionWords](64)
         self._vocabularies = StateCache[Vocabulary](8)
@@ -115,8 +118,27 @@ class Catalogs(Part):
         self._whole_counts = StateCache[int](1024)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
-        """Return the labels of all active documents, by number."""
-        return self._document_catalogs.get(scope, world, self._read_documents)
+        """Return the labels of all active documents that the caller sees, by number."""
+        whole = self._document_catalogs.get(scope, world, self._read_documents)
+        labels = scope.authority.audience
+        if isinstance(labels, Unlimited):
+            return whole
+
+        def limit(scope: Scope) -> DocumentCatalog:
+            rows = self._db.at(scope).all("SELECT number FROM documents WHERE world_id = :world")
+            return whole.for_audience(labels, (number for (number,) in rows))
+
+        return self._limited_catalogs.get(scope, world, limit, labels)
+
+    def scope_of(self, authority: Authority, world: World, generation: Generation) -> Scope:
+        """Return the scope of all documents of a world that a caller sees.
+
+        The documents of an audience are found once for each state of the world.
+        """
+        if isinstance(authority.audience, Unlimited):
+            return Scope(authority, world.id, generation)
+        nothing = Scope(authority, world.id, generation, documents=frozenset())
+        return replace(nothing, documents=self.document_catalog(nothing, world).scope)
 
     def _read_documents(self, scope: Scope) -> DocumentCatalog:
         rows = self._db.at(scope).all(
@@ -143,6 +165,7 @@ class Catalogs(Part):
                     kind=cells.kind,
                     path=cells.shown_path,
                     source_url=cells.source_url,
+                    audience=audience_of(cells.audience) if intact else (),
                 )
             )
         return DocumentCatalog(entries, lambda: self._read_metadata(scope))

@@ -73,7 +73,7 @@ _STATES_OF: Final = """
 _ROWS: Final = f"""d.deleted_at, s.state, s.checksum, BYTES(c.text), {CHUNK_CELLS},
       {REVISION_CELLS}
     FROM s
-    JOIN revisions r ON r.key = s.revision
+    JOIN revisions r ON r.key = s.revision AND SEEN(r)
     JOIN documents d ON d.key = r.document
     {JOIN_CHUNKS}
 """

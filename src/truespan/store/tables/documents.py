@@ -43,6 +43,7 @@ from truespan.store.tables.rows import (
     tally_each,
 )
 from truespan.store.tables.word_states import insert_word_states
+from truespan.types.audience import EVERYONE, Audience, audience_of, audience_text
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Document, Draft, OutlineEntry, RevisionRef
 from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
@@ -56,10 +57,10 @@ _LIST: Final = f"""
         WHERE x.revision = r.key AND x.generation = :generation AND x.state = 'quarantined'
           AND x.warning = 'too_long') ELSE 0 END, r.checksum, {REVISION_CELLS}
     FROM documents d
-    LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active'
-    LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged'
+    LEFT JOIN revisions a ON a.document = d.key AND a.state = 'active' AND SEEN(a)
+    LEFT JOIN revisions s ON s.document = d.key AND s.state = 'staged' AND SEEN(s)
     JOIN revisions r ON r.key = coalesce(s.key, a.key,
-      (SELECT max(x.key) FROM revisions x WHERE x.document = d.key))
+      (SELECT max(x.key) FROM revisions x WHERE x.document = d.key)) AND SEEN(r)
     LEFT JOIN tallies t ON t.revision = r.key AND t.generation = :generation
     WHERE d.world_id = :world AND d.deleted_at IS NULL
 """
@@ -104,7 +105,7 @@ class Documents(Part):
         if named is not None:
             # Sorting in SQLite would scan the whole world for a few documents, or copy all cells.
             rows.sort(key=itemgetter(_NUMBER))
-        return [_read_document(scope.world, row) for row in rows]
+        return [_read_document(scope, row) for row in rows]
 
     def path_owners(self, scope: Scope, shown_paths: Sequence[str]) -> dict[str, str]:
         """Return the doc ids of the documents that have these shown paths."""
@@ -250,7 +251,13 @@ class Documents(Part):
 
     @retry_on_conflict
     def relabel(
-        self, scope: Scope, document: int, *, tags: Sequence[str], **labels: str | None
+        self,
+        scope: Scope,
+        document: int,
+        *,
+        tags: Sequence[str],
+        audience: Audience,
+        **labels: str | None,
     ) -> None:
         """Change labels of a document that do not affect its text and chunks.
 
@@ -262,6 +269,7 @@ class Documents(Part):
         ):
             session.execute(
                 """UPDATE revisions SET version = :version, tags = :tags,
+                     audience = :audience,
                      language = coalesce(CAST(:language AS TEXT), language),
                      language_declared = language_declared OR CAST(:language AS TEXT) IS NOT NULL,
                      language_stated = language_stated AND CAST(:language AS TEXT) IS NULL,
@@ -270,6 +278,7 @@ class Documents(Part):
                    WHERE state IN ('active', 'staged') AND document =
                      (SELECT key FROM documents WHERE world_id = :world AND number = :document)""",
                 tags=json.dumps(tags),
+                audience=audience_text(audience),
                 **labels,
             )
             session.touch_world()
@@ -457,7 +466,7 @@ class Documents(Part):
             """SELECT BYTES(t.text), r.text_hash
                FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
                JOIN texts t ON t.revision = r.key
-               WHERE d.world_id = :world AND d.number = :document"""
+               WHERE d.world_id = :world AND d.number = :document AND SEEN(r)"""
         )
         if row is None:
             raise DocumentNotFound(str(document))
@@ -467,11 +476,18 @@ class Documents(Part):
         return data.decode()
 
 
-def _read_document(world: WorldId, row: Row) -> Document:
-    """Return a document from a row of `_LIST`."""
+def _read_document(scope: Scope, row: Row) -> Document:
+    """Return a document from a row of `_LIST`.
+
+    A caller with a limited audience learns only the labels by which the document is visible.
+    """
+    world, labels = scope.world, scope.authority.audience
     active, staged, chunks, embedded, quarantined, skipped, recorded = row[:_NUMBER]
     cells = RevisionCells._make(row[_NUMBER:])
     intact = recorded == revision_checksum(world, cells)
+    audience = audience_of(cells.audience) if intact else ()
+    if not isinstance(labels, Unlimited):
+        audience = tuple(label for label in audience if label in labels or label == EVERYONE)
     return Document(
         number=cells.document,
         doc_id=cells.doc_id,
@@ -502,6 +518,7 @@ def _read_document(world: WorldId, row: Row) -> Document:
         origin=cells.origin,
         damaged=not intact,
         shown_path=cells.shown_path,
+        audience=audience,
     )
 
 

@@ -49,7 +49,7 @@ from truespan.types.reading import (
     StoredSentence,
     TailChunk,
 )
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, admits
 from truespan.types.text import PlacedSentence
 
 _TAIL_COLUMNS: Final = (
@@ -105,12 +105,13 @@ class Readers(Part):
     def readers(self, scope: Scope) -> list[str]:
         """Return the names of readers with a position in a document that is not deleted."""
         rows = self._db.at(scope).all(
-            """SELECT DISTINCT e.name FROM readers e
+            """SELECT DISTINCT e.name, d.number FROM readers e
                JOIN positions p ON p.reader = e.key
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
+               JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
                WHERE e.world_id = :world ORDER BY e.name"""
         )
-        return [name for (name,) in rows]
+        return list(dict.fromkeys(name for name, number in rows if admits(scope.documents, number)))
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
         """Return the positions of a reader in active documents, by number."""
@@ -120,13 +121,15 @@ class Readers(Part):
                FROM readers e
                JOIN positions p ON p.reader = e.key
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
-               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
                WHERE e.world_id = :world AND e.name = :reader"""
         )
         positions = []
         for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
             cells = RevisionCells._make(values)
             number = cells.document
+            if not admits(scope.documents, number):
+                continue
             ref = RevisionRef(number, revision)
             if recorded != position_checksum(scope.world, reader, ref, sid, updated_at):
                 raise StoreDamaged(
@@ -148,10 +151,12 @@ class Readers(Part):
         """
         rows = self._db.at(scope, document=document).all(
             f"""SELECT r.checksum, {REVISION_CELLS} FROM documents d
-               JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
                WHERE d.world_id = :world AND d.number = :document AND d.deleted_at IS NULL"""
         )
         positions = []
+        if not admits(scope.documents, document):
+            return positions
         for recorded, *values in rows:
             cells = _verified_cells(scope.world, recorded, values)
             last = min(sid, cells.sentences - 1)
@@ -317,12 +322,13 @@ class Readers(Part):
         """Return the active revision of a document, given by its number or id."""
         row = self._db.at(scope, reference=reference).one(
             f"""SELECT r.checksum, {REVISION_CELLS}
-               FROM documents d JOIN revisions r ON r.document = d.key AND r.state = 'active'
+               FROM documents d
+               JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
                WHERE d.world_id = :world AND d.deleted_at IS NULL"""
             + (" AND d.number" if isinstance(reference, int) else " AND d.doc_id")
             + " = :reference"
         )
-        if row is None:
+        if row is None or not admits(scope.documents, row[1]):
             return None
         recorded, *values = row
         cells = _verified_cells(scope.world, recorded, values)

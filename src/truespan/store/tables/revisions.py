@@ -37,6 +37,7 @@ from truespan.store.tables.rows import (
     revision_key,
 )
 from truespan.store.tables.word_rows import WrittenWords, write_staged_words, write_words
+from truespan.types.audience import audience_text
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk, PendingChunk
 from truespan.types.document import (
     AuditEntry,
@@ -225,7 +226,8 @@ class Revisions(Part):
         row = self._db.at(scope, document=document).one(
             f"""SELECT r.number, r.details_checksum, {DETAILS} FROM revisions r
                 JOIN documents d ON d.key = r.document
-                WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'"""
+                WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'
+                  AND SEEN(r)"""
         )
         if row is None:
             return None
@@ -365,6 +367,7 @@ def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) ->
         "state": "staged",
         "kind": draft.kind.value,
         "tags": json.dumps(draft.tags),
+        "audience": audience_text(draft.audience),
         "chunking": draft.chunking.name,
         "chunking_profile": chunking_to_json(draft.chunking),
         "text_hash": hash_text(text),

@@ -29,7 +29,7 @@ _MAX_OFFSET: Final = 2**31 - 1
 
 REVISION: Final = """(
     SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
-    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision)"""
+    WHERE d.world_id = :world AND d.number = :document AND r.number = :revision AND SEEN(r))"""
 """Key of the revision with the numbers `:document` and `:revision`."""
 
 TAILS: Final = """tails t CROSS JOIN revisions r CROSS JOIN documents d
@@ -51,7 +51,7 @@ def revision_key(session: Session, ref: RevisionRef, *, state: str | None = None
     return session.value(
         """SELECT r.key FROM revisions r JOIN documents d ON d.key = r.document
            WHERE d.world_id = :world AND d.number = :document AND r.number = :revision
-             AND r.state = coalesce(CAST(:state AS TEXT), r.state)""",
+             AND r.state = coalesce(CAST(:state AS TEXT), r.state) AND SEEN(r)""",
         **numbers_of(ref),
         state=state,
     )
@@ -171,7 +171,8 @@ _SENTENCES_OF_CHUNKS: Final = f"""
         AND generation + 0 = :generation
     )
     SELECT s.chunk_id, s.first_sid, s.last_sid, d.number, r.number, {_SENTENCE}
-    FROM s JOIN revisions r ON r.key = s.revision JOIN documents d ON d.key = r.document
+    FROM s JOIN revisions r ON r.key = s.revision AND SEEN(r)
+    JOIN documents d ON d.key = r.document
     JOIN sentences e ON e.revision = s.revision AND e.sid BETWEEN s.first_sid AND s.last_sid"""
 
 
@@ -287,7 +288,8 @@ def active_revision(session: Session, document: int) -> tuple[int, RevisionRef] 
     """Return the key and the number of the active revision of a document."""
     row = session.one(
         """SELECT r.key, r.number FROM revisions r JOIN documents d ON d.key = r.document
-           WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'""",
+           WHERE d.world_id = :world AND d.number = :document AND r.state = 'active'
+             AND SEEN(r)""",
         document=document,
     )
     return (row[0], RevisionRef(document, row[1])) if row else None

@@ -182,6 +182,7 @@ CREATE TABLE revisions (
   language_stated boolean NOT NULL,
   version text NOT NULL,
   tags text NOT NULL,
+  audience text NOT NULL,
   chunking text NOT NULL,
   chunking_profile text NOT NULL,
   source_hash text NOT NULL,

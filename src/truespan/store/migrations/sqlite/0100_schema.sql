@@ -91,6 +91,7 @@ CREATE TABLE revisions (
   language_stated INTEGER NOT NULL CHECK (language_stated IN (0, 1)),
   version TEXT NOT NULL,
   tags TEXT NOT NULL,
+  audience TEXT NOT NULL,
   chunking TEXT NOT NULL,
   chunking_profile TEXT NOT NULL,
   source_hash TEXT NOT NULL,

@@ -1,0 +1,167 @@
+"""Documents outside the audience of a caller change no byte of what that caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.promises import proves
+from tests.support.audience_replies import MADE_UP, replies, replies_about
+from tests.support.reading_worlds import Stopped, stopped_at
+from tests.support.sample_texts import story
+from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.world import World
+from truespan.errors import NotAllowed, WorldNotFound
+from truespan.retrieval import fused
+
+LAMP = "The lamp burned in the harbour. Ann lit the lamp. It was the night of the ships."
+NIGHT = "# Night\n\nThe harbour was dark at night.\n\n## Ships\n\nNo ship had a lamp."
+ROPE = "Ropes of the lawyers lay near the lamp. The lawyers sailed at night."
+PAY = "The payroll of the zebra. The lamp of the payroll burned in the harbor. Lampp and lamb."
+CALLERS = ((), ("group:legal",), ("group:legal", "user:ann@example.org"), ("group:none",))
+
+Change: TypeAlias = Callable[[LibraryFixture, World], object]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pool() -> Iterator[None]:
+    """Let the number of candidates of a fused search matter in small worlds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "POOL", 6)
+        yield
+
+
+def fill(folder: Path) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder)
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("lamp.txt", LAMP), lib.write("night.md", NIGHT)])
+    world.add_text(PAY, id="pay.txt", audience=["group:hr"], metadata={"salary": 3}, kind="book")
+    world.add_text(ROPE, id="rope.txt", audience=["group:legal", "group:hr"], tags=["rope"])
+    world.reader("ann").set_position("lamp.txt", sentence=1)
+    world.reader("ben").set_position("pay.txt", sentence=1)
+    return lib, world
+
+
+def _add(lib: LibraryFixture, world: World) -> None:
+    world.add_text(story(30), id="story.txt", audience=["group:hr"], metadata={"zoo": 1})
+    world.add_text(LAMP, id="same.txt", audience=["user:eve"], kind="book")
+    world.add_text("A record.", id="owner.txt", audience=[])
+    world.reader("eve").set_position("same.txt", sentence=1)
+
+
+def _replace(lib: LibraryFixture, world: World) -> None:
+    world.add_text(f"{PAY} {story(12, 'lamp')}", id="pay.txt")
+
+
+def _move(lib: LibraryFixture, world: World) -> None:
+    world.documents.update("pay.txt", audience=["user:eve", "group:board"], tags=["lamp"])
+
+
+def _damage_labels(lib: LibraryFixture, world: World) -> None:
+    # As if somebody without the keys tried to show the document to everyone.
+    lib.sql("UPDATE revisions SET audience = 'everyone' WHERE name = 'pay.txt'")
+
+
+def _damage_title(lib: LibraryFixture, world: World) -> None:
+    lib.sql("UPDATE revisions SET title = 'The lamp' WHERE name = 'pay.txt'")
+
+
+def _damage_text(lib: LibraryFixture, world: World) -> None:
+    lib.sql(
+        """UPDATE states SET text_hash = 'x' WHERE revision IN
+             (SELECT key FROM revisions WHERE name = 'pay.txt')"""
+    )
+
+
+def _damage_position(lib: LibraryFixture, world: World) -> None:
+    lib.sql("UPDATE positions SET sid = 0 WHERE document IN (SELECT key FROM documents d"
+            " WHERE d.doc_id LIKE '%pay.txt')")  # fmt: skip
+
+
+def _delete(lib: LibraryFixture, world: World) -> None:
+    world.documents.delete("pay.txt")
+
+
+def _stop_ingesting(lib: LibraryFixture, world: World) -> None:
+    for step in (2, 3, 4, 5, 6):
+        stopped = stopped_at(lib, step).world("world")
+        with suppress(Stopped):
+            stopped.add_text(story(20, "lamp"), id=f"new {step}.txt", audience=["group:hr"])
+
+
+CHANGES: dict[str, Change] = {
+    "add": _add,
+    "replace": _replace,
+    "move": _move,
+    "labels": _damage_labels,
+    "title": _damage_title,
+    "text": _damage_text,
+    "position": _damage_position,
+    "delete": _delete,
+    "stop": _stop_ingesting,
+}
+
+
+@proves("audience.non-interference", "audience.enforced")
+@pytest.mark.parametrize("change", CHANGES)
+def test_hidden_documents_change_no_reply(tmp_path: Path, change: str) -> None:
+    lib, world = fill(tmp_path)
+    hidden = tuple(str(chunk.chunk_id) for chunk in world.documents.chunks("pay.txt").chunks)
+    callers = [world.for_audience(labels) for labels in CALLERS]
+    before = [replies(caller, hidden) for caller in callers]
+
+    CHANGES[change](lib, world)
+    after = [replies(caller, hidden) for caller in callers]
+
+    for labels, first, second in zip(CALLERS, before, after, strict=True):
+        differing = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+        assert differing == [], labels
+    shown = "\n".join(before[0])
+    assert "lamp.txt" in shown
+    for secret in ("payroll of", "Ropes", 'salary"', "group:"):
+        assert secret not in shown.replace("salary'", "")
+    assert "Ropes" in "\n".join(before[1])
+
+
+@proves("audience.enforced")
+def test_hidden_document_looks_like_one_that_never_was(tmp_path: Path) -> None:
+    _, world = fill(tmp_path)
+    number = world.documents.get("pay.txt").number
+    chunk = str(world.documents.chunks("pay.txt").chunks[0].chunk_id)
+    pairs = [("pay.txt", "nothing.txt"), (chunk, MADE_UP), (str(number), "997")]
+    for labels in CALLERS:
+        caller = world.for_audience(labels)
+        for hidden, absent in pairs:
+            given = replies_about(caller, hidden)
+            expected = [reply.replace(absent, hidden) for reply in replies_about(caller, absent)]
+            assert given == expected, (labels, hidden)
+    assert replies_about(world, "pay.txt") != replies_about(world, "nothing.txt")
+
+
+@proves("audience.enforced")
+def test_caller_with_an_audience_changes_nothing(tmp_path: Path) -> None:
+    lib, world = fill(tmp_path)
+    caller = world.for_audience(["group:hr"])
+    for write in (
+        lambda: caller.add_text("A new text.", id="pay.txt"),
+        lambda: caller.documents.update("pay.txt", tags=["x"]),
+        lambda: caller.documents.delete("pay.txt"),
+        lambda: caller.repair(),
+        lambda: caller.jobs,
+        lambda: caller.usage(),
+        lambda: caller.generations.list(),
+        lambda: lib.library.under(caller.authority).doctor(),
+        lambda: lib.library.under(caller.authority).metrics(),
+        lambda: lib.library.under(caller.authority).backup(tmp_path / "backup"),
+        lambda: lib.library.under(caller.authority).create_world("other"),
+        lambda: caller.set_defaults("contract"),
+        lambda: caller.generations.reindex(),
+        lambda: caller.evaluation.forget_calibration(),
+    ):
+        with pytest.raises((WorldNotFound, NotAllowed)):
+            write()
+    assert caller.documents.text("pay.txt") == world.documents.text("pay.txt")

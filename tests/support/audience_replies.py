@@ -1,0 +1,111 @@
+"""Everything that a caller with a limited audience can get from a world, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from truespan.engine.world import World
+from truespan.errors import TruespanError
+from truespan.types.answer import Answer
+from truespan.types.bundle import ContextBundle
+from truespan.types.request import Mode
+from truespan.wire.serialize import to_json
+
+QUERIES = (
+    "who lit the lamp?",
+    "zebra payroll",
+    "the harbor night",
+    "lampp in the harbuor",
+    '"the lamp burned"',
+)
+NAMES = ("lamp.txt", "night.md", "rope.txt", "pay.txt", "nothing.txt")
+MADE_UP = "00000000-0000-0000-0000-000000000000"
+
+
+def told(read: Callable[[], Any]) -> str:
+    """Return a reply as it travels, without times; of an error, its type and text."""
+    try:
+        reply = read()
+    except TruespanError as error:
+        return f"{type(error).__name__}: {error.message} {error.advice}"
+    if isinstance(reply, Answer):
+        reply = replace(reply, record=None, processing_time_ms=0)
+    if isinstance(reply, ContextBundle):
+        reply = replace(reply, metadata=replace(reply.metadata, processing_time_ms=0))
+    return to_json(reply)
+
+
+def replies(world: World, hidden_chunks: tuple[str, ...] = ()) -> list[str]:
+    """Return what a caller gets from every method that reads a world."""
+    return [told(read) for read in _reads(world, hidden_chunks)]
+
+
+def replies_about(world: World, name: str) -> list[str]:
+    """Return what a caller gets for the name of a document, its number or the id of a chunk."""
+    documents, reader = world.documents, world.reader("ben")
+    reads: tuple[Callable[[], Any], ...] = (
+        *(lambda read=read: read(name) for read in (documents.get, documents.text)),
+        *(lambda read=read: read(name) for read in (documents.outline, documents.metadata)),
+        *(lambda read=read: read(name) for read in (documents.audit, documents.sentences)),
+        *(lambda read=read: read(name) for read in (documents.chunks, documents.chunk)),
+        lambda: documents.find(name),
+        lambda: documents.image(f"{name}/1.png"),
+        lambda: world.search("lamp", documents=[name]),
+        lambda: world.search("lamp", source=name),
+        lambda: world.retrieve("lamp", documents=[name]),
+        lambda: world.facets(documents=[name]),
+        lambda: world.why_not("lamp", name),
+        lambda: reader.position(name),
+        lambda: reader.set_position(name, sentence=0),
+        lambda: reader.at_position(name, 0).retrieve("lamp"),
+        lambda: reader.retrieve("lamp", book=name),
+        lambda: reader.why_not("lamp", name),
+    )
+    return [told(read) for read in reads]
+
+
+def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]:
+    for query in QUERIES:
+        for mode in (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD):
+            yield lambda query=query, mode=mode: world.search(
+                query, mode=mode, floor=0.0, top_k=20, highlight=True
+            )
+            yield lambda query=query, mode=mode: world.retrieve(query, mode=mode, top_k=5)
+        yield lambda query=query: world.answer(query)
+    yield lambda: world.search("lamp", chapter="Nigth")
+    yield lambda: world.search("lamp", metadata={"salary": 3})
+    yield lambda: world.search("lamp", language="de")
+    yield lambda: world.facets()
+    yield lambda: world.status()
+    yield lambda: world.documents.list()
+    yield lambda: world.documents.find("pay").total
+    yield lambda: world.documents.find("lamp")
+    yield lambda: world.readers()
+    documents = world.documents
+    for name in NAMES:
+        for read in (documents.get, documents.text, documents.outline, documents.metadata):
+            yield lambda read=read, name=name: read(name)
+        yield lambda name=name: documents.sentences(name)
+        yield lambda name=name: documents.chunks(name)
+        yield lambda name=name: documents.audit(name)
+        yield lambda name=name: world.search("lamp", documents=[name], floor=0.0)
+    for number in range(1, 12):
+        yield lambda number=number: world.documents.get(number)
+    for chunk in (*chunks, MADE_UP):
+        yield lambda chunk=chunk: told(lambda: world.documents.chunk(chunk)).replace(chunk, "ID")
+        yield lambda chunk=chunk: world.why_not("lamp", chunk)
+    yield from _reader_reads(world)
+
+
+def _reader_reads(world: World) -> Iterator[Callable[[], Any]]:
+    for name in ("ann", "ben", "nobody"):
+        reader = world.reader(name)
+        yield reader.books
+        yield reader.position
+        yield lambda reader=reader: reader.retrieve("who lit the lamp?", mode=Mode.HYBRID)
+        yield lambda reader=reader: reader.retrieve("zebra payroll", book="pay.txt")
+        yield lambda reader=reader: reader.sentences(book="pay.txt")
+        yield lambda reader=reader: reader.sentences(book="lamp.txt", limit=2)
