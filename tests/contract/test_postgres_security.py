@@ -106,7 +106,11 @@ def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> Non
         ).fetchall()
         policies = admin.execute(
             """SELECT DISTINCT permissive, roles::text, cmd, qual = with_check, qual
-               FROM pg_policies WHERE schemaname = 'truespan'"""
+               FROM pg_policies WHERE schemaname = 'truespan' AND policyname = 'own_world'"""
+        ).fetchall()
+        others = admin.execute(
+            """SELECT tablename, permissive, roles::text, cmd FROM pg_policies
+               WHERE schemaname = 'truespan' AND policyname <> 'own_world'"""
         ).fetchall()
     assert {name for name, *_ in columns} == set(of_worlds)
     assert {tuple(kind) for _, *kind in columns} == {("NO", "uuid")}
@@ -114,6 +118,31 @@ def test_every_table_has_a_forced_policy_or_is_shared(database: Database) -> Non
     assert (permissive, roles, command, same) == ("PERMISSIVE", "{public}", "ALL", True)
     assert "world_id" in condition
     assert "truespan.world" in condition
+    assert others == [("revisions", "RESTRICTIVE", "{public}", "ALL")]
+
+
+@proves("store.postgres-row-security", "audience.enforced")
+def test_audience_sees_only_its_revisions_in_any_statement(filled: LibraryFixture) -> None:
+    world = filled.library.world("one")
+    world.documents.update("a.txt", audience=["group:legal"])
+    store = PostgresDatabase(Address(database_of(filled.folder).url))
+    every: LiteralString = "SELECT audience FROM revisions WHERE state = 'active' ORDER BY 1"
+
+    def seen(labels: list[str]) -> list[str]:
+        scope = filled.scope(world.for_audience(labels))
+        with store.write(scope) as session:
+            assert session.execute("UPDATE revisions SET tags = tags WHERE audience = ''") == 0
+            return [audience for (audience,) in session.all(every)]
+
+    try:
+        assert seen([]) == ["everyone"]
+        assert seen(["group:legal"]) == ["everyone", "group:legal"]
+        assert seen(["group:leg", "*", "legal"]) == ["everyone"]
+        scope = filled.scope(world.for_audience(["group:legal"]))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), store.write(scope) as session:
+            session.execute("UPDATE revisions SET audience = 'everyone'")
+    finally:
+        store.close()
 
 
 @proves("store.postgres-row-security")
@@ -432,6 +461,8 @@ CHANGED: dict[str, LiteralString] = {
     "another check": "ALTER POLICY own_world ON truespan.chunks WITH CHECK (true)",
     "a wider condition": "ALTER POLICY own_world ON truespan.chunks USING (world_id IS NOT NULL)",
     "another beside it": "CREATE POLICY more ON truespan.chunks USING (true)",
+    "no audience": "DROP POLICY own_audience ON truespan.revisions",
+    "any audience": "ALTER POLICY own_audience ON truespan.revisions USING (true)",
     "a table without": "CREATE TABLE truespan.chunks_2 (world_id uuid)",
     "a view beside them": "CREATE VIEW truespan.chunks_seen AS SELECT * FROM truespan.chunks",
 }
@@ -445,7 +476,7 @@ def test_a_database_whose_policies_were_changed_is_refused(database: Database, h
     with pytest.raises(StoreUnsafe) as refusal:
         PostgresDatabase(Address(database.url))
 
-    assert "chunks" in refusal.value.message
+    assert ("revisions" if "audience" in how else "chunks") in refusal.value.message
 
 
 @pytest.mark.parametrize(
