@@ -20,6 +20,7 @@ from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.answers.support.check import Comparison, check_support
+from truespan.answers.support.disagreement import find_disagreements
 from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
@@ -32,6 +33,7 @@ from truespan.types.answer import (
     Answer,
     AnswerEvent,
     Citation,
+    Disagreement,
     Finished,
     Fitted,
     Message,
@@ -137,6 +139,7 @@ class Responder(Struct, frozen=True):
         with self.trace.stage(Stage.CHECKED):
             text, is_cut = "".join(pieces), reply is not None and reply.cut
             citations, quotes, support, remarks = self._check(decision, fitted.sources, text)
+            disagreements = self._disagreements(decision, fitted.sources)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
             record, problems = self.record(evidence, milliseconds)
             answer = Answer(
@@ -153,6 +156,7 @@ class Responder(Struct, frozen=True):
                     *warnings,
                     *fitted.warnings,
                     *remarks,
+                    *map(_name_disagreement, disagreements),
                     *((_CUT,) if is_cut else ()),
                     *problems,
                 ),
@@ -160,6 +164,7 @@ class Responder(Struct, frozen=True):
                 processing_time_ms=milliseconds,
                 near_misses=self._near_misses(decision, chunks),
                 support=support,
+                disagreements=disagreements,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(answer)
@@ -259,6 +264,12 @@ class Responder(Struct, frozen=True):
         texts = (excerpt(part, self.question.standalone) for part in parts)
         return tuple(replace(note, text=text) for note, text in zip(notes, texts, strict=True))
 
+    def _disagreements(
+        self, decision: Decision, sources: Sequence[Visible]
+    ) -> tuple[Disagreement, ...]:
+        """Return the passages of an answer that contradict each other; none for a refusal."""
+        return () if decision.refusal is not None else find_disagreements(sources, self.locate)
+
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str
     ) -> tuple[tuple[Citation, ...], tuple[Quote, ...], Support | None, tuple[Notice, ...]]:
@@ -287,6 +298,15 @@ class Responder(Struct, frozen=True):
         if sources and support.supported < support.claims:
             warnings.append(_name_unsupported(support))
         return citations.found, quotes.found, support, tuple(warnings)
+
+
+def _name_disagreement(disagreement: Disagreement) -> Notice:
+    one, other = disagreement.statements
+    return Notice(
+        "sources_disagree",
+        f"The sources disagree: [{one.number}] {one.title} says “{one.quote.text}”, "
+        f"[{other.number}] {other.title} says “{other.quote.text}”.",
+    )
 
 
 def _name_unsupported(support: Support) -> Notice:

@@ -23,15 +23,15 @@ from truespan.answers.citations import citation_numbers
 from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.answers.support.claims import AnswerSentence, split_answer
 from truespan.answers.support.names import Name, find_name_words, fold_name, name_forms, same_people
-from truespan.answers.support.negation import Negated, find_negated
-from truespan.answers.support.numbers import UNITS, Number, find_numbers, number_keys, numbers_agree
+from truespan.answers.support.negation import Negated
+from truespan.answers.support.numbers import Number, find_numbers, number_keys, numbers_agree
+from truespan.answers.support.vocabulary import Vocabulary, guess_language
 from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
 from truespan.text.sentences import sentence_spans
 from truespan.types.answer import SentenceSupport, Support, SupportReason
 from truespan.types.profile import Distance
 from truespan.types.trust import Visible
 from truespan.types.vectors import Vector, similarity_of
-from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 
 WORD_SHARE = 0.5
@@ -49,37 +49,6 @@ MIN_QUOTED = 2
 _VERIFIED, _FAILED = b"\1", b"\2"
 _FAILED_RUN = re.compile(b"\2+")
 
-_CODES = {
-    "danish": "da",
-    "dutch": "nl",
-    "english": "en",
-    "finnish": "fi",
-    "french": "fr",
-    "german": "de",
-    "italian": "it",
-    "norwegian": "no",
-    "polish": "pl",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-    "swedish": "sv",
-}
-"""Code of each language that has stop words."""
-_NEUTRAL_WORDS = """
-    according answer cites describes document documents excerpt explains mentions mentioned notes
-    passage passages says said source sources stated states tells told text texts writes wrote
-    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty
-    seventy eighty ninety hundred thousand million billion percent per cent
-    across almost along already although always among another anyone around away back became become
-    came cannot come comes due either else even ever every find found gave get gets give given gives
-    go goes going got happened happen however instead kept keep keeps let like made make makes many
-    may might much must nearly need needs never next nobody none nothing now often one ought per put
-    rather several shall since still take taken takes though thus together took toward towards
-    well went whether will within without yet
-"""
-_NEUTRAL = frozenset(_NEUTRAL_WORDS.split())
-"""Words that are no evidence: references to the sources, numbers, which are compared as such, and
-words so frequent that any text may have them."""
 _FAMILY = 5
 """Minimum number of first letters that related words share."""
 _MAX_RELATED = 20
@@ -174,8 +143,8 @@ def check_support(
     Rome."
     """
     texts = [source.text for source in sources]
-    language = guess_language(" ".join(texts)) or guess_language(answer) or "english"
-    checker = _Checker(language, comparison, frozenset(_lower_words(answer, texts)), question)
+    vocabulary = Vocabulary(guess_language(" ".join(texts)) or guess_language(answer) or "english")
+    checker = _Checker(vocabulary, comparison, frozenset(_lower_words(answer, texts)), question)
     for number, source in enumerate(sources, 1):
         checker.add(number, source)
     quoted = bytearray(len(answer))
@@ -184,22 +153,13 @@ def check_support(
             quoted[start:end] = mark * (end - start)
     judged = (
         checker.judge(sentence, bytes(quoted[sentence.start : sentence.end]))
-        for sentence in split_answer(answer, _CODES.get(language, "en"))
+        for sentence in split_answer(answer, vocabulary.code)
     )
     found = tuple(sentence for sentence in judged if sentence is not None)
     supported = sum(sentence.supported for sentence in found)
     return Support(
         round(supported / len(found), 4) if found else None, len(found), supported, found
     )
-
-
-def guess_language(text: str) -> str | None:
-    """Return the language with most function words in a text; None if there are too few."""
-    own = Counter(words(text[:4000]))
-    long = {word for word in own if len(word) > 1}
-    counts = {name: sum(own[word] for word in long & stops) for name, stops in STOP_WORDS.items()}
-    best = max(counts, key=lambda name: counts[name])
-    return best if counts[best] >= 2 else None
 
 
 def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
@@ -213,7 +173,7 @@ def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
 class _Checker(Struct):
     """Compares the sentences of an answer with passages."""
 
-    language: str
+    vocabulary: Vocabulary
     comparison: Comparison | None
     ordinary: frozenset[str]
     question: str
@@ -231,9 +191,11 @@ class _Checker(Struct):
         labels = (source.title, source.chapter, source.section, source.labels.source_url)
         headings = dict.fromkeys((*labels, source.location or ""))
         heading = "\n".join(headings)
-        tables = find_cells(source.text, self._words)
-        titles = self._words(heading) | tables.headings if tables.starts else frozenset[str]()
-        spans = sentence_spans(source.text, _CODES.get(self.language, "en"))
+        tables = find_cells(source.text, self.vocabulary.labels)
+        titles = (
+            self.vocabulary.labels(heading) | tables.headings if tables.starts else frozenset[str]()
+        )
+        spans = sentence_spans(source.text, self.vocabulary.code)
         sentences = tuple(
             self._read(source.text[start:end], start, tables, titles) for start, end in spans
         )
@@ -242,7 +204,7 @@ class _Checker(Struct):
         beginnings = _group((name[:_BEGINNING], name) for name in sorted(names))
         # "May" alone may be a verb, but the name of a sheet is a month.
         dated = "\n".join(f"in {label}" for label in headings)
-        given = [_Given(found, None) for found in find_numbers(dated, self.language)]
+        given = [_Given(found, None) for found in find_numbers(dated, self.vocabulary.language)]
         given += [found for sentence in sentences for found in sentence.numbers]
         keyed = _group((key, found) for found in given for key in number_keys(found.number))
         every = tuple(given[:MAX_ALIKE])
@@ -271,40 +233,19 @@ class _Checker(Struct):
 
     def _read(self, text: str, start: int, tables: TableCells, titles: frozenset[str]) -> _Sentence:
         numbers: list[_Given] = []
-        for number in find_numbers(text, self.language):
+        for number in find_numbers(text, self.vocabulary.language):
             around = frozenset(self._around(text, number))
             if cell := tables.at(start + number.start):
                 around |= cell.words | titles
             numbers.append(_Given(number, around, cell))
-        return _Sentence(text, tuple(self._stems(text)), tuple(numbers), self._negated(text))
-
-    def _words(self, text: str) -> frozenset[str]:
-        """Return the stems and numbers of a text, as they are compared with labels."""
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
-        return frozenset(stem(word) for word in words(text) if word not in stops)
-
-    def _stems(self, text: str) -> list[str]:
-        """Return the stems of the words of a text that are evidence, in order."""
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
-        return [
-            stem(word)
-            for word in words(text)
-            if len(word) > 1
-            and not word[0].isdigit()
-            and word not in stops
-            and word not in _NEUTRAL
-            and word not in UNITS
-        ]
-
-    def _negated(self, text: str) -> Negated:
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
-        found = find_negated(text, self.language, stops | _NEUTRAL)
-        return Negated(frozenset(map(stem, found.core)), frozenset(map(stem, found.reach)))
+        return _Sentence(
+            text, tuple(self.vocabulary.stems(text)), tuple(numbers), self.vocabulary.negated(text)
+        )
 
     def _around(self, text: str, number: Number) -> list[str]:
         """Return the stems next to a number, on both sides."""
-        before = self._stems(text[max(0, number.start - 120) : number.start])[-NEARBY:]
-        return before + self._stems(text[number.end : number.end + 120])[:NEARBY]
+        before = self.vocabulary.stems(text[max(0, number.start - 120) : number.start])[-NEARBY:]
+        return before + self.vocabulary.stems(text[number.end : number.end + 120])[:NEARBY]
 
     def _related(self, stem: str) -> list[str]:
         """Return the stems of the passages that equal a stem or are related to it."""
@@ -332,8 +273,9 @@ class _Checker(Struct):
         pool = cited or self.passages
         # Names are looked up in whole passages, which may continue with a pronoun.
         names = {sentence.text[name.start : name.end] for name in self._names(sentence.text)}
-        in_names = {stem for name in names for stem in self._stems(name)}
-        stems = [stem for stem in dict.fromkeys(self._stems(sentence.text)) if stem not in in_names]
+        in_names = {stem for name in names for stem in self.vocabulary.stems(name)}
+        stems = dict.fromkeys(self.vocabulary.stems(sentence.text))
+        stems = [stem for stem in stems if stem not in in_names]
         related = {stem: self._related(stem) for stem in stems}
         source, best, found = self._find_words(stems, related, pool)
         lost_numbers = self._lost_numbers(text, pool, related)
@@ -347,7 +289,7 @@ class _Checker(Struct):
             reasons.append(SupportReason.NAME_NOT_FOUND)
         if misquoted:
             reasons.append(SupportReason.WORDS_NOT_FOUND)
-        own = self._stems(text)
+        own = self.vocabulary.stems(text)
         known = found.union(in_names, *(part.headings for part in pool))
         missing = [stem for stem in dict.fromkeys(own) if stem not in known]
         if stems and self._lacks_words(text, own, missing, len(stems), pool, named=bool(names)):
@@ -391,7 +333,7 @@ class _Checker(Struct):
         self, text: str, missing: Sequence[str], unknown: list[str]
     ) -> list[SupportReason]:
         """Return the reasons for missing words, and add the words to `unknown`."""
-        stem, lost = stem_function(self.language), frozenset(missing)
+        stem, lost = stem_function(self.vocabulary.language), frozenset(missing)
         unknown += [word for word in words(text) if stem(word) in lost]
         reasons = [SupportReason.WORDS_NOT_FOUND]
         return reasons if self.comparison is None else [*reasons, SupportReason.NOT_SIMILAR]
@@ -416,8 +358,8 @@ class _Checker(Struct):
     ) -> list[str]:
         """Return the numbers of a sentence that no passage has near the same words."""
         lost: list[str] = []
-        claim = Claim(self._words(text))
-        for number in find_numbers(text, self.language):
+        claim = Claim(self.vocabulary.labels(text))
+        for number in find_numbers(text, self.vocabulary.language):
             if number.implied:
                 continue
             nearby = self._around(text, number)
@@ -436,11 +378,11 @@ class _Checker(Struct):
         return lost
 
     def _names(self, text: str) -> list[Name]:
-        return find_name_words(text, self.language, self.ordinary)
+        return find_name_words(text, self.vocabulary.language, self.ordinary)
 
     def _lost_names(self, text: str, pool: Sequence[_Passage]) -> list[str]:
         named = dict.fromkeys(text[name.start : name.end] for name in self._names(text))
-        claim = Claim(self._words(text))
+        claim = Claim(self.vocabulary.labels(text))
         return [name for name in named if not any(_has_name(part, name, claim) for part in pool)]
 
     def _find_words(
@@ -482,7 +424,7 @@ class _Checker(Struct):
         shared = {stem: others for stem, others in shared.items() if others}
         if not stems or len(shared) / len(stems) < NEGATION_SHARE:
             return False
-        mine, theirs = self._negated(text), best.negated
+        mine, theirs = self.vocabulary.negated(text), best.negated
         for stem, others in shared.items():
             if stem in mine.core and not others & theirs.reach:
                 return True

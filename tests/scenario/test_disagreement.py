@@ -1,0 +1,37 @@
+"""Documents that contradict each other, asked as a user does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import truespan
+from tests.promises import proves
+
+OLD = (
+    "Rules of 2021.\n\nThe rent of the boathouse is 950 crowns a month. Boats are painted in May.\n"
+)
+NEW = "Rules of 2023.\n\nThe rent of the boathouse is 1,050 crowns a month. Nets dry on the quay.\n"
+
+
+@proves("answer.disagreement")
+def test_answer_names_documents_that_disagree(tmp_path: Path) -> None:
+    with truespan.open(tmp_path / "library", create=True) as library:
+        world = library.world(create=True)
+        world.add_text(OLD, id="old", title="Schedule 2021")
+        world.add_text(NEW, id="new", title="Schedule 2023")
+
+        answer = world.answer("What is the rent of the boathouse?")
+
+        [found] = answer.disagreements
+        assert sorted(one.value for one in found.statements) == ["1,050", "950"]
+        for one in found.statements:
+            assert one.quote.text in OLD + NEW
+            assert answer.citations[one.number - 1].chunk_id == one.quote.chunk_id
+        [notice] = [each for each in answer.warnings if each.code == "sources_disagree"]
+        assert (
+            "Schedule 2021 says “The rent of the boathouse is 950 crowns a month.”"
+            in notice.message
+        )
+
+        world.documents.delete(answer.citations[0].document, erase=False)
+        assert world.answer("What is the rent of the boathouse?").disagreements == ()
