@@ -637,8 +637,20 @@ class IdentityVerifier(Protocol):
         ...
 
 
+class SignIn(Struct, frozen=True):
+    """Options with which the page signs people in with the identity provider."""
+
+    issuer: str
+    client_id: str
+    authorize_url: str
+    token_url: str
+    scope: str
+
+
 class Identities(Struct, frozen=True):
     """The verifier of an identity provider's tokens, and the rules for its users."""
 
     verifier: IdentityVerifier
     rules: tuple[AccessRule, ...]
+    sign_in: SignIn | None = None
+    """Options of the page; None for tokens only."""

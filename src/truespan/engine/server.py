@@ -17,6 +17,7 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
+    from truespan.protocols import SignIn
 
 
 class LibraryServer:
@@ -48,6 +49,12 @@ class LibraryServer:
 
         principal = authenticate(self._components, self._authority, secret)
         return principal if labels is None else principal.for_audience(labels)
+
+    @property
+    def sign_in(self) -> SignIn | None:
+        """Options with which the page signs people in; None without an identity provider."""
+        identities = self._components.identities
+        return None if identities is None else identities.sign_in
 
     def refer_to(self, reference: str) -> World:
         """Return the world with this id or name without looking it up; each of its methods does."""

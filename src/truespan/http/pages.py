@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from truespan.errors import RouteNotFound
 from truespan.http.operation import CallContext, Reply, Routes
@@ -45,9 +49,24 @@ _routes = Routes("Page", "The web page.")
 
 
 @_routes.get("/", public=True, inline=True, ignores_query=True)
-def page(_: CallContext) -> Reply[bytes]:
+def page(context: CallContext) -> Reply[bytes]:
     """Get the page."""
-    return _send_file("index.html")
+    sign_in = context.library.server.sign_in
+    reply = _send_file("index.html")
+    if sign_in is None:
+        return reply
+    # The page exchanges the code of a sign-in at the provider.
+    url = urlsplit(sign_in.token_url)
+    policy = POLICY.replace("connect-src 'self'", f"connect-src 'self' {url.scheme}://{url.netloc}")
+    headers = tuple((name, policy if value == POLICY else value) for name, value in PAGE_HEADERS)
+    return replace(reply, headers=headers)
+
+
+@_routes.get("/page/sign-in.json", public=True, inline=True)
+def sign_in_options(context: CallContext) -> Reply[bytes]:
+    """Get the options of signing in with the identity provider; null without one."""
+    content = msgspec.json.encode(context.library.server.sign_in)
+    return Reply(content, 200, PAGE_HEADERS, MEDIA_TYPES["json"])
 
 
 @_routes.get("/page/{name:path}", public=True, inline=True)

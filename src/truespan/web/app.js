@@ -1,7 +1,7 @@
 // The page: the caller, the views and tabs, and the order in which data is loaded.
 
 import { byId, clearNotice, complain, fill, make } from "./common/dom.js";
-import { get, keepToken, token } from "./common/api.js";
+import { get, keepToken, token, viewAs, viewedAs } from "./common/api.js";
 import * as asking from "./ask/asking.js";
 import * as compareView from "./compare/view.js";
 import "./ask/history.js";
@@ -15,6 +15,7 @@ import "./reading/selecting.js";
 import { asReader, emit, go, hash, may, namedChapters, on, route, state, worldPath } from "./common/state.js";
 import { remember, remembered } from "./common/storage.js";
 import { learnModel } from "./start/model.js";
+import { prepareSignIn } from "./start/provider.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
 
@@ -81,6 +82,9 @@ function showCaller() {
   byId("caller").textContent = words;
   byId("me").textContent = texts.common.signedInAs({ caller: words, verbs: me.verbs.map((verb) => texts.common.verbs[verb] || verb).join(", ") || texts.common.verbsNone });
   byId("sign-out").hidden = owner;
+  byId("view-as-box").hidden = me.audience !== "unlimited" && viewedAs() === null;
+  byId("viewing").hidden = viewedAs() === null;
+  byId("viewing-labels").textContent = viewedAs() === null ? "" : texts.common.viewing({ labels: viewedAs().join(", ") });
   byId("mode-owner").disabled = !me.verbs.includes("read");
   byId("mode-reader").disabled = !me.verbs.includes("follow");
   if (!me.verbs.includes("read") && me.verbs.includes("follow")) state.mode = "reader";
@@ -234,7 +238,14 @@ function openSettings() {
   byId("token").value = token();
   byId("theme").value = document.documentElement.dataset.theme || "";
   byId("page-language").value = chosenLanguage();
+  byId("view-as").value = (viewedAs() || []).join(", ");
   byId("settings").showModal();
+}
+
+/** Load everything again as another caller. */
+function startAgain() {
+  asking.forget();
+  start();
 }
 
 function saveSettings(event) {
@@ -243,17 +254,17 @@ function saveSettings(event) {
   byId("settings").close();
   const typed = byId("token").value.trim();
   const tongue = byId("page-language").value;
-  const changed = typed !== token();
-  if (changed) keepToken(typed);
+  const viewed = byId("view-as").value.split(",").map((label) => label.trim()).filter(Boolean);
+  const changed = typed !== token() || viewed.join() !== (viewedAs() || []).join();
+  if (typed !== token()) keepToken(typed);
+  viewAs(viewed.length ? viewed : null);
   byId("token").value = "";
   if (tongue !== chosenLanguage()) {
     keepLanguage(tongue);
     location.reload();
     return;
   }
-  if (!changed) return;
-  asking.forget();
-  start();
+  if (changed) startAgain();
 }
 
 byId("tablist").addEventListener("click", (event) => {
@@ -285,16 +296,17 @@ byId("skip").addEventListener("click", (event) => {
   else focusView();
 });
 for (const id of ["mode-owner", "mode-reader", "reader"]) byId(id).addEventListener("change", modeChanged);
-onSignIn(() => {
-  asking.forget();
-  start();
-});
+onSignIn(startAgain);
 byId("sign-out").addEventListener("click", () => {
   byId("settings").close();
   keepToken("");
-  asking.forget();
+  viewAs(null);
   // This leads to signing in if a token is needed.
-  start();
+  startAgain();
+});
+byId("stop-viewing").addEventListener("click", () => {
+  viewAs(null);
+  startAgain();
 });
 for (const one of document.querySelectorAll("[data-to-start]")) {
   one.addEventListener("click", () => {
@@ -347,4 +359,4 @@ on("saved", () => learnReaders().catch(complain));
 
 byId("page-language").append(...LANGUAGES.map((name) => make("option", { value: name, lang: name }, languageName(name))));
 theme(remembered("truespan.theme"));
-start();
+prepareSignIn().finally(start);

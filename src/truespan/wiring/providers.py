@@ -22,6 +22,7 @@ from truespan.protocols import (
     Identities,
     RateLimitStore,
     Reranker,
+    SignIn,
     TokenCounter,
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
@@ -514,4 +515,8 @@ def identities(folder: Path, settings: Settings, clock: Clock) -> Identities | N
         algorithms=algorithms,
         leeway_seconds=auth.leeway_seconds,
     )
-    return Identities(verifier, settings.auth_rules)
+    options = None
+    if auth.client_id:
+        addresses = (auth.authorize_url, auth.token_url)
+        options = SignIn(auth.issuer, auth.client_id, *addresses, auth.scope)
+    return Identities(verifier, settings.auth_rules, options)

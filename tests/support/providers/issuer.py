@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import time
 from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -14,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.support.providers.loopback import Answer, Asked, Loopback, Reaction
 
 AUDIENCE = "truespan"
-KEYS = "/keys"
+KEYS, AUTHORIZE, TOKEN = "/keys", "/authorize", "/token"
 _CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}
 
 
@@ -66,9 +69,38 @@ class Issuer(Loopback):
         super().__init__()
         self.key = key or SigningKey("first")
         self.published = [self.key.jwk()]
+        self.user: dict[str, Any] = {}
+        """Claims of the user who signs in."""
+        self.returned: dict[str, str] = {}
+        """Parameters with which the application is returned to, instead of the right ones."""
+        self._codes: dict[str, dict[str, str]] = {}
 
     def answer(self, asked: Asked) -> Reaction:
+        path = urlsplit(asked.path).path
+        if path == AUTHORIZE:
+            return self._authorize(dict(parse_qsl(urlsplit(asked.path).query)))
+        if path == TOKEN:
+            return self._exchange(dict(parse_qsl(asked.body.decode())))
         return Answer(content={"keys": self.published})
+
+    def _authorize(self, asked: dict[str, str]) -> Reaction:
+        """Sign the user in without asking, and return to the application with a code."""
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = asked
+        back = urlencode({"code": code, "state": asked["state"], "iss": self.url} | self.returned)
+        return Answer(status=302, headers={"Location": f"{asked['redirect_uri']}?{back}"})
+
+    def _exchange(self, form: dict[str, str]) -> Reaction:
+        """Exchange a code once, for whoever has the verifier of its challenge."""
+        origin = {"Access-Control-Allow-Origin": "*"}
+        asked = self._codes.pop(form.get("code", ""), {})
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        names = ("client_id", "redirect_uri")
+        is_same = all(form.get(name) == asked.get(name) for name in names)
+        if asked.get("code_challenge") != challenge or not is_same:
+            return Answer(status=400, content={"error": "invalid_grant"}, headers=origin)
+        return Answer(content={"access_token": self.token(**self.user)}, headers=origin)
 
     @property
     def keys_url(self) -> str:

@@ -23,8 +23,37 @@ export class Problem extends Error {
   }
 }
 
+/** The token of the identity provider, in memory only. */
+let signedIn = "";
+/** The labels that the owner views the library with; null for all documents. */
+let labels = null;
+
+/** Use a token of the identity provider until the page is left. */
+export function holdToken(text) {
+  signedIn = text;
+}
+
+/** Return the labels that the owner views the library with; null for all documents. */
+export const viewedAs = () => labels;
+
+/** View the library as somebody with these labels; null ends it. */
+export function viewAs(chosen) {
+  labels = chosen;
+}
+
+/** Return how to sign in with the identity provider; null without one. */
+export async function signInOptions() {
+  try {
+    const reply = await fetch(within("/page/sign-in.json"), { credentials: "omit" });
+    return reply.ok ? await reply.json() : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Return the token from the settings, or an empty string. It is stored as long as the tab is open. */
 export function token() {
+  if (signedIn) return signedIn;
   try {
     return sessionStorage.getItem(KEY) || "";
   } catch {
@@ -34,6 +63,7 @@ export function token() {
 
 /** Store a token until the tab is closed; an empty one removes it. */
 export function keepToken(text) {
+  signedIn = "";
   try {
     if (text) sessionStorage.setItem(KEY, text);
     else sessionStorage.removeItem(KEY);
@@ -64,7 +94,8 @@ export function freshKey() {
 /** Return the headers of every request. */
 export function headers(more = {}) {
   const secret = token();
-  return secret ? { Authorization: `Bearer ${secret}`, ...more } : more;
+  const audience = labels === null ? {} : { "X-Truespan-Audience": labels.map(encodeURIComponent).join(",") };
+  return { ...(secret ? { Authorization: `Bearer ${secret}` } : {}), ...audience, ...more };
 }
 
 const GONE = {

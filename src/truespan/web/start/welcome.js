@@ -4,6 +4,7 @@ import { events, get, keepToken, path, token, write } from "../common/api.js";
 import { bar, button, byId, complain, fill, make, say } from "../common/dom.js";
 import { asReader, emit, go, may, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
+import { takeProblem } from "./provider.js";
 import { suggestions } from "./suggestions.js";
 
 const t = texts.start;
@@ -127,7 +128,7 @@ let enter = () => {};
 function showSignIn() {
   // Several requests may be refused at once; the first took the token away.
   if (!byId("view-signin").hidden && !token()) return;
-  byId("signin-problem").textContent = token() ? texts.start.signInWrong : "";
+  byId("signin-problem").textContent = takeProblem() || (token() ? texts.start.signInWrong : "");
   // A server on this machine may need no token; one that does has said so.
   byId("signin-skip").hidden = !token();
   keepToken("");

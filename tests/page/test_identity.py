@@ -1,0 +1,141 @@
+"""Who the caller is: signing in with an identity provider, and viewing as somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+import truespan
+from tests.page.library import Served, served
+from tests.page.visit import Visit
+from tests.promises import proves
+from tests.support.providers.issuer import AUDIENCE, AUTHORIZE, TOKEN, Issuer
+
+DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as running:
+        yield running
+
+
+@pytest.fixture
+def company(tmp_path: Path, browser: object, issuer: Issuer) -> Iterator[Served]:
+    """A library of a company whose people sign in."""
+    folder = tmp_path / "library"
+    with truespan.open(folder, create=True) as library:
+        library.create_world("handbook").add_text("Lamps are switched off at ten.", id="rules")
+        library.create_world("payroll")
+    (folder / "truespan.toml").write_text(
+        f"""
+        [auth]
+        issuer = "{issuer.url}"
+        audience = "{AUDIENCE}"
+        jwks_url = "{issuer.keys_url}"
+        client_id = "page"
+        authorize_url = "{issuer.url}{AUTHORIZE}"
+        token_url = "{issuer.url}{TOKEN}"
+
+        [[auth.rules]]
+        claim = "groups"
+        value = "staff"
+        worlds = ["handbook"]
+        labels = ["group:{{groups}}"]
+        """
+    )
+    with served(folder) as running:
+        yield running
+
+
+def arrive(
+    visits: Callable[..., Visit], company: Served, issuer: Issuer, **context: object
+) -> Visit:
+    visit = visits(company.address, **context)
+    visit.failures_expected = True
+    visit.other_hosts = frozenset({urlsplit(issuer.url).netloc})
+    expect(visit.find("#view-signin")).to_be_visible()
+    return visit
+
+
+def stored(visit: Visit) -> str:
+    """Return everything that the browser keeps."""
+    return visit.page.evaluate(
+        "JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie, location.href])"
+    )
+
+
+@proves("identity.page-sign-in")
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_people_sign_in_with_the_provider(
+    visits: Callable[..., Visit], company: Served, issuer: Issuer, size: dict[str, int]
+) -> None:
+    issuer.user = {"groups": ["staff"], "sub": "ana"}
+    visit = arrive(visits, company, issuer, viewport=size)
+    visit.find("#signin-provider").click()
+
+    expect(visit.find("#view-signin")).to_be_hidden()
+    expect(visit.find("#world option")).to_have_text(["handbook"])
+    kept = stored(visit)
+    assert not any(part in kept for part in ("eyJ", "code", "verifier", "state="))
+    # Another load of the page has no token, so people sign in again.
+    visit.page.reload()
+    expect(visit.find("#view-signin")).to_be_visible()
+
+
+@proves("identity.page-sign-in")
+@pytest.mark.parametrize(
+    "returned",
+    [
+        {"state": "another"},
+        {"iss": "https://login.example.org"},
+        {"code": "invented"},
+        {"error": "access_denied", "code": ""},
+    ],
+    ids=["state", "issuer", "code", "error"],
+)
+def test_wrong_return_signs_nobody_in(
+    visits: Callable[..., Visit], company: Served, issuer: Issuer, returned: dict[str, str]
+) -> None:
+    issuer.user, issuer.returned = {"groups": ["staff"]}, returned
+    visit = arrive(visits, company, issuer, viewport=DESK)
+    visit.find("#signin-provider").click()
+
+    expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
+    assert urlsplit(visit.page.url).query == ""
+    sent = len(issuer.to(TOKEN))
+    assert sent == (1 if returned.get("code") else 0)
+
+
+@proves("identity.page-sign-in")
+def test_code_of_somebody_else_is_not_exchanged(
+    visits: Callable[..., Visit], company: Served, issuer: Issuer
+) -> None:
+    visit = arrive(visits, company, issuer, viewport=DESK)
+
+    visit.page.goto(f"{company.address}?code=code-0&state=stolen")
+
+    expect(visit.find("#signin-problem")).to_have_text("Signing in failed. Try again.")
+    assert issuer.to(TOKEN) == []
+
+
+def test_owner_views_as_somebody_with_labels(visits: Callable[..., Visit], harbour: Served) -> None:
+    visit = visits(harbour.address, viewport=DESK)
+    visit.failures_expected = True
+    expect(visit.find("#viewing")).to_be_hidden()
+    visit.find("#open-settings").click()
+    visit.find("#view-as").fill("group:legal, user:zoë")
+    visit.find("#view-as").press("Enter")
+
+    expect(visit.find("#viewing")).to_contain_text("Viewing as group:legal, user:zoë")
+    asked = [request for request in visit.requests if request.url.endswith("/v1/me")][-1]
+    assert asked.headers["x-truespan-audience"] == "group%3Alegal,user%3Azo%C3%AB"
+    # Who sees some documents only can add none.
+    expect(visit.find("#new-world")).to_be_hidden()
+    visit.find("#stop-viewing").click()
+    expect(visit.find("#viewing")).to_be_hidden()
+    expect(visit.find("#new-world")).to_be_visible()
