@@ -1,29 +1,38 @@
-"""Rate of one ingest by the number of worker processes, with an embedder that costs nothing.
+"""Rate of one ingest by the number of worker processes.
 
     python -m bench.ingest_cores --jobs 1,2,16 --chunks 100000
+    python -m bench.ingest_cores --jobs 16 --chunks 100000 --model local-gpu
 
-Each number of jobs ingests the same synthetic documents into a new library. The table has chunks a
-second, CPU microseconds a chunk in this process, in the workers with their parsers and in the index
-process, and the sum of the peaks of memory of all processes but the index. `--tokens` counts tokens
-with the bundled tokenizer instead of every four characters.
+Each number of jobs ingests the same synthetic documents into a new library, with an embedder that
+costs nothing or with `--model`. The table has chunks a second, CPU microseconds a chunk in this
+process, in the workers with their parsers and in the index process, and the sum of the peaks of
+memory of all processes but the index. `--tokens` counts tokens with the bundled tokenizer instead
+of every four characters. With a model, documents consist of sentences of novels, tokens are counted
+and the share of the time in which a GPU was busy is printed; `--no-states` leaves out the states of
+words.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import truespan
 from bench.free import FreeCounter, FreeEmbedder, end_index_process, index_process, unit_vectors
+from bench.gpu import watching_gpu
+from bench.material import books
 from bench.measure import cpu_of
 from bench.memory_ingest import own_peak, peak_of
 from bench.synthetic import Corpus
+from truespan.engine.library import Library
 from truespan.types.vectors import Vector
 
 CHUNKS_EACH = 200
@@ -92,28 +101,48 @@ class Descendants:
         return sum(self._peaks.values())
 
 
-def measure(files: Path, jobs: int, *, tokens: bool) -> str:
+class Run(NamedTuple):
+    """Options of all runs: the embedding model, none for free vectors, and what is computed."""
+
+    model: str = ""
+    tokens: bool = False
+    states: bool = True
+
+    def open(self, folder: Path) -> Library:
+        """Create a library; without a model, with an embedder that costs nothing."""
+        folder.mkdir()
+        if self.model:
+            (folder / "truespan.toml").write_text(f"word_states = {str(self.states).lower()}\n")
+            return truespan.open(folder, create=True)
+        counter = None if self.tokens else FreeCounter()
+        return truespan.open(folder, create=True, embedder=RepeatingEmbedder(), counter=counter)
+
+    def watch_gpu(self) -> AbstractContextManager[list[int]]:
+        """Return a block with a list of the utilisation of the GPU; empty without one."""
+        return watching_gpu("cuda") if self.model == "local-gpu" else nullcontext([])
+
+
+def measure(files: Path, jobs: int, run: Run) -> str:
     """Ingest the files with this number of jobs, and return a line of the table."""
-    counter = None if tokens else FreeCounter()
     with TemporaryDirectory(prefix="truespan-bench-") as name:
         folder = Path(name)
         first = folder / "first.txt"
         first.write_text("The index process starts with this.")
-        with truespan.open(
-            folder / "library", create=True, embedder=RepeatingEmbedder(), counter=counter
-        ) as library:
-            world = library.create_world("bench")
+        with run.open(folder / "library") as library:
+            world = library.create_world("bench", model=run.model or None)
             world.ingest(str(first))
             index = index_process(library)
             began, cpu, indexed = time.monotonic(), time.process_time(), cpu_of(index)
-            with closing(Descendants(index)) as others:
+            with closing(Descendants(index)) as others, run.watch_gpu() as busy:
                 report = world.ingest(str(files), jobs=jobs)
                 seconds = time.monotonic() - began
             main, indexed = time.process_time() - cpu, cpu_of(index) - indexed
             end_index_process(library)
     shares = [part / report.chunks * 1e6 for part in (main, others.cpu, indexed)]
     cells = f"{report.chunks / seconds:,.0f}", *(f"{part:.0f}" for part in (*shares, sum(shares)))
-    return f"| {jobs} | {report.chunks:,} | {' | '.join(cells)} | {own_peak() + others.peak:,.0f} |"
+    used = f"{sum(busy) / len(busy):.0f} %" if busy else "-"
+    peak = f"{own_peak() + others.peak:,.0f}"
+    return f"| {jobs} | {report.chunks:,} | {' | '.join(cells)} | {peak} | {used} |"
 
 
 def main() -> None:
@@ -122,14 +151,24 @@ def main() -> None:
     parser.add_argument("--jobs", default=f"1,{len(os.sched_getaffinity(0))}")
     parser.add_argument("--chunks", type=int, default=40_000)
     parser.add_argument("--tokens", action="store_true")
+    parser.add_argument("--model", default="")
+    parser.add_argument("--no-states", action="store_true")
     options = parser.parse_args()
+    run = Run(options.model, options.tokens, not options.no_states)
     with TemporaryDirectory(prefix="truespan-bench-") as name:
         files = Path(name) / "files"
-        Corpus(CHUNKS_EACH).write(files, max(options.chunks // CHUNKS_EACH, 2))
-        print("| jobs | chunks | chunks/s | us main | us workers | us index | us all | MB |")
-        print("|---|---|---|---|---|---|---|---|")
+        corpus = Corpus(CHUNKS_EACH, novel_sentences() if run.model else None)
+        corpus.write(files, max(options.chunks // CHUNKS_EACH, 2))
+        print("| jobs | chunks | chunks/s | us main | us workers | us index | us all | MB | GPU |")
+        print("|---|---|---|---|---|---|---|---|---|")
         for jobs in map(int, options.jobs.split(",")):
-            print(measure(files, jobs, tokens=options.tokens), flush=True)
+            print(measure(files, jobs, run), flush=True)
+
+
+def novel_sentences() -> list[str]:
+    """Return sentences of novels, about as they are, to be put together in another order."""
+    text = " ".join(" ".join(book.split()) for book in books()[0])
+    return [part for part in re.split(r"(?<=[.!?]) (?=[A-Z])", text) if len(part) < 400]
 
 
 if __name__ == "__main__":

@@ -54,9 +54,10 @@ class SyntheticEmbedder(FreeEmbedder):
 class Corpus:
     """Documents of a given number of chunks, one after the other, the same ones in every run."""
 
-    def __init__(self, chunks_each: int) -> None:
+    def __init__(self, chunks_each: int, sentences: Sequence[str] | None = None) -> None:
+        """Make documents of the given sentences, or of made-up ones."""
         self._chance = Random(21)
-        self._sentences = _sentences()
+        self._sentences = sentences or _sentences()
         self._characters = chunks_each * CHARACTERS_PER_CHUNK
         self._written = 0
 
