@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from truespan.providers.local import (
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
 from truespan.providers.word_states import (
     TokenStates,
+    _group_in_bytes,
+    _group_tokens,
+    _pack_groups,
     document_states,
     orthogonal_projection,
     query_states,
@@ -34,6 +38,7 @@ from truespan.types.vectors import (
     WordStates,
     pack_rows,
 )
+from truespan.words.terms import fold_bytes, stem_function, word_spans
 
 TEXTS = [
     "The tide comes in twice a day because the moon and the sun pull on the oceans.",
@@ -55,6 +60,37 @@ def embedder() -> LocalEmbedder:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model_folder(tmp_path_factory.mktemp("model"), attention_network(table()))
+
+
+# Grouping of tokens
+
+
+def test_tokens_of_plain_texts_are_grouped_as_those_of_any_text() -> None:
+    tokenizer, chance = LocalModel().tokenizer(), random.Random(5)
+    words = ["the", "sea", "seas", "sea's", "of", "a", "I", "rises", "naïve", "Œuvre", "x1", "“it”"]
+    for _ in range(200):
+        text = " ".join(chance.choices(words, k=chance.randint(0, 60)))
+        prefix = chance.choice(["", "passage: "])
+        offsets = tokenizer.encode(prefix + text).offsets
+        spans = [span for span in word_spans(text) if span.word in text.casefold()]
+        stems = [stem_function("english")(span.word) for span in spans]
+        folded = fold_bytes(text)
+        assert folded is not None
+
+        expected = _pack_groups(
+            _group_tokens(offsets, len(prefix), spans, stem_function("english"))
+        )
+        found = _group_in_bytes(folded.data, stems, offsets, len(prefix))
+
+        assert found is not None
+        assert found.places.tolist() == expected.places.tolist()
+        assert found.weights.tolist() == expected.weights.tolist()
+        assert found.sizes.tolist() == expected.sizes.tolist()
+
+
+def test_token_of_two_words_is_left_to_the_general_path() -> None:
+    assert _group_in_bytes(b"sea air", ["sea", "air"], [(0, 3), (4, 7)], 0) is not None
+    assert _group_in_bytes(b"sea air", ["sea", "air"], [(0, 7)], 0) is None
 
 
 # The bundled model

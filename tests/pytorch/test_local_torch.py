@@ -16,9 +16,11 @@ from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
 from truespan.providers.onnx_weights import read_weights
 from truespan.providers.torch_bert import BertNetwork, LocalTorchEmbedder, dequantise
-from truespan.providers.torch_devices import RunOptions, TorchRunner, _pack
+from truespan.providers.torch_devices import BatchStates, RunOptions, TorchRunner, _pack
+from truespan.providers.torch_word_states import WordPooling
+from truespan.providers.word_states import Projection, WordTokens
 from truespan.types.profile import shipped, support_floor
-from truespan.types.vectors import cosine
+from truespan.types.vectors import ROW_BYTES, STATE_SIZE, compare_rows, cosine
 
 pytestmark = pytest.mark.torch
 
@@ -86,6 +88,35 @@ def test_vector_depends_on_its_text_alone(embedder: LocalTorchEmbedder) -> None:
     with_states = embedder.embed_documents_with_states(PASSAGES)
     assert [vector for vector, _ in with_states] == together
     assert all(states for _, states in with_states[:3])
+
+
+def test_states_pooled_on_a_device_match_those_of_single_texts(
+    embedder: LocalTorchEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = embedder.embed_documents_with_states(PASSAGES)
+    monkeypatch.setattr(TorchRunner, "on_cpu", False)
+    pooled = LocalTorchEmbedder(MODEL, "cpu").embed_documents_with_states(PASSAGES)
+
+    assert [len(states) for _, states in pooled] == [len(states) for _, states in expected]
+    for (_, states), (_, others) in zip(pooled, expected, strict=True):
+        cosines = compare_rows(states, others).diagonal() if states else numpy.ones(1)
+        assert cosines.min() > 0.999
+
+
+def test_word_whose_states_cancel_out_has_no_row() -> None:
+    """A network that gives the same states to every token, whose mean is subtracted."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    states = torch.ones((3, 4))
+    tokens = WordTokens(numpy.array([0, 1]), numpy.ones(2, numpy.float32), numpy.array([1, 1]))
+    states[1, 0] = 2
+    projection = Projection(
+        numpy.full(4, 0.5, numpy.float32), numpy.ones((4, STATE_SIZE), numpy.float32)
+    )
+
+    [row] = WordPooling([tokens], projection).read(BatchStates(states, [0], [3], [0]))
+
+    assert len(row) == ROW_BYTES
 
 
 def test_padded_batch_gives_the_vectors_of_single_texts(

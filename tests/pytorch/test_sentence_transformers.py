@@ -30,7 +30,13 @@ from truespan.providers.sentence_transformers import (
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_devices import RunOptions, TorchNetwork, TorchRunner, find_devices
+from truespan.providers.torch_devices import (
+    RunOptions,
+    TorchNetwork,
+    TorchRunner,
+    copy_states,
+    find_devices,
+)
 from truespan.types.vectors import cosine
 
 pytestmark = pytest.mark.torch
@@ -284,7 +290,7 @@ def run_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
             lambda: RunOptions(batch_tokens=tokens, max_length=4 * SIZE),
         )
         encodings = tokenizer.encode_batch(texts)
-        rows = runner.run(encodings, states=True)
+        rows = runner.run(encodings, copy_states)
         expected = [sum(encoding.ids) for encoding in encodings]
         assert rows.vectors[:, 0].tolist() == expected
         for encoding, states in zip(encodings, rows.states, strict=True):
@@ -330,8 +336,8 @@ def test_vector_that_is_not_a_number_is_refused(
     assert own.embed_query("sea")
     rows = own.runner.run
 
-    def broken(texts: Any, *, states: bool = False) -> Any:
-        found = rows(texts, states=states)
+    def broken(texts: Any, read: Any = None) -> Any:
+        found = rows(texts, read)
         return found._replace(vectors=found.vectors * numpy.float32("nan"))
 
     monkeypatch.setattr(own.runner, "run", broken)

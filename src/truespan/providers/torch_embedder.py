@@ -13,8 +13,16 @@ from truespan.errors import ProviderBadReply
 from truespan.protocols import EmbeddingLimits
 from truespan.providers.model_files import ModelFiles
 from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder
-from truespan.providers.torch_devices import RunOptions, TorchNetwork, TorchRunner
-from truespan.types.vectors import Vector, are_sound
+from truespan.providers.torch_devices import (
+    Rows,
+    RunOptions,
+    TorchNetwork,
+    TorchRunner,
+    copy_states,
+)
+from truespan.providers.torch_word_states import WordPooling
+from truespan.providers.word_states import content_tokens
+from truespan.types.vectors import Vector, WordStates, are_sound
 
 if TYPE_CHECKING:
     from torch import device, dtype  # pyright: ignore[reportMissingImports]
@@ -72,7 +80,22 @@ class TorchEmbedder(TokenizedEmbedder):
     ) -> list[Result]:
         if not inputs:
             return []
-        rows = self.runner.run([text.encoding for text in inputs], states=states)
+        encodings = [text.encoding for text in inputs]
+        rows = self.runner.run(encodings, copy_states if states else None)
+        outputs = map(Output, self._vectors(rows), rows.states)
+        return [read(text, output) for text, output in zip(inputs, outputs, strict=True)]
+
+    def embed_documents_with_states(self, texts: Sequence[str]) -> list[tuple[Vector, WordStates]]:
+        if self.runner.on_cpu or not texts:
+            return super().embed_documents_with_states(texts)
+        model = self._model
+        inputs = self._encode(model.prefixes.document, texts, limit=model.limit, offsets=True)
+        words = [content_tokens(each.text, each.encoding.offsets, each.first) for each in inputs]
+        pooling = WordPooling(words, self._projection)
+        rows = self.runner.run([each.encoding for each in inputs], pooling.read)
+        return [*zip(self._vectors(rows), rows.states, strict=True)]
+
+    def _vectors(self, rows: Rows) -> list[Vector]:
         vectors = [Vector(row.tobytes()) for row in rows.vectors.astype("<f4")]
         if not all(are_sound(vectors, self.profile.dimensions)):
             raise ProviderBadReply(
@@ -80,8 +103,7 @@ class TorchEmbedder(TokenizedEmbedder):
                 f"of {self.profile.dimensions} dimensions.",
                 advice="Set the precision to 'bfloat16' or 'float32'.",
             )
-        outputs = map(Output, vectors, rows.states)
-        return [read(text, output) for text, output in zip(inputs, outputs, strict=True)]
+        return vectors
 
     def _embed_one(self, text: Input, *, states: bool = False) -> Output:
         [output] = self._embed([text], lambda _, found: found, states=states)

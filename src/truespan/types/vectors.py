@@ -166,11 +166,11 @@ MAX_WORDS = 128
 """Maximum number of rows of a text."""
 RECIPE = "1"
 """Version of the rules for states; stored states of another version are computed again."""
-_SCALE, _MAX = 24, 7
+ROW_SCALE, ROW_MAX = 24, 7
 """Factor of a number before it is rounded, and the maximum of the rounded number."""
 MAX_PRODUCTS = 200_000
 """Maximum number of products that OpenBLAS computes on one thread, less a margin."""
-_ZERO = 8
+ROW_ZERO = 8
 """Stored form of the number 0."""
 
 WordStates = NewType("WordStates", bytes)
@@ -208,7 +208,7 @@ def pack_rows(rows: np.ndarray) -> bytes:
     """Return unit rows, rounded to four bits a number; the first of two is in the low bits."""
     import numpy as np
 
-    numbers = np.rint(rows * _SCALE).clip(-_MAX, _MAX).astype(np.int8) + _ZERO
+    numbers = np.rint(rows * ROW_SCALE).clip(-ROW_MAX, ROW_MAX).astype(np.int8) + ROW_ZERO
     return (numbers[:, ::2] | numbers[:, 1::2] << 4).astype(np.uint8).tobytes()
 
 
@@ -237,5 +237,5 @@ def _numbers(packed: bytes) -> NDArray[np.float32]:
     pairs = np.frombuffer(packed, np.uint8).reshape(-1, ROW_BYTES)
     rows = np.empty((len(pairs), STATE_SIZE), np.float32)
     rows[:, :ROW_BYTES], rows[:, ROW_BYTES:] = pairs & 15, pairs >> 4
-    rows -= _ZERO
+    rows -= ROW_ZERO
     return rows

@@ -8,7 +8,10 @@ spaces, every two or three characters of a listed word are left out, as texts ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set as AbstractSet
+from functools import cache
+from itertools import chain
 
 _ARABIC = """
     من في على إلى عن مع أن إن أنه أنها إنه إنها كان كانت كانوا يكون تكون هو هي هم هن هما أنا أنت
@@ -269,9 +272,22 @@ def guess_stemmer(words: AbstractSet[str]) -> str:
 
     In doubt it is English.
     """
+    listed = _stemmers_of()
+    found = Counter(chain.from_iterable(map(listed.__getitem__, listed.keys() & words)))
     best = "english"
-    most = max(len(STOP_WORDS[best] & words), _MIN_FOUND - 1)
-    for name, listed in STOP_WORDS.items():
-        if (found := len(listed & words)) > most:
-            best, most = name, found
+    most = max(found[best], _MIN_FOUND - 1)
+    for name in STOP_WORDS:
+        if found[name] > most:
+            best, most = name, found[name]
     return best
+
+
+# Shared by threads: a cache of a dictionary that never changes.
+@cache
+def _stemmers_of() -> dict[str, list[str]]:
+    """Return the stemmers of the languages in which each word is a stop word."""
+    found: dict[str, list[str]] = {}
+    for name, listed in STOP_WORDS.items():
+        for word in listed:
+            found.setdefault(word, []).append(name)
+    return found

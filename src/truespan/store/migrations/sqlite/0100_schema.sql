@@ -271,7 +271,8 @@ CREATE TABLE repairs (
 
 -- Chunks that contain each term, with its counts. Revisions that are written together form a segment,
 -- which is identified by its first revision and has one row for each term; `revisions` says which
--- postings belong to which of them. Rows are stored by term, because they are looked up by term.
+-- postings belong to which of them. Rows are looked up by term with the index of the primary key, and
+-- stored in the order of writing: stored by term, each of them would change a page of its own.
 CREATE TABLE words (
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
   generation INTEGER NOT NULL,
@@ -280,7 +281,7 @@ CREATE TABLE words (
   revisions BLOB NOT NULL,
   postings BLOB NOT NULL,
   PRIMARY KEY (world_id, generation, term, revision)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX words_by_revision ON words (revision, generation);
 
 -- Revisions with counted words: the recipe that made their terms, a digest of their texts, and the
