@@ -66,7 +66,10 @@ def test_vectors_are_close_to_those_of_the_quantised_network(
     assert embedder.count_query("sea") == quantised.count_query("sea")
     assert embedder.profile.model == quantised.profile.model
     assert embedder.profile.id != quantised.profile.id
-    assert shipped(embedder.profile) == shipped(quantised.profile) is not None
+    own, other = shipped(embedder.profile), shipped(quantised.profile)
+    assert own is not None
+    assert other is not None
+    assert own.thresholds() == pytest.approx(other.thresholds(), abs=0.01)
     assert support_floor(embedder.profile) == support_floor(quantised.profile) is not None
     assert not embedder.limits.joint
     assert embedder.limits.probed
