@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.core.garbage import collecting_less
 from truespan.errors import AssetsTaken, Interrupted, SourceCopied, SourceRefused, TruespanError
 from truespan.ingest.draft import DEFAULT_VERSION
 from truespan.ingest.draft_queue import DraftQueue, SourceResult, are_worth_workers, make_drafts
@@ -62,7 +63,8 @@ def ingest_sources(
     deps: IngestDeps, scope: Scope, sources: Sequence[Source], log: RunLog
 ) -> IngestReport:
     """Ingest sources into a world; a refused source is reported, and the others are ingested."""
-    return _Run(deps, scope, sources, log).run()
+    with collecting_less():
+        return _Run(deps, scope, sources, log).run()
 
 
 def remove_documents(

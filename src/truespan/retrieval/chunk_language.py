@@ -65,9 +65,9 @@ def find_language(text: str, language: str) -> str:
         # Stop words cannot tell that the text is in another language.
         return language
     listed = split_words(text)
-    if len(listed) < MIN_WORDS or _stop_share(listed, own) >= OWN_SHARE:
+    if len(listed) < MIN_WORDS or (is_latin and not _may_be_foreign(listed)):
         return language
-    if is_latin and not _may_be_foreign(listed):
+    if _stop_share(listed, own) >= OWN_SHARE:
         return language
     other = detect_language(text[:_SAMPLE]) or language
     name = stemmer_of(other)
@@ -89,7 +89,7 @@ def _is_latin(text: str) -> bool:
 
 def _stop_share(listed: Sequence[str], stemmer: str) -> float:
     stops = STOP_WORDS.get(stemmer, frozenset())
-    return sum(word in stops for word in listed) / len(listed)
+    return sum(map(stops.__contains__, listed)) / len(listed)
 
 
 def _may_be_foreign(listed: Sequence[str]) -> bool:
@@ -99,7 +99,7 @@ def _may_be_foreign(listed: Sequence[str]) -> bool:
     rest of an ingestion.
     """
     stops = _all_stop_words()
-    return sum(word in stops for word in listed) >= OTHER_SHARE * len(listed)
+    return sum(map(stops.__contains__, listed)) >= OTHER_SHARE * len(listed)
 
 
 # Shared by threads: caches of sets of words, which never change.
