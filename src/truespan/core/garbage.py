@@ -11,7 +11,6 @@ _THRESHOLD = 100_000
 """Number of new objects after which the collector runs; Python's own value is a hundredth of it."""
 
 
-# Shared by threads: the number of blocks and the threshold before them are changed under a lock.
 class _Blocks:
     """Blocks that are running at the moment, in any thread."""
 
@@ -35,6 +34,7 @@ class _Blocks:
                 gc.set_threshold(*self._before)
 
 
+# Shared by threads: the number of blocks and the threshold before them change under a lock.
 _blocks = _Blocks()
 
 
