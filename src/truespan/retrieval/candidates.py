@@ -116,7 +116,9 @@ def fetch_fused(
     calibration = model_calibration(deps.store, scope, world)
     refinement = None
     if refines and not by_words:
-        refinement = Refinement(words.finder.measure(words.query), states, deps.without)
+        finder = words.finder
+        rarity = measure_rarity(words.query, finder.find, finder.extent.chunks)
+        refinement = Refinement(rarity, states, deps.without)
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected
@@ -388,10 +390,6 @@ class WordFinder(Struct, frozen=True):
         index = index_vocabulary(self.store.vocabulary(self.scope, self.world))
         return suggest_terms(word, index.similar_terms, lambda forms: len(self.find(forms).places))
 
-    def measure(self, query: WordQuery) -> WordRarity:
-        """Return the rarity of the words of a query among the chunks in scope."""
-        return measure_rarity(query, self.find, self.extent.chunks)
-
 
 def open_words(store: Store, scope: Scope, world: World) -> WordFinder:
     """Return a finder of words in a state of the world; counts them first where necessary."""
@@ -458,4 +456,4 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
     """Return the rarity of the words of a query, as they are written, among the chunks in scope."""
     finder = open_words(store, scope, world)
-    return finder.measure(finder.parse(query))
+    return measure_rarity(finder.parse(query), finder.find, finder.extent.chunks)

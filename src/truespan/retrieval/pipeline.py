@@ -362,12 +362,13 @@ class Pipeline(Struct, frozen=True):
         return embedded.vector
 
     def _embed(self, scope: Scope, world: World, query: str) -> EmbeddedQuery:
+        defaults = world.defaults.values
         return embed_query(
             self.deps,
             scope,
             query,
-            split=world.defaults.values.splits_queries,
-            word_states=self.deps.uses_word_states(world),
+            split=defaults.splits_queries,
+            word_states=self.deps.word_states and defaults.word_states,
         )
 
     def vectors(

@@ -72,10 +72,6 @@ class RetrievalDeps(Struct, frozen=True):
     word_states: bool = False
     """Whether states of words are used in worlds whose defaults say so."""
 
-    def uses_word_states(self, world: World) -> bool:
-        """Return whether states of words are used in a world."""
-        return self.word_states and world.defaults.values.word_states
-
 
 class Restart(Exception):
     """Something that a request needs is gone: the world changed meanwhile."""
