@@ -62,11 +62,9 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str
     world.documents.delete("b.md")
     monkeypatch.undo()
 
-    connection = apsw.Connection(str(lib.store._db.path))  # type: ignore[attr-defined]
-    try:
-        return {sql: _plan_of(connection, sql) for sql in statements if _is_query(sql)}
-    finally:
-        connection.close()
+    # The connection of this thread has the functions that statements call.
+    connection = lib.store._db.connection  # type: ignore[attr-defined]
+    return {sql: _plan_of(connection, sql) for sql in statements if _is_query(sql)}
 
 
 def _is_query(sql: str) -> bool:

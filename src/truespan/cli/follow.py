@@ -16,7 +16,7 @@ from truespan.cli.terminal import echo, pluralize, printable, write_error
 from truespan.core.graphemes import shorten
 from truespan.engine.jobs import MAINTENANCE, REINDEX, REPAIR
 from truespan.errors import Cancelled, InternalError, Interrupted, TruespanError
-from truespan.ingest.report import Progress
+from truespan.ingest.report import RECORDED, Progress
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
 from truespan.wire.serialize import (
     EXIT_PARTIAL,
@@ -54,25 +54,44 @@ def progress_bar(*, hidden: bool) -> Iterator[Callable[[Progress], None] | None]
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[chunks]} chunks"),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[counts]}", markup=False),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0, chunks=0, rate="")
+        task = bar.add_task("reading", total=1.0, counts="")
 
         def on_progress(progress: Progress) -> None:
-            elapsed = bar.tasks[0].elapsed or 0.0
-            rate = f"{progress.chunks / elapsed:.1f}/s" if elapsed > 0.5 else ""
             bar.update(
                 task,
                 completed=progress.fraction,
-                description=printable(shorten(progress.current, 32)) or "working",
-                chunks=progress.chunks,
-                rate=rate,
+                description=describe_work(progress),
+                counts=describe_rates(progress, bar.tasks[0].elapsed or 0.0),
             )
 
         yield on_progress
+
+
+def describe_work(progress: Progress) -> str:
+    """Return what a run is doing: the document, or before the first chunk how many were read."""
+    if progress.read and not progress.chunks:
+        return f"reading {progress.read} of {progress.documents_total}"
+    return printable(shorten(progress.current, 32)) or "working"
+
+
+def describe_rates(progress: Progress, seconds: float) -> str:
+    """Return the number of chunks, with chunks and tokens a second and the device once known."""
+    if not progress.chunks:
+        return ""
+    said = [pluralize(progress.chunks, "chunk")]
+    if seconds > _MIN_SECONDS:
+        said.append(f"{progress.chunks / seconds:,.1f}/s")
+        if progress.tokens:
+            said.append(f"{progress.tokens / seconds:,.0f} tokens/s")
+    return ", ".join([*said, *([f"on {progress.device}"] if progress.device else [])])
+
+
+_MIN_SECONDS = 0.5
+"""Seconds after which a rate says something."""
 
 
 class ProgressLines:
@@ -94,7 +113,7 @@ class ProgressLines:
         self._write(
             f"{progress.fraction:.0%}: {progress.documents} of "
             f"{pluralize(progress.documents_total, 'document')}, "
-            f"{pluralize(progress.chunks, 'chunk')}, {progress.chunks / seconds:.1f}/s, "
+            f"{describe_rates(progress, seconds) or '0 chunks'}, "
             f"{seconds:.0f} s, about {left:.0f} s left\n"
         )
 
@@ -270,7 +289,7 @@ def _wait(world: World, job: Job, *, hidden: bool) -> Job:
             if latest.state.is_over:
                 return latest
             if on_progress is not None:
-                counts = members(latest.counts, *Progress.__struct_fields__)
+                counts = members(latest.counts, *RECORDED)
                 counts["current"] = counts["current"] or str(latest.state)
                 on_progress(Progress(**counts))
             try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import cached_property
 from shlex import quote
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -90,6 +91,7 @@ class _Group(Struct):
     staged: dict[RevisionRef, list[PendingChunk]] = field(default_factory=dict)
     """Chunks of the members that were just staged."""
     chunks: int = 0
+    tokens: int = 0
     size: int = 0
     done: float = 0.0
     """Part of `size` whose chunks have a vector."""
@@ -113,8 +115,8 @@ class _Run:
         self._drafts = DraftMaker(deps, scope)
         self._with_images = deps.assets.documents_with_images()
         self._size = sum(source.size for source in sources)
-        self._documents = self._chunks = 0
-        self._size_done = 0.0
+        self._documents = self._chunks = self._read = 0
+        self._size_done = self._tokens = 0.0
         self._counting = Lock()
         """Held while a thread that indexes changes counts."""
         self._stopped = False
@@ -167,6 +169,7 @@ class _Run:
         self._log.enter(Phase.READING)
         for result in drafts:
             source = result.source
+            self._read += 1
             try:
                 self._add(group, source, known.get(source.doc_id), result.get())
             except SourceRefused as error:
@@ -205,6 +208,7 @@ class _Run:
                 raise AssetsTaken(draft.name, advice=error.advice) from None
         group.drafts.append(replace(draft, images=()))
         group.chunks += len(draft.chunks)
+        group.tokens += sum(chunk.tokens for chunk in draft.chunks)
         group.size += source.size
         self.report.chunks += len(draft.chunks)
         self._languages[draft.language] += len(draft.chunks)
@@ -296,8 +300,10 @@ class _Run:
             with self._counting:
                 self._chunks += count
                 if group.chunks:
-                    group.done += count / group.chunks * group.size
-                    self._size_done += count / group.chunks * group.size
+                    share = count / group.chunks
+                    group.done += share * group.size
+                    self._size_done += share * group.size
+                    self._tokens += share * group.tokens
             if count:
                 self._show(group.name(ref))
 
@@ -469,8 +475,16 @@ class _Run:
                 embedded=counts.embedded,
                 current=current,
                 reused=counts.reused,
+                read=self._read,
+                tokens=round(self._tokens),
+                device=self._device if self._chunks else "",
             )
         )
+
+    @cached_property
+    def _device(self) -> str:
+        # Without precision and driver, which the doctor names.
+        return getattr(self._deps.embedder, "device", "").partition(",")[0]
 
 
 def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from truespan.errors import Cancelled, Interrupted, TruespanError, resource_error
 from truespan.ingest.embed import Canary, Remark
@@ -146,7 +146,7 @@ class Moved(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True, gc=False):
-    """Progress of a run: the fraction of bytes read, and counts so far."""
+    """Progress of a run: the fraction of bytes that are done, and counts so far."""
 
     fraction: float
     documents: int
@@ -155,6 +155,16 @@ class Progress(Struct, frozen=True, gc=False):
     embedded: int
     current: str
     reused: int = 0
+    read: int = 0
+    """Number of sources that were read; their chunks may not be embedded yet."""
+    tokens: int = 0
+    """Number of tokens of the chunks, about."""
+    device: str = ""
+    """Device that runs the embedding model; empty if the model does not say."""
+
+
+RECORDED = tuple(name for name in Progress.__struct_fields__ if hasattr(JobCounts, name))
+"""Members of `Progress` that the record of a job has."""
 
 
 class IngestReport(Struct):
@@ -330,7 +340,7 @@ class JobLog(RunLog):
             state=state,
             phase=self._phase,
             counts=JobCounts(
-                **asdict(self._latest),
+                **{name: getattr(self._latest, name) for name in RECORDED},
                 unchanged=self._unchanged,
                 failed=self._failed,
                 seconds=seconds,
