@@ -315,6 +315,8 @@ class AsyncWorld:
         top_k: int = ...,
         near_misses: bool = ...,
         highlight: bool = ...,
+        seen: Sequence[str] = ...,
+        conversation_tokens: int | None = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
     async def why_not(
@@ -426,6 +428,8 @@ class AsyncReader:
         book: str | None = ...,
         top_k: int = ...,
         highlight: bool = ...,
+        seen: Sequence[str] = ...,
+        conversation_tokens: int | None = ...,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle: ...
     async def answer(

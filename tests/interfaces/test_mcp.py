@@ -85,6 +85,8 @@ def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
             "top_k",
             "mode",
             "rerank",
+            "seen",
+            "conversation_tokens",
             *PassageArguments.__annotations__,
         },
     }
@@ -107,7 +109,7 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
         "passages",
         "by_default",
     }
-    options = {*FILTER_NAMES, *PassageArguments.__annotations__}
+    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "seen", "conversation_tokens"}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 

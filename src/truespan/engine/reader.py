@@ -250,6 +250,8 @@ class Reader(Struct, frozen=True):
         book: str | None = None,
         top_k: int = READING_TOP_K,
         highlight: bool = False,
+        seen: Sequence[str] = (),
+        conversation_tokens: int | None = None,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
@@ -262,7 +264,13 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
-        fields = check_arguments(options, highlight=highlight, filters=False)
+        fields = check_arguments(
+            options,
+            highlight=highlight,
+            seen=seen,
+            conversation_tokens=conversation_tokens,
+            filters=False,
+        )
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
             return self._retrieval(trace, request).bundle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
@@ -123,6 +123,8 @@ class WorldQueries:
         top_k: int = RETRIEVAL_TOP_K,
         near_misses: bool = False,
         highlight: bool = False,
+        seen: Sequence[str] = (),
+        conversation_tokens: int | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
@@ -140,7 +142,15 @@ class WorldQueries:
             InvalidArgument: An argument is wrong. Nothing was read.
             BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
         """
-        request = _retrieval_request(query, selected_text, top_k, arguments, highlight=highlight)
+        request = _retrieval_request(
+            query,
+            selected_text,
+            top_k,
+            arguments,
+            highlight=highlight,
+            seen=seen,
+            conversation_tokens=conversation_tokens,
+        )
         from truespan.retrieval.retrieve import Retrieval
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
@@ -312,13 +322,12 @@ def _retrieval_request(
     selected_text: str | None,
     top_k: int,
     arguments: QueryArguments,
-    *,
-    highlight: bool = False,
+    **options: Any,
 ) -> RetrievalRequest:
     return RetrievalRequest(
         query=query,
         selected_text=selected_text,
         top_k=top_k,
         by_default=DEFAULT_FILTERS.difference(arguments),
-        **check_arguments(arguments, highlight=highlight),
+        **check_arguments(arguments, **options),
     )

@@ -36,13 +36,13 @@ from truespan.wire.arguments import (
     METADATA_KEY,
     Arguments,
     Book,
+    ContextArguments,
     DefaultFilterFields,
     FilterFields,
     PassageFields,
     Query,
     ReadingArguments,
     Rerank,
-    RetrievalArguments,
     SearchMode,
     TopK,
     describe,
@@ -107,7 +107,7 @@ class AliasMove(Arguments, frozen=True, kw_only=True):
     domain: DomainKey | None = None
 
 
-class RetrieveRequest(RetrievalArguments, frozen=True, kw_only=True):
+class RetrieveRequest(ContextArguments, frozen=True, kw_only=True):
     """A query, a selected text, or a query within a selected text; and filters."""
 
     near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"])] = False

@@ -31,10 +31,10 @@ from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.reading import ReadingPosition
 from truespan.wire.arguments import (
     Arguments,
+    ContextArguments,
     NoArguments,
     PositionArguments,
-    ReadingArguments,
-    RetrievalArguments,
+    ReadingContextArguments,
     SearchArguments,
     arguments_of,
 )
@@ -95,11 +95,12 @@ def _retrieve(world: World, arguments: Arguments) -> ContextBundle:
     return world.retrieve(**arguments_of(arguments))
 
 
-def _retrieve_context(reader: Reader, arguments: ReadingArguments) -> ContextBundle:
+def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> ContextBundle:
     """Retrieve context, with a warning if nothing that was read is close to the query."""
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
-    del given["top_k"]
+    for name in ("top_k", "seen", "conversation_tokens"):
+        del given[name]
     if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle
     warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
@@ -174,22 +175,33 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     if NOTHING_CLOSE in bundle.metadata.warnings:
         # What is not close would take room in the context of the model and mislead it.
         return [f"{NOTHING_CLOSE.message} Searched {_chunks(readable)} that have been read."]
-    if passages:
+    if passages or bundle.metadata.referred:
         summary = f"{_count(passages)} in reading order, {tokens} tokens"
     else:
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
+    summary += _name_referred(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
 
+def _name_referred(bundle: ContextBundle) -> str:
+    """Return a sentence about passages that the client has already; blank if there are none."""
+    referred = bundle.metadata.referred
+    if not referred:
+        return ""
+    places = [f"{note.title}, sentences {note.first_sid}-{note.last_sid}" for note in referred]
+    return f" Sent before, {bundle.metadata.saved_tokens} tokens saved: {'; '.join(places)}."
+
+
 def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     passages = passages_of_bundle(bundle, in_reading_order=False)
-    if passages:
+    if passages or bundle.metadata.referred:
         summary = f"{_count(passages)}, the best first, {bundle.total_tokens} tokens"
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
+    summary += _name_referred(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
@@ -259,7 +271,7 @@ def _reading_tools(*, may_move: bool) -> tuple[Tool, ...]:
                 "the stored book; nothing past the reading position is ever returned. If nothing "
                 f"read so far is close, the text of the result says so in one line. {_FORMAT}"
             ),
-            arguments=ReadingArguments,
+            arguments=ReadingContextArguments,
             result=ContextBundle,
             run=_retrieve_context,
             render=partial(_render_reading, may_move),
@@ -306,7 +318,7 @@ _OWNER_TOOLS = (
             "a query within a selected text. In a world with the contract's defaults, language is "
             f"'en' and version '1.0' unless set; null stands for any. {_FORMAT}"
         ),
-        arguments=RetrievalArguments,
+        arguments=ContextArguments,
         result=ContextBundle,
         run=_retrieve,
         render=_render_bundle,

@@ -45,6 +45,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
+from truespan.types.request import make_receipt
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -73,6 +74,27 @@ class Packed(Struct):
     """Number of chunks that were considered."""
 
 
+class Seen(Struct, frozen=True):
+    """The receipts of passages that a client already has."""
+
+    receipts: frozenset[str] = frozenset()
+
+    def has(self, part: Visible, *, tables: bool) -> bool:
+        """Return whether the client has the text of a part."""
+        return bool(self.receipts) and receipt_of(part, tables=tables) in self.receipts
+
+    def cost(self, part: Visible, *, tables: bool) -> int:
+        """Return the number of tokens that sending a part takes."""
+        return 0 if self.has(part, tables=tables) else count_rendered(part, tables=tables)
+
+
+def receipt_of(part: Visible, *, tables: bool) -> str:
+    return make_receipt(part.text, count_rendered(part, tables=tables))
+
+
+NOTHING_SEEN = Seen()
+
+
 class Packer:
     """Takes the best chunks that fit, at most `k` with at most `budget` tokens in all.
 
@@ -92,8 +114,10 @@ class Packer:
         boilerplate_last: bool = False,
         tables: bool = False,
         merge: bool = False,
+        seen: Seen = NOTHING_SEEN,
     ) -> None:
         self._k = k
+        self._seen = seen
         self._budget = budget
         self._merge = merge
         self._is_boilerplate = boilerplate_test() if boilerplate_last else None
@@ -161,7 +185,7 @@ class Packer:
             part.text[a - part.start : b - part.start].strip() for a, b in uncovered
         ):
             reason = DUPLICATE
-        elif (tokens := count_rendered(part, tables=self._tables)) > self._left:
+        elif (tokens := self._seen.cost(part, tables=self._tables)) > self._left:
             reason = OVER_BUDGET
         else:
             reason = None
@@ -248,6 +272,7 @@ class BundleAttempt(Attempt, kw_only=True):
     floor: float | None
     budget: int
     """Maximum number of tokens of the context."""
+    seen: Seen = NOTHING_SEEN
     steps: list[str] = field(default_factory=lambda: ["received"])
     packed: Packed = field(default_factory=Packed)
     fetched_count: int = 0
@@ -324,11 +349,13 @@ def assemble(
     """Build the bundle of an attempt. A failed one has no chunks."""
     scope, packed, defaults = attempt.scope, attempt.packed, attempt.world.defaults.values
     tables, contract = defaults.renders_tables, defaults.contract_fields
-    chosen = [] if failure else packed.chosen
+    found = [] if failure else packed.chosen
+    referred = [part for part in found if attempt.seen.has(part, tables=tables)]
+    chosen = [part for part in found if not attempt.seen.has(part, tables=tables)]
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
-    contained = sum(len(part.other_places) for part in chosen)
+    contained = sum(len(part.other_places) for part in found)
     if scope is not None and scope.names_place:
         # Overlapping chunks often have the same part of a chapter, which is shown once.
         contained = len(packed.left_out.get(DUPLICATE, ()))
@@ -346,7 +373,9 @@ def assemble(
         skipped=(*attempt.skipped, *left_out),
         warnings=tuple(attempt.warnings),
         near_misses=attempt.near_misses,
-        sources=tuple(_source_note(part, scope) for part in chosen if scope),
+        sources=tuple(_source_note(part, scope, tables=tables) for part in chosen if scope),
+        referred=tuple(_source_note(part, scope, tables=tables) for part in referred if scope),
+        saved_tokens=sum(count_rendered(part, tables=tables) for part in referred),
         located=attempt.located,
         floor=attempt.floor,
         figures=tuple(_figure_note(part) for part in figures),
@@ -362,7 +391,7 @@ def assemble(
             failed=failure is not None,
             reached=attempt.fetched_count > 0,
             # Figures are returned beside the chunks, and count as returned.
-            returned=len(chosen) + len(figures) + (0 if failure else contained),
+            returned=len(found) + len(figures) + (0 if failure else contained),
             expected=min(attempt.top_k, attempt.in_scope),
             unreadable=attempt.unreadable > 0,
         ),
@@ -387,7 +416,7 @@ def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:
     )
 
 
-def _source_note(part: Visible, scope: Scope) -> SourceNote:
+def _source_note(part: Visible, scope: Scope, *, tables: bool) -> SourceNote:
     labels = part.labels
     return SourceNote(
         chunk_id=part.chunk_id,
@@ -418,6 +447,7 @@ def _source_note(part: Visible, scope: Scope) -> SourceNote:
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,
+        receipt=receipt_of(part, tables=tables),
     )
 
 

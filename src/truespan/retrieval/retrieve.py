@@ -13,6 +13,7 @@ from truespan.retrieval.fetch import HitPager, fetch_by_similarity, read_chunks
 from truespan.retrieval.pack import (
     BundleAttempt,
     RankedPacking,
+    Seen,
     build_bundle,
     pack_reranked,
     require_candidates,
@@ -110,6 +111,7 @@ class Retrieval:
             top_k=request.top_k,
             floor=RELEVANCE_FLOOR,
             budget=self._budget,
+            seen=Seen(frozenset(request.passages.seen)),
         )
 
     def _retrieve_once(self, world: World) -> BundleAttempt:

@@ -21,6 +21,9 @@ MAX_SELECTION_LENGTH = 5000
 MAX_CONTEXT_TOKENS = 4000
 MAX_REQUESTED_TOKENS = 32_000
 """Maximum token budget of a request, unless the operator sets another."""
+MAX_CONVERSATION_TOKENS = 10_000_000
+MAX_SEEN = 5000
+"""Maximum number of receipts of passages that a client already has."""
 MAX_NEIGHBOURS = 10
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
@@ -74,6 +77,17 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         "maximum.",
         minimum=1,
         maximum=MAX_REQUESTED_TOKENS,
+    ),
+    "seen": Argument(
+        "Receipts of passages that the client already has: they are named again, but their text is "
+        "not sent and takes no tokens.",
+        (),
+        maximum=MAX_SEEN,
+    ),
+    "conversation_tokens": Argument(
+        "Token budget of a whole conversation: what `seen` counts is subtracted from it.",
+        minimum=1,
+        maximum=MAX_CONVERSATION_TOKENS,
     ),
     "include_boilerplate": Argument(
         "Whether licences, lists of chapters and page numbers rank like other text, not after it; "

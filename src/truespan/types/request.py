@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self, TypedDict, cast
@@ -18,14 +19,17 @@ from truespan.types.arguments import (
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
     MAX_CONTEXT_TOKENS,
+    MAX_CONVERSATION_TOKENS,
     MAX_NAME_LENGTH,
     MAX_NEIGHBOURS,
     MAX_QUERY_LENGTH,
+    MAX_SEEN,
     MAX_SELECTION_LENGTH,
     MAX_TOP_K,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
 )
+from truespan.types.ids import hash_text
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
 
@@ -278,6 +282,23 @@ class RankArguments(TypedDict, total=False):
     rerank: bool | None
 
 
+_RECEIPT = re.compile(r"[0-9a-f]{16}-[0-9]{1,7}", re.ASCII)
+
+
+def make_receipt(text: str, tokens: int) -> str:
+    """Return the receipt of a passage: the beginning of its hash, and its number of tokens."""
+    return f"{hash_text(text)[:16]}-{tokens}"
+
+
+def is_receipt(receipt: object) -> bool:
+    return isinstance(receipt, str) and _RECEIPT.fullmatch(receipt) is not None
+
+
+def receipt_tokens(receipt: str) -> int:
+    """Return the number of tokens of the passage that a receipt is for."""
+    return int(receipt.partition("-")[2])
+
+
 class PassageArguments(TypedDict, total=False):
     """Options for the returned passages, as keyword arguments of library methods."""
 
@@ -300,6 +321,10 @@ class PassageOptions(Struct, frozen=True):
     it; None for the default of the world."""
     highlight: bool = False
     """Whether passages include the matching sentence and words. Answers do not have this option."""
+    seen: Sequence[str] = ()
+    """Receipts of passages that the client already has."""
+    conversation_tokens: int | None = None
+    """Token budget of a conversation, from which the tokens of `seen` are subtracted."""
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
@@ -312,6 +337,14 @@ class PassageOptions(Struct, frozen=True):
             raise InvalidArgument("include_boilerplate must be true or false.")
         if not isinstance(self.highlight, bool):
             raise InvalidArgument("highlight must be true or false.")
+        if self.conversation_tokens is not None:
+            check_whole("conversation_tokens", self.conversation_tokens, 1, MAX_CONVERSATION_TOKENS)
+        is_list = isinstance(self.seen, Sequence) and not isinstance(self.seen, str)
+        if not is_list or len(self.seen) > MAX_SEEN or not all(map(is_receipt, self.seen)):
+            raise InvalidArgument(
+                f"seen must be a list of at most {MAX_SEEN} receipts of passages.",
+                advice="Pass the receipts of earlier bundles: metadata.sources[...].receipt.",
+            )
 
     @property
     def is_plain(self) -> bool:
@@ -325,6 +358,12 @@ class PassageOptions(Struct, frozen=True):
 
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""
+        if self.conversation_tokens is not None:
+            spent = sum(map(receipt_tokens, dict.fromkeys(self.seen)))
+            return min(self._request_budget(allowed), max(self.conversation_tokens - spent, 0))
+        return self._request_budget(allowed)
+
+    def _request_budget(self, allowed: int) -> int:
         if self.max_tokens is None:
             return min(MAX_CONTEXT_TOKENS, allowed)
         if self.max_tokens > allowed:
@@ -431,15 +470,17 @@ def unknown_argument(name: str) -> TypeError:
 
 
 def check_arguments(
-    arguments: QueryArguments | ReaderArguments, *, highlight: bool = False, filters: bool = True
+    arguments: QueryArguments | ReaderArguments, *, filters: bool = True, **options: Any
 ) -> dict[str, Any]:
-    """Return the fields of a request that keyword arguments set; without `filters`, it has none."""
+    """Return the fields of a request that keyword arguments set; without `filters`, it has none.
+
+    `options` are further members of `PassageOptions`.
+    """
     rest: dict[str, Any] = {**arguments}
     fields = {name: rest.pop(name) for name in RankArguments.__annotations__ if name in rest}
     names = [name for name in PassageArguments.__annotations__ if name in rest]
-    if names or highlight is not False:
-        options = {name: rest.pop(name) for name in names}
-        fields["passages"] = PassageOptions(**options, highlight=highlight)
+    if names or any(options.values()):
+        fields["passages"] = PassageOptions(**{name: rest.pop(name) for name in names}, **options)
     if rest and not filters:
         raise unknown_argument(min(rest))
     if rest:

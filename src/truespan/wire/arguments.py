@@ -20,6 +20,7 @@ from truespan.types.arguments import (
     DEFAULT_VERSION,
     MAX_QUERY_LENGTH,
     MAX_REQUESTED_TOKENS,
+    MAX_SEEN,
     QUERY_ARGUMENTS,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
@@ -98,12 +99,26 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
     ) = None
 
 
+Seen = Annotated[
+    list[Annotated[str, Meta(pattern=r"^[0-9a-f]{16}-[0-9]{1,7}$")]],
+    describe(QUERY_ARGUMENTS["seen"], max_length=MAX_SEEN),
+]
+ConversationTokens = Annotated[int, describe_number(QUERY_ARGUMENTS["conversation_tokens"])]
+
+
 class ReadingArguments(PassageFields, frozen=True, kw_only=True):
     """A query to the part of a book that the reader has read."""
 
     query: Query
     book: Book | None = None
     top_k: TopK = READING_TOP_K
+
+
+class ReadingContextArguments(ReadingArguments, frozen=True, kw_only=True):
+    """A query for context from the part of a book that the reader has read."""
+
+    seen: Seen = []
+    conversation_tokens: ConversationTokens | None = None
 
 
 Language = Annotated[str, describe_text(QUERY_ARGUMENTS["language"])]
@@ -198,6 +213,13 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
     query: Query | None = None
     selected_text: Annotated[str, describe_text(QUERY_ARGUMENTS["selected_text"])] | None = None
     top_k: TopK = RETRIEVAL_TOP_K
+
+
+class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
+    """A request for context: a query, a selected text or both; and what the client has already."""
+
+    seen: Seen = []
+    conversation_tokens: ConversationTokens | None = None
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:

@@ -18,7 +18,11 @@ from truespan.http.routes.library import image_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.reading import ReadingPosition, SentencePage
-from truespan.wire.arguments import ReadingArguments, SearchArguments, arguments_of
+from truespan.wire.arguments import (
+    ReadingContextArguments,
+    SearchArguments,
+    arguments_of,
+)
 from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
@@ -95,7 +99,7 @@ def search(
         Returns a bundle from the part of a book that the reader has read, in reading order. Text
         past the position does not influence the reply.
         """,
-        body=ReadingArguments,
+        body=ReadingContextArguments,
         query=requests.ReaderPassageQuery,
         errors=_READER_ERRORS,
         example=QUESTION,

@@ -16,6 +16,7 @@ from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
     RankedPacking,
+    Seen,
     build_bundle,
     pack_reranked,
     require_candidates,
@@ -154,6 +155,7 @@ class ReaderRetrieval:
             top_k=request.top_k,
             floor=None,
             budget=self._budget,
+            seen=Seen(frozenset(request.passages.seen)),
         )
 
     def _retrieve_once(self, world: World) -> BundleAttempt:
