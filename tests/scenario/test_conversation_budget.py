@@ -74,6 +74,18 @@ def test_conversation_never_takes_more_tokens_than_its_budget(
 
 
 @proves("context.conversation-budget")
+def test_longer_passages_count_although_a_part_was_sent(asked: World | Reader) -> None:
+    first = asked.retrieve(QUERIES[0], top_k=1)
+    seen = [note.receipt for note in first.metadata.sources]
+    budget = first.total_tokens + 5
+    for options in ({"neighbours": 5}, {"granularity": "sentence", "neighbours": 5}):
+        bundle = asked.retrieve(
+            QUERIES[0], top_k=1, seen=seen, conversation_tokens=budget, **options
+        )
+        assert bundle.total_tokens <= 5
+
+
+@proves("context.conversation-budget")
 def test_changed_text_is_sent_again(tmp_path: Path) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world(create=True)

@@ -64,8 +64,20 @@ def test_disagreement_has_both_sentences_verbatim(
 
 def test_one_document_does_not_disagree_with_itself() -> None:
     text = ("The clock of the tower struck nine.", "The clock of the tower struck ten.")
-    chunks = [source(text[0]), source(text[1], start=100)]
+    other = source("Nobody mends the tower.", document=2)
+    chunks = [source(text[0]), source(text[1], start=100), other]
     assert find_disagreements(chunks, sids) == ()
+
+
+@each_row(
+    ("one", "other"),
+    [
+        ("The tower is 120 metres high.", "The tower in Turin is 135 metres high."),
+        ("Chapter 3 lists 12 rules of the harbour.", "Chapter 4 lists 15 rules of the harbour."),
+    ],
+)
+def test_other_names_and_labels_are_other_things(one: str, other: str) -> None:
+    assert find(one, other) == ()
 
 
 def test_number_of_disagreements_is_limited() -> None:

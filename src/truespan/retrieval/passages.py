@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
-from truespan.retrieval.pack import NOTHING_SEEN, BundleAttempt, Packer
+from truespan.retrieval.pack import BundleAttempt, Packer
 from truespan.retrieval.pipeline import ranks_boilerplate_last
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, count_rendered
@@ -409,8 +409,7 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
         boilerplate_last=ranks_boilerplate_last(attempt.world, options),
         tables=defaults.renders_tables,
         merge=defaults.merges_copies,
-        # A passage that becomes longer or shorter is another text than the client has.
-        seen=attempt.seen if options.is_plain else NOTHING_SEEN,
+        seen=attempt.seen,
     )
 
 
@@ -442,6 +441,7 @@ def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
     packed, tables = attempt.packed, attempt.world.defaults.values.renders_tables
     budget = Budget(attempt.budget, tables=tables)
+    # A passage that becomes longer or shorter is another text than the client has.
     if fitter.options.is_plain:
         seen = (part for part in packed.chosen if attempt.seen.has(part, tables=tables))
         budget.tokens += sum(count_rendered(part, tables=tables) for part in seen)
