@@ -16,6 +16,8 @@ export interface TruespanOptions extends ClientOptions {
   baseUrl: string;
   /** Access token, if the server needs one. */
   token?: string;
+  /** Labels that every request is limited to, such as `group:legal`. */
+  audience?: string[];
 }
 
 /** An event of a streamed answer. */
@@ -58,8 +60,9 @@ export interface TruespanClient extends Client<paths> {
 }
 
 /** Return a client of the server at `baseUrl`. */
-export function createClient({ baseUrl, token, ...options }: TruespanOptions): TruespanClient {
+export function createClient({ baseUrl, token, audience, ...options }: TruespanOptions): TruespanClient {
   const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  if (audience !== undefined) headers["X-Truespan-Audience"] = audience.map(encodeURIComponent).join(",");
   const base = baseUrl.replace(/\/$/, "");
   const send = options.fetch ?? globalThis.fetch;
   const client = createFetchClient<paths>({ ...options, baseUrl: base, headers });

@@ -337,16 +337,19 @@ def open_form(parts: FormData) -> Iterator[Form]:
         if not uploads or any(name != "file" for name, _ in uploads):
             raise errors.InvalidArgument("Send at least one file, in parts named file.")
         fields = [(name, value) for name, value in items if isinstance(value, str)]
-        values: dict[str, Any] = {name: value for name, value in fields if name != "tags"}
-        tags = [value for name, value in fields if name == "tags"]
-        if len(values) + len(tags) != len(fields):
+        lists = {"tags", "audience"}
+        values: dict[str, Any] = {name: value for name, value in fields if name not in lists}
+        repeated = [(name, value) for name, value in fields if name in lists]
+        if len(values) + len(repeated) != len(fields):
             raise errors.InvalidArgument("A field is repeated in the form.")
         for name in values.keys() & {"metadata", "fields"}:
             try:
                 values[name] = parse_json_object(values[name])
             except JsonError as error:
                 raise errors.InvalidArgument(f"The field {name} is wrong: {error}.") from None
-        declared = _convert(Declaration, values | ({"tags": tags} if tags else {}))
+        for name, value in repeated:
+            values.setdefault(name, []).append(value)
+        declared = _convert(Declaration, values)
         files = tuple((file.filename or "", file.file) for _, file in uploads)
         yield Form(files, msgspec.structs.asdict(declared))
     finally:

@@ -397,6 +397,7 @@ class LabelChanges(Arguments, frozen=True, kw_only=True):
     language: Label | UnsetType = UNSET
     version: Label | UnsetType | None = UNSET
     tags: list[Label] | UnsetType | None = UNSET
+    audience: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["audience"])] | UnsetType = UNSET
     source_url: Label | UnsetType | None = UNSET
     metadata: (
         Annotated[
@@ -426,6 +427,7 @@ class DocumentLabels(Arguments, frozen=True, kw_only=True):
     language: Annotated[Label, describe(DOCUMENT_ARGUMENTS["language"])] | None = None
     version: Annotated[Label, describe(DOCUMENT_ARGUMENTS["version"])] | None = None
     tags: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["tags"])] | None = None
+    audience: Annotated[list[Label], describe(DOCUMENT_ARGUMENTS["audience"])] | None = None
     chunking: Annotated[Label, describe(DOCUMENT_ARGUMENTS["chunking"])] | None = None
 
 

@@ -107,7 +107,7 @@ class WorldDetail(Struct, frozen=True, kw_only=True):
 
 @members_of(
     Document,
-    "number doc_id name path kind title language version tags chunking chunks embedded "
+    "number doc_id name path kind title language version tags audience chunking chunks embedded "
     "quarantined characters sentences source_url metadata skipped provider model dimensions "
     "space_id",
 )
@@ -116,7 +116,8 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
 
     `visible` says whether it can be searched yet, `revision` is the active one, `uploaded` says
     whether it is an upload and not a file of the server, and `manifest` whether a manifest named
-    it. `metadata` is what was declared. `provider`, `model` and `dimensions` of its embedding
+    it. `audience` has the labels of those who see it, for a caller with labels only the caller's
+    own. `metadata` is what was declared. `provider`, `model` and `dimensions` of its embedding
     model, and `space_id`, the id of the world, are there in `contract` worlds only.
     """
 

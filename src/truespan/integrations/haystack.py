@@ -28,14 +28,20 @@ class _Retriever:
     _retrieval: Retrieval
 
     @component.output_types(documents=list[Document])
-    def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """Return the found documents, best first."""
-        return {"documents": _documents(self._retrieval.run(query, top_k=top_k))}
+    def run(
+        self, query: str, top_k: int | None = None, audience: list[str] | None = None
+    ) -> dict[str, list[Document]]:
+        """Return the found documents, best first; `audience` has the labels of the caller."""
+        found = self._retrieval.run(query, top_k=top_k, audience=audience)
+        return {"documents": _documents(found)}
 
     @component.output_types(documents=list[Document])
-    async def run_async(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
+    async def run_async(
+        self, query: str, top_k: int | None = None, audience: list[str] | None = None
+    ) -> dict[str, list[Document]]:
         """Return the found documents without blocking the event loop."""
-        return {"documents": _documents(await self._retrieval.run_async(query, top_k=top_k))}
+        found = await self._retrieval.run_async(query, top_k=top_k, audience=audience)
+        return {"documents": _documents(found)}
 
 
 @component

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 from truespan.integrations import Citable, Retrieval, reading, retrieval, search
 
@@ -29,6 +31,15 @@ class _Retriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(self._retrieval.run(query_bundle.query_str))
+
+    def for_audience(self, labels: Sequence[str]) -> Self:
+        """Return this retriever for one caller: documents for everyone and for one of the labels.
+
+        LlamaIndex passes nothing but the query to a retriever, so each caller has one.
+        """
+        limited = copy(self)
+        limited._retrieval = self._retrieval.for_audience(labels)
+        return limited
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(await self._retrieval.run_async(query_bundle.query_str))

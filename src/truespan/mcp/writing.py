@@ -108,6 +108,10 @@ class NoteArguments(Arguments, frozen=True, kw_only=True):
         str, Meta(min_length=1, max_length=MAX_NOTE_LENGTH, description="The text, as Markdown.")
     ]
     tags: Annotated[tuple[str, ...], Meta(description="Tags to find the note by.")] = ()
+    audience: Annotated[
+        tuple[str, ...],
+        Meta(description="Labels of those who see the note; by default those of the world."),
+    ] = ()
     replace: Annotated[
         bool, Meta(description="Whether to replace an earlier note with the same title.")
     ] = False
@@ -216,7 +220,12 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
             advice="Choose another title, or set replace to true.",
         )
     report = world.add_text(
-        arguments.text, id=name, kind="document", title=arguments.title, tags=arguments.tags or None
+        arguments.text,
+        id=name,
+        kind="document",
+        title=arguments.title,
+        tags=arguments.tags or None,
+        audience=arguments.audience or None,
     )
     return _describe_report(world, report)
 

@@ -257,8 +257,8 @@ def update_document(context: CallContext, body: requests.LabelChanges) -> schema
     """Change labels of a document.
 
     Changes the named labels without the document's file; nothing is embedded. `null` removes a
-    label. The keys of `metadata` are added to those that are stored, and a key with `null` is
-    removed.
+    label. An `audience` counts from the next request on; an empty one is for the owner alone. The
+    keys of `metadata` are added to those that are stored, and a key with `null` is removed.
     """
     changes = {name: value for name, value in asdict(body).items() if value is not UNSET}
     found = context.world().documents.update(context.path["document"], **changes)

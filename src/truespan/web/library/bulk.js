@@ -1,4 +1,4 @@
-// Several documents at once: selecting them in the table, adding tags to them, and deleting them.
+// Several documents at once: selecting them in the table, adding tags, choosing who sees them, and deleting them.
 
 import { write } from "../common/api.js";
 import { button, complain, fill, make, say } from "../common/dom.js";
@@ -19,6 +19,7 @@ function show() {
     bar,
     make("strong", { role: "status" }, own.selected({ count: chosen.size })),
     button(own.addTags, tagAll, { class: "small", id: "bulk-tag" }),
+    button(own.setAudience, setAudience, { class: "small", id: "bulk-audience" }),
     button(own.deleteSelected, deleteAll, { class: "small quiet danger", id: "bulk-delete" }),
     button(own.clearSelection, clear, { class: "small quiet", id: "bulk-clear" }),
   );
@@ -107,6 +108,15 @@ function tagAll() {
   ask("bulk-tagging", own.addTagsTitle({ count: chosen.size }), tags, make("button", { id: "confirm-tags" }, own.addTags), (progress) => {
     const added = splitTags(tags.querySelector("input").value);
     return each(progress, (one) => (added.some((tag) => !one.tags.includes(tag)) ? write("PATCH", where(one), { tags: [...new Set([...one.tags, ...added])] }) : null));
+  });
+}
+
+function setAudience() {
+  const labels = field("bulk-labels", own.audience, "", own.audienceExample);
+  const parts = [labels, make("p", { class: "hint" }, own.audienceHint)];
+  ask("bulk-audience-dialog", own.setAudienceTitle({ count: chosen.size }), parts, make("button", { id: "confirm-audience" }, own.setAudience), (progress) => {
+    const audience = splitTags(labels.querySelector("input").value);
+    return each(progress, (one) => write("PATCH", where(one), { audience }));
   });
 }
 

@@ -68,6 +68,8 @@ function changes(one, value, pairs) {
   const found = {};
   const tags = splitTags(value("edit-tags"));
   if (JSON.stringify([...tags].sort()) !== JSON.stringify([...one.tags].sort())) found.tags = tags.length ? tags : null;
+  const audience = splitTags(value("edit-audience"));
+  if (JSON.stringify([...audience].sort()) !== JSON.stringify([...one.audience].sort())) found.audience = audience;
   if (value("edit-language") && value("edit-language") !== one.language) found.language = value("edit-language");
   if (value("edit-version") !== one.version) found.version = value("edit-version") || null;
   if (value("edit-url") !== (one.source_url || "")) found.source_url = value("edit-url") || null;
@@ -88,6 +90,8 @@ export function changeLabels(one) {
     heading("labels", own.editTitle),
     make("p", { class: "hint" }, one.title || one.name),
     field("edit-tags", own.tags, one.tags.join(", "), own.separated),
+    field("edit-audience", own.audience, one.audience.join(", "), own.audienceExample),
+    make("p", { class: "hint" }, own.audienceHint),
     make("div", { class: "two" }, field("edit-language", own.language, one.language), field("edit-version", own.version, one.version)),
     field("edit-url", own.sourceUrl, one.source_url || "", "https://"),
     make("fieldset", { class: "metadata" }, make("legend", {}, own.metadata), rows, button(own.addKey, () => rows.appendChild(metadataRow()).firstChild.focus(), { class: "small quiet", id: "add-key" }), make("p", { class: "hint" }, own.metadataHint)),

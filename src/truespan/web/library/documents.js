@@ -18,7 +18,7 @@ const COLUMNS = [
   { name: "chunks", key: "chunks", words: own.columns.chunks, number: true },
   { name: "language", key: "language", words: own.columns.language, value: (one) => one.language },
   { name: "version", key: "version", words: own.columns.version, value: (one) => one.version },
-  { name: "labels", key: null, words: own.columns.labels, value: (one) => (one.tags.length || Object.keys(one.metadata).length ? one.number : ""), usual: "" },
+  { name: "labels", key: null, words: own.columns.labels, value: (one) => (one.tags.length || Object.keys(one.metadata).length || audienceOf(one).length ? one.number : ""), usual: "" },
 ];
 const NEWEST = "-number";
 const LABEL_FACETS = new Set(["tags", "language", "version", "kind"]);
@@ -204,9 +204,13 @@ export function badge(one) {
   return make("span", { class: "badge", "data-status": one.status, title: own.statusHints[one.status] }, own.statuses[one.status] || one.status);
 }
 
-/** Return tags and metadata as chips. */
+/** Return who sees a document, unless that is everyone. */
+const audienceOf = (one) => (one.audience.includes("everyone") ? [] : one.audience.length ? one.audience : [own.ownerAlone]);
+
+/** Return audience, tags and metadata as chips. */
 export function chips(one, most = Infinity) {
   const all = [
+    ...audienceOf(one).map((label) => make("span", { class: "chip audience", title: own.audience }, label)),
     ...one.tags.map((tag) => make("span", { class: "chip" }, tag)),
     ...Object.entries(one.metadata).map(([key, value]) => make("span", { class: "chip fact" }, make("b", {}, key), " ", shortened(value))),
   ];
