@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truespan.ingest.sample import SAMPLE_NAME, sample_book
+from truespan.engine.world_ingestion import SAMPLE_NAME, sample_book
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / SAMPLE_NAME
 

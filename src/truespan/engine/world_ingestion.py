@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 TEXT_ENDING = ".txt"
 _TEXT_ENDINGS = (TEXT_ENDING, ".md")
+SAMPLE_NAME = "the-glass-ferry.md"
 
 
 class WorldIngestion:
@@ -306,8 +307,6 @@ class WorldIngestion:
         Raises:
             StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
         """
-        from truespan.ingest.sample import sample_book
-
         options = DocumentOptions.from_arguments(kind="book")
         return self._ingest_uploads([sample_book()], options, background)
 
@@ -581,6 +580,13 @@ def _as_uploads(
         )
         for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
+
+
+def sample_book() -> Upload:
+    """Return the sample book of the package as an upload."""
+    from importlib.resources import files
+
+    return Upload(SAMPLE_NAME, files("truespan.ingest").joinpath(SAMPLE_NAME).read_bytes())
 
 
 def _explain_refusal(
