@@ -42,7 +42,7 @@ from truespan.types.conversation import (
 from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.reading import LAST_FIRST, Position
 from truespan.types.request import QueryArguments, check_whole, is_blank
-from truespan.types.scope import Scope, Verb
+from truespan.types.scope import UNLIMITED, Scope, Unlimited, Verb
 
 NOT_STORED: Final = Notice(
     "turn_not_stored", "This turn could not be added to the conversation just now."
@@ -268,7 +268,7 @@ class Conversation:
             id=self.id,
             reader=self._reader,
             document=read_to.document if read_to else None,
-            token=self._access.authority.token,
+            token=self._access.authority.owner,
             created_at=self._access.components.clock.now(),
         )
         return _Seen(begun, True, read_to, (), 0)
@@ -346,7 +346,12 @@ class Conversation:
             self._new = False
             read_to = self._find_book(str(record.document)) if self._reader is not None else None
             turns = store.turns(
-                world, record, read_to, days=rules.days, max_turns=max_turns or rules.turns
+                world,
+                record,
+                read_to,
+                days=rules.days,
+                max_turns=max_turns or rules.turns,
+                documents=_visible_documents(access),
             )
             if not turns:
                 raise ConversationNotFound(self.id)
@@ -432,6 +437,7 @@ def list_conversations(
             days=components.conversations.days,
             max_turns=components.conversations.turns,
             limit=limit + offset,
+            documents=_visible_documents(access),
         )
     ]
     # Of one book they are sorted already; a stable sort keeps that order for equal times.
@@ -452,6 +458,14 @@ def delete_conversations(
     return remover.conversations(
         access.authority, access.record(), conversation=conversation, reader=reader, erase=erase
     )
+
+
+def _visible_documents(access: WorldAccess) -> frozenset[int] | Unlimited:
+    """Return the documents whose turns the caller may see: those of the audience."""
+    if isinstance(access.authority.audience, Unlimited):
+        return UNLIMITED
+    scope = access.scope()
+    return frozenset() if scope is None else scope.documents
 
 
 def _require_on(access: WorldAccess) -> None:

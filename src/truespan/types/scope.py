@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from truespan.errors import WorldNotFound
 from truespan.types.audience import check_labels
-from truespan.types.ids import WorldId
+from truespan.types.ids import WorldId, hash_text
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.text import NamedPlace, fold_name
@@ -94,7 +94,7 @@ class Authority(Struct, frozen=True):
     verbs: frozenset[Verb]
     readers: frozenset[str] | Unlimited = UNLIMITED
     token: str | None = None
-    """Id of the token, which owns conversations; None for the owner of the library."""
+    """Id of the token; None for the owner of the library."""
     audience: frozenset[str] | Unlimited = UNLIMITED
     """Labels of the caller; without any, only documents for everyone are visible."""
 
@@ -141,6 +141,18 @@ class Authority(Struct, frozen=True):
             token=self.token,
             audience=self.audience,
         )
+
+    @property
+    def owner(self) -> str | None:
+        """Owner of the conversations that this caller begins; None for the owner of the library.
+
+        Callers of one token with different labels, such as the users of an application, do not
+        share conversations.
+        """
+        if isinstance(self.audience, Unlimited):
+            return self.token
+        labels = hash_text("\n".join(sorted(self.audience)))
+        return f"{self.token or ''}/{labels}"
 
     def may(self, verb: Verb, world: WorldId) -> bool:
         return verb in self.verbs and admits(self.worlds, world)

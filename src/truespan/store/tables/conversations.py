@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +32,7 @@ from truespan.types.conversation import (
 )
 from truespan.types.decision import AnswerMode, RewrittenBy
 from truespan.types.ids import WorldId
-from truespan.types.scope import Authority
+from truespan.types.scope import UNLIMITED, Authority, Unlimited
 
 _DAY: Final = 24 * 3600.0
 _CONVERSATION: Final = "c.id, c.reader, c.document, c.token, c.created_at"
@@ -40,6 +41,8 @@ _TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.d
     t.content_hash"""
 """Cells that the checksum of a turn covers, besides its conversation."""
 _TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
+_DOCUMENTS: Final = 7
+"""Index of the used documents in a row of a checksum and the cells of `_TURN`."""
 _OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
 """Condition for conversations of the caller; without a token, the caller is the owner."""
 _VISIBLE: Final = """t.world_id = :world AND t.asked_at >= :oldest
@@ -76,7 +79,7 @@ class Conversations(Part):
         """
         row = None
         if is_conversation_id(reference) and authority.sees(world):
-            row = self._db.at(world, token=authority.token).one(
+            row = self._db.at(world, token=authority.owner).one(
                 f"""SELECT c.checksum, {_CONVERSATION} FROM conversations c
                     WHERE c.world_id = :world AND c.id = :id AND {_OWN}
                       AND c.reader IS NOT DISTINCT FROM CAST(:reader AS TEXT)""",
@@ -101,10 +104,12 @@ class Conversations(Part):
         *,
         days: int,
         max_turns: int,
+        documents: frozenset[int] | Unlimited = UNLIMITED,
     ) -> list[Turn]:
         """Return the latest turns of a conversation, at most `max_turns`, in order.
 
-        For a reader, only turns up to the position count. A damaged turn has no content.
+        For a reader, only turns up to the position count. A damaged turn has no content. Turns that
+        used other `documents`, and what follows them, are left out.
         """
         if record.reader is not None and read_to is None:
             return []
@@ -114,7 +119,8 @@ class Conversations(Part):
                 WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :max_turns""",
             max_turns=max_turns,
         )
-        return [_read_turn(world, record.id, row) for row in reversed(rows)]
+        shown = _among(world, record.id, [row[1:] for row in reversed(rows)], documents)
+        return [_read_turn(world, record.id, row) for row in reversed(rows) if row[1:] in shown]
 
     def conversations(
         self,
@@ -127,6 +133,7 @@ class Conversations(Part):
         max_turns: int,
         limit: int,
         offset: int = 0,
+        documents: frozenset[int] | Unlimited = UNLIMITED,
     ) -> list[ConversationInfo]:
         """Return conversations with a visible turn, the latest first.
 
@@ -136,7 +143,7 @@ class Conversations(Part):
         if not authority.sees(world):
             raise WorldNotFound(world)
         own = self._visible(read_to, days)
-        with self._db.read(world, token=authority.token, reader=reader, **own) as session:
+        with self._db.read(world, token=authority.owner, reader=reader, **own) as session:
             found = session.all(
                 f"""SELECT c.key, c.checksum, {_CONVERSATION} FROM conversations c JOIN (
                       SELECT t.conversation, max(t.asked_at) AS latest
@@ -155,14 +162,23 @@ class Conversations(Part):
                 keys=list(turns),
             ):
                 turns[key].append(tuple(row))
-            turns = {key: rows[-max_turns:] for key, rows in turns.items()}
+            ids = {key: row[1] for key, *row in found}
+            turns = {
+                key: _among(world, ids[key], rows[-max_turns:], documents)
+                for key, rows in turns.items()
+            }
+            turns = {key: rows for key, rows in turns.items() if rows}
             first = session.all(
                 f"""SELECT t.conversation, BYTES(t.content), t.checksum, {_TURN} FROM turns t
                     WHERE {_VISIBLE} AND t.id IN LIST(:ids)""",
                 ids=[rows[0][1] for rows in turns.values()],
             )
         titles = dict[int, Row]((key, tuple(row)) for key, *row in first)
-        return [_summarize(world, reader, row, turns[key], titles[key]) for key, *row in found]
+        return [
+            _summarize(world, reader, row, turns[key], titles[key])
+            for key, *row in found
+            if key in turns
+        ]
 
     @retry_on_conflict
     def add_turn(
@@ -245,7 +261,7 @@ class Conversations(Part):
         """
         if not authority.sees(world):
             raise WorldNotFound(world)
-        values: dict[str, Any] = {"token": authority.token, "reader": reader, "id": conversation}
+        values: dict[str, Any] = {"token": authority.owner, "reader": reader, "id": conversation}
         with self._db.write(world, shared=True, **values) as session:
             keys = session.all(
                 f"""SELECT c.key FROM conversations c WHERE c.world_id = :world AND {_OWN}
@@ -286,6 +302,23 @@ def _summarize(
         turns=len(turns),
         damaged=title is None or title.damaged or len(intact) < len(turns),
     )
+
+
+def _among(
+    world: WorldId, conversation: str, turns: Sequence[Row], documents: frozenset[int] | Unlimited
+) -> Sequence[Row]:
+    """Return the turns before the first that used other documents; later ones may repeat its text.
+
+    The rows have the checksum and the cells of `_TURN`. A damaged row may name wrong documents.
+    """
+    if isinstance(documents, Unlimited):
+        return turns
+
+    def is_shown(row: Row) -> bool:
+        used = {int(number) for number in row[_DOCUMENTS].split()}
+        return _is_intact(world, conversation, row) and used <= documents
+
+    return list(takewhile(is_shown, turns))
 
 
 def _crowded_out(turns: Iterable[Row], max_turns: int) -> Iterator[int]:
