@@ -26,6 +26,7 @@ from truespan.maintenance.repair import RepairReport
 from truespan.observer import Observer
 from truespan.protocols import ChatModels, ChatServers, Embedder, Reranker, TokenCounter
 from truespan.types.answer import Answer, AnswerEvent, UsageRecord
+from truespan.types.audience import DocumentAccess
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.conversation import ConversationInfo, Turn
@@ -326,6 +327,7 @@ class AsyncWorld:
         *,
         selected_text: str | None = ...,
         top_k: int = ...,
+        audience: Sequence[str] | None = ...,
         **arguments: Unpack[QueryArguments],
     ) -> Reason: ...
     async def answer(self, query: str, **arguments: Unpack[QueryArguments]) -> Answer: ...
@@ -501,6 +503,7 @@ class AsyncDocuments:
     async def metadata(self, reference: str | int) -> dict[str, Any]: ...
     async def audit(self, reference: str | int) -> builtins.list[AuditEntry]: ...
     async def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document: ...
+    async def audit_access(self, labels: Sequence[str]) -> builtins.list[DocumentAccess]: ...
     async def delete(self, reference: str | int, *, erase: bool = ...) -> Receipt: ...
 
 class AsyncWorldEvaluation:

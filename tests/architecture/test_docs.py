@@ -213,6 +213,7 @@ def test_settings_files_that_a_page_shows_are_valid(page: Path, tmp_path: Path) 
                     own = "provider" if member == "kind" else member
                     prefix = "embedding" if own == "provider" else model.embedding.provider
                     assert model.value_of(f"{prefix}_{own}".replace("-", "_")) == value
+            assert len(settings.audiences) == len(shown.pop("audience", []))
             assert len(settings.auth_rules) == len(shown.get("auth", {}).pop("rules", []))
             for section in ("rerank", "auth"):
                 for name, value in shown.pop(section, {}).items():

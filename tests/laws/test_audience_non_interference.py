@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,10 @@ from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.sample_texts import story
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
-from truespan.errors import NotAllowed, WorldNotFound
+from truespan.errors import ConversationNotFound, NotAllowed, WorldNotFound
+from truespan.ingest.draft import Preparation
 from truespan.retrieval import fused
+from truespan.types.audience import AudienceRule
 
 LAMP = "The lamp burned in the harbour. Ann lit the lamp. It was the night of the ships."
 NIGHT = "# Night\n\nThe harbour was dark at night.\n\n## Ships\n\nNo ship had a lamp."
@@ -165,3 +168,106 @@ def test_caller_with_an_audience_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises((WorldNotFound, NotAllowed)):
             write()
     assert caller.documents.text("pay.txt") == world.documents.text("pay.txt")
+
+
+@proves("audience.conversations")
+def test_turns_that_used_a_hidden_document_are_hidden(tmp_path: Path) -> None:
+    _, world = fill(tmp_path)
+    legal, other = world.for_audience(["group:legal"]), world.for_audience(["group:hr"])
+    talk = legal.conversation()
+    talk.ask("who lit the lamp?", documents=["lamp.txt"])
+    for question in ("where lay the ropes of the lawyers?", "and at night?"):
+        talk.ask(question)
+    assert len(legal.conversation(talk.id).turns()) == 3
+    assert [info.id for info in legal.conversations()] == [talk.id]
+    assert other.conversations() == []
+    with pytest.raises(ConversationNotFound):
+        other.conversation(talk.id)
+
+    world.documents.update("rope.txt", audience=["group:hr"])
+
+    shown = legal.conversation(talk.id).turns()
+    assert len(shown) == 1
+    assert "Ropes" not in "".join(turn.answer for turn in shown)
+    assert [info.turns for info in legal.conversations()] == [len(shown)]
+    assert len(world.conversation(talk.id).turns()) == 3
+    world.documents.update("lamp.txt", audience=[])
+    assert legal.conversations() == []
+    with pytest.raises(ConversationNotFound):
+        legal.conversation(talk.id)
+
+
+@proves("audience.declared")
+def test_audience_is_declared_inherited_and_kept(tmp_path: Path) -> None:
+    rules = (
+        AudienceRule(("group:hr",), "hr/**"),
+        AudienceRule(("group:ops",), "*.log", world="other"),
+        AudienceRule((), "secret?.txt"),
+    )
+    lib = make_library(tmp_path, preparation=Preparation(audiences=rules))
+    world = lib.library.create_world("world")
+    lines = [
+        {"path": "listed.txt", "audience": ["group:legal"]},
+        {"path": "plain.txt"},
+    ]
+    for name in ("listed", "plain"):
+        lib.write(f"m/{name}.txt", f"The {name} lamp.")
+    manifest = lib.write("m/list.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+    world.ingest(manifest=manifest)
+    lib.write("f/hr/deep/pay.txt", "The payroll.")
+    lib.write("f/secret1.txt", "Nobody reads the lamp.")
+    lib.write("f/a.log.txt", "A log of the lamp.")
+    lib.write("f/side.txt", "The side lamp.")
+    lib.write("f/side.txt.meta.toml", 'audience = ["user:ana@example.org"]')
+    world.ingest(str(tmp_path / "files" / "f"))
+    rows = [
+        {"id": "1", "text": "The first lamp.", "who": "group:a, group:b"},
+        {"id": "2", "text": "The second lamp.", "who": ""},
+    ]
+    records = lib.write("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    fields = {"text": "text", "id": "id", "audience": "who"}
+    world.ingest(records, fields=fields, audience=["group:rows"])
+
+    expected = {
+        "listed.txt": ("group:legal",),
+        "plain.txt": ("everyone",),
+        "pay.txt": ("group:hr",),
+        "secret1.txt": (),
+        "a.log.txt": ("everyone",),
+        "side.txt": ("user:ana@example.org",),
+        "1": ("group:a", "group:b"),
+        "2": ("group:rows",),
+    }
+    assert {found.name: found.audience for found in world.documents.list()} == expected
+    world.documents.update("plain.txt", audience=["group:new"])
+    world.ingest(manifest=manifest)
+    lib.write("m/plain.txt", "The plain lamp has another text.")
+    world.ingest(manifest=manifest)
+    assert world.documents.get("plain.txt").audience == ("group:new",)
+    seen = world.documents.audit_access(["group:a"])
+    assert {entry.name: entry.by for entry in seen} == {
+        "1": ("group:a",),
+        "a.log.txt": ("everyone",),
+    }
+    demanding = make_library(
+        tmp_path / "other", preparation=Preparation(audiences=rules, require_audience=True)
+    )
+    strict = demanding.library.create_world("world")
+    report = strict.ingest(
+        [demanding.write("x.txt", "A lamp."), demanding.write("secret2.txt", "B")]
+    )
+    assert [failure.code for failure in report.failures] == ["audience_missing"]
+    assert strict.add_text("A lamp.", id="y.txt", audience=["group:a"]).failures == []
+
+
+@proves("audience.enforced")
+def test_owner_learns_that_a_chunk_is_outside_an_audience(tmp_path: Path) -> None:
+    _, world = fill(tmp_path)
+    chunk = str(world.documents.chunks("pay.txt").chunks[0].chunk_id)
+    codes = {
+        labels: world.why_not(chunk, "zebra payroll", audience=labels).code
+        for labels in (("group:legal",), ("group:hr",))
+    }
+    assert codes == {("group:legal",): "outside_audience", ("group:hr",): "returned"}
+    limited = world.for_audience(["group:legal"])
+    assert limited.why_not(chunk, "zebra payroll", audience=["group:hr"]).code == "absent"

@@ -57,12 +57,12 @@ def replies_about(world: World, name: str) -> list[str]:
         lambda: world.search("lamp", source=name),
         lambda: world.retrieve("lamp", documents=[name]),
         lambda: world.facets(documents=[name]),
-        lambda: world.why_not("lamp", name),
+        lambda: world.why_not(name, "lamp"),
         lambda: reader.position(name),
         lambda: reader.set_position(name, sentence=0),
         lambda: reader.at_position(name, 0).retrieve("lamp"),
         lambda: reader.retrieve("lamp", book=name),
-        lambda: reader.why_not("lamp", name),
+        lambda: reader.why_not(name, "lamp"),
     )
     return [told(read) for read in reads]
 
@@ -96,7 +96,7 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
         yield lambda number=number: world.documents.get(number)
     for chunk in (*chunks, MADE_UP):
         yield lambda chunk=chunk: told(lambda: world.documents.chunk(chunk)).replace(chunk, "ID")
-        yield lambda chunk=chunk: world.why_not("lamp", chunk)
+        yield lambda chunk=chunk: world.why_not(chunk, "lamp")
     yield from _reader_reads(world)
 
 

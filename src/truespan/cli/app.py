@@ -23,7 +23,7 @@ PANELS = {
     "Start": ("start", "init", "ingest", "status", "config"),
     "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
     "Read without spoilers": ("read", "reader"),
-    "Documents": ("documents", "show", "label", "facets", "delete", "jobs"),
+    "Documents": ("documents", "show", "label", "audit-access", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
     "Models": ("models", "models"),
     "Quality": ("quality", "defaults", "usage", "explain", "evaluate", "calibrate"),

@@ -100,6 +100,13 @@ def label(
     ] = None,
     language: Annotated[str | None, Option(help="New language code.")] = None,
     version: Annotated[str | None, Option(help="New version label.")] = None,
+    audience: Annotated[
+        list[str] | None,
+        Option("--audience", help="The labels of those who see it, instead of those it has."),
+    ] = None,
+    owner_only: Annotated[
+        bool, Option("--owner-only", help="Show it to the owner of the library alone.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
@@ -111,6 +118,10 @@ def label(
         raise InvalidArgument("--no-tags cannot be combined with --tag.")
     if no_tags:
         changes["tags"] = None
+    if owner_only and audience:
+        raise InvalidArgument("--owner-only cannot be combined with --audience.")
+    if owner_only or audience:
+        changes["audience"] = audience or []
     removed = dict.fromkeys(remove_meta or ())
     added = metadata_from(meta) or {}
     if both := removed.keys() & added.keys():
@@ -122,12 +133,33 @@ def label(
     if not changes:
         raise InvalidArgument(
             "There is nothing to change.",
-            advice="Add --meta key=value, --tag, --source-url, --language or --version.",
+            advice=(
+                "Add --meta key=value, --tag, --audience, --source-url, --language or --version."
+            ),
         )
     with open_world(library, world) as chosen:
         named = resolve_document(chosen, document)
         changed = chosen.documents.update(named, **changes)
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
+
+
+def audit_access(
+    labels: Annotated[
+        list[str] | None, Option("--as", help="A label of the caller; without any: everyone.")
+    ] = None,
+    world: WorldName = None,
+    library: Folder = None,
+    as_json: Json = False,
+) -> None:
+    """List the documents that a caller with these labels sees, and by which of the labels."""
+    from truespan.cli.output.documents import show_access
+
+    with open_world(library, world) as chosen:
+        entries = chosen.documents.audit_access(labels or ())
+        total = len(chosen.documents.list())
+    echo(
+        to_json({"documents": entries, "total": total}) if as_json else show_access(entries, total)
+    )
 
 
 def facets(

@@ -81,6 +81,7 @@ class IngestOptions:
     language: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["language"])] = None
     version: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["version"])] = None
     tags: Annotated[list[str] | None, describe(DOCUMENT_ARGUMENTS["tags"], "--tag")] = None
+    audience: Annotated[list[str] | None, describe(DOCUMENT_ARGUMENTS["audience"])] = None
     metadata: Annotated[
         list[str] | None,
         describe(DOCUMENT_ARGUMENTS["metadata"], "--meta", note="Write key=value."),
@@ -241,7 +242,10 @@ def _open_or_create(library: Path | None, tell: Callable[[str], None]) -> "Libra
 
 def _ingest_stdin(world: "World", options: dict[str, Any]) -> "IngestReport":
     """Ingest the text of standard input; its title is its id."""
-    labels = ("kind", "title", "language", "version", "tags", "metadata", "source_url", "chunking")
+    labels = (
+        *("kind", "title", "language", "version", "tags", "metadata", "source_url", "chunking"),
+        "audience",
+    )
     given = {name: options[name] for name in labels}
     return world.add_text(sys.stdin.read(), id=options["title"], **given)
 

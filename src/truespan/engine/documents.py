@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from truespan.errors import (
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
+from truespan.types.audience import EVERYONE, DocumentAccess, check_labels
 from truespan.types.catalog import document_references
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import (
@@ -373,6 +375,33 @@ class Documents(Struct, frozen=True):
             source = store.derivable(scope, ref)
             store.keep_derived(scope, [Derived(ref, derive_metadata(source))] if source else [])
         return self.get(document.number)
+
+    def audit_access(self, labels: Sequence[str]) -> builtins.list[DocumentAccess]:
+        """Return the documents that a caller with these labels sees, and why.
+
+        Args:
+            labels: Labels of the caller, such as 'group:legal'.
+
+        Raises:
+            InvalidArgument: A label is not valid.
+            NotAllowed: The caller does not see all documents.
+        """
+        scope, store = self._access.whole_scope("audit access"), self._access.components.store
+        if scope is None:
+            return []
+        own = {EVERYONE, *check_labels(labels)}
+        return [
+            DocumentAccess(
+                number=document.number,
+                name=document.name,
+                path=document.shown_path,
+                audience=document.audience,
+                by=by,
+            )
+            for document in store.documents(scope)
+            if document.active is not None
+            and (by := tuple(label for label in document.audience if label in own))
+        ]
 
     def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
         """Delete a document: hide it at once, then delete its points, then its rows.

@@ -20,7 +20,7 @@ from truespan.types.answer import (
     Retrieved,
     UsageRecord,
 )
-from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
@@ -165,11 +165,13 @@ class WorldQueries:
         *,
         selected_text: str | None = None,
         top_k: int = RETRIEVAL_TOP_K,
+        audience: Sequence[str] | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Reason:
         """Explain why a chunk is not among what `retrieve` returns for the same arguments.
 
         Args:
+            audience: Labels of the caller for whom it is explained; None for yourself.
             query: The text to search for; None to rank by `selected_text` alone.
 
         Returns:
@@ -181,8 +183,15 @@ class WorldQueries:
         request = _retrieval_request(query, selected_text, top_k, arguments)
         from truespan.retrieval.retrieve import Retrieval
 
-        with self.access.components.observer.request(Request.WHY_NOT) as trace:
-            return Retrieval(self.access.pipeline(trace), request).why_not(ChunkId(chunk_id))
+        access = self.access
+        if audience is not None:
+            access = replace(access, authority=access.authority.for_audience(audience))
+        with access.components.observer.request(Request.WHY_NOT) as trace:
+            reason = Retrieval(access.pipeline(trace), request).why_not(ChunkId(chunk_id))
+        if audience is None or reason.code is not WhyNot.ABSENT:
+            return reason
+        own = self.why_not(chunk_id, query, selected_text=selected_text, top_k=top_k, **arguments)
+        return own if own.code is WhyNot.ABSENT else replace(own, code=WhyNot.OUTSIDE_AUDIENCE)
 
     @list_arguments
     def answer(

@@ -23,7 +23,8 @@
     │   ├── KeyReused, KeyBusy     idempotency keys; a busy one is retryable
     │   └── SourceRefused          a file that cannot become a document
     │       ├── SourceMissing, SourceOutside, SourceUnreadable, SourceUnsupported, SourceNotText
-    │       ├── SourceEmpty, SourceCopied, SourceTooLarge, SourceEncrypted, SourceScanned
+    │       ├── SourceEmpty, SourceCopied, AudienceMissing, SourceTooLarge, SourceEncrypted
+    │       ├── SourceScanned
     │       ├── SourceBroken, SourceUnsafe, SourceTooCostly, AssetsTaken, LoaderCrashed, PageRefused
     │       ├── PageUnavailable    its server did not answer as it should; retryable
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable

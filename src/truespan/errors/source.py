@@ -92,6 +92,14 @@ class SourceCopied(SourceRefused):
         super().__init__(name, advice=advice)
 
 
+class AudienceMissing(SourceRefused):
+    """A new file without an audience, where the settings require one."""
+
+    code = "audience_missing"
+    reason = "has no audience"
+    advice = "Name who may see it, with --audience, a manifest, a sidecar or a rule [[audience]]."
+
+
 class SourceTooLarge(SourceRefused):
     """A file above a limit on sizes or counts."""
 

@@ -25,6 +25,7 @@ from truespan.sanitize.sanitizer import Sanitizer
 from truespan.text.clean import CLEANING_VERSION, clean
 from truespan.text.language import SAMPLE, detect_language, detector_name, normal_language
 from truespan.text.sentences import segmenter_name
+from truespan.types.audience import AudienceRule
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentences
 from truespan.types.ids import TextHash, dedupe_hash, hash_text
@@ -89,6 +90,10 @@ class Preparation(Struct, frozen=True):
     """Whether a long table is split into parts that repeat its header; rows stay whole."""
     recognises_novels: bool = False
     """Whether a new plain text that is a novel becomes a book, unless a kind is declared."""
+    audiences: tuple[AudienceRule, ...] = ()
+    """Audiences of documents that declare none; the first rule that applies counts."""
+    require_audience: bool = False
+    """Whether a new document without a declared audience or a rule is refused."""
 
     def for_world(self, defaults: Defaults) -> Preparation:
         """Return the settings for a world with these defaults."""

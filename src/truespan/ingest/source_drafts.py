@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from truespan.errors import SourceCopied
+from truespan.errors import AudienceMissing, SourceCopied
 from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, traits_of
-from truespan.types.audience import EVERYONE
+from truespan.types.audience import EVERYONE, Audience, find_rule
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
 from truespan.types.scope import Scope
@@ -64,23 +64,24 @@ class _CopyFinder:
     def __init__(self, store: Store, scope: Scope) -> None:
         self._store = store
         self._scope = scope
-        self._paths: dict[str, str] = {}
-        """Paths of documents, by the hash of their content."""
+        self._paths: dict[tuple[str, Audience], str] = {}
+        """Paths of documents, by the hash of their content and by their audience."""
 
-    def add(self, source_hash: str, path: str) -> None:
+    def add(self, source_hash: str, audience: Audience, path: str) -> None:
         """Remember that a source of this run becomes a document."""
-        self._paths.setdefault(source_hash, path)
+        self._paths.setdefault((source_hash, audience), path)
 
-    def find(self, source_hash: str) -> str | None:
-        """Return the path of a document with this content; None if there is none."""
-        if source_hash in self._paths:
-            return self._paths[source_hash]
+    def find(self, source_hash: str, audience: Audience) -> str | None:
+        """Return the path of a document with this content and audience; None if there is none."""
+        key = source_hash, audience
+        if key in self._paths:
+            return self._paths[key]
         if not (doc_ids := self._store.content_owners(self._scope, source_hash)):
             return None
         # Only a document that matches its checksum may decide that a file is not ingested.
         for document in self._store.documents(self._scope, named=doc_ids):
-            if document.source_hash == source_hash and not document.damaged:
-                return self._paths.setdefault(source_hash, document.shown_path)
+            if (document.source_hash, document.audience) == key and not document.damaged:
+                return self._paths.setdefault(key, document.shown_path)
         return None
 
 
@@ -92,6 +93,7 @@ class DraftMaker:
         self._scope = scope
         world = deps.store.find_world(scope.authority, scope.world)
         defaults = world.defaults if world else Defaults.CONTRACT
+        self._world = world.name if world else ""
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
         self._tools = DraftTools(deps.parser, deps.counter, deps.count_words)
@@ -140,6 +142,8 @@ class DraftMaker:
             ):
                 return SourceDraft()
         declared = _complete(stated, source, known, content, page)
+        audience = self._audience_of(stated.audience, source, known)
+        declared = replace(declared, audience=audience)
         source = replace(source, declared=declared, shown_path=_shown_path(source, known))
         on_content(content.digest)
         original = self._find_original(source, content) if known is None else None
@@ -163,9 +167,34 @@ class DraftMaker:
         )
         return PreparedSource(source, task, original)
 
+    def _audience_of(
+        self, stated: Audience | None, source: Source, known: Document | None
+    ) -> Audience:
+        """Return the stated audience, that of a rule, that of the stored document, or everyone.
+
+        Even a manifest line without an audience must not show a document to more callers.
+
+        Raises:
+            AudienceMissing: none of them is known, and the settings require one.
+        """
+        if stated is not None:
+            return stated
+        by_rule = self._audience_by_rule(source, known)
+        if by_rule is not None:
+            return by_rule
+        if known is not None:
+            return known.audience
+        if self._preparation.require_audience:
+            raise AudienceMissing(source.name)
+        return (EVERYONE,)
+
+    def _audience_by_rule(self, source: Source, known: Document | None) -> Audience | None:
+        rules = self._preparation.audiences
+        return find_rule(rules, self._world, _shown_path(source, known)) if rules else None
+
     def complete(self, prepared: PreparedSource, draft: Draft) -> SourceDraft:
         """Return the result for a source whose draft was made."""
-        self._copies.add(draft.source_hash, prepared.source.shown_path)
+        self._copies.add(draft.source_hash, draft.audience, prepared.source.shown_path)
         return SourceDraft(prepared.source, draft, prepared.original)
 
     def _read(self, source: Source, known: Document | None) -> tuple[Page | None, Content | None]:
@@ -195,7 +224,7 @@ class DraftMaker:
 
         Raises SourceCopied if copies are refused.
         """
-        original = self._copies.find(content.digest)
+        original = self._copies.find(content.digest, source.declared.audience or ())
         if original is not None and self._copies_of(source) is Copies.REFUSE:
             raise SourceCopied(source.name, original)
         return original
@@ -219,6 +248,8 @@ class DraftMaker:
         if source.origin or known.origin or not known.version:
             return False
         if _shown_path(source, known) != known.shown_path:
+            return False
+        if self._audience_by_rule(source, known) not in (None, known.audience):
             return False
         # The members of `known.declared`, which would take longer to build than to look up.
         key = (
@@ -270,10 +301,6 @@ def _complete(
     if known is not None and (not source.origin or is_page(source.origin)):
         # A manifest line is complete; a command states only what changes.
         declared = declared.or_else(known.declared)
-    if declared.audience is None:
-        # Even a manifest line that names no audience must not show a document to more callers.
-        kept = known.audience if known is not None else (EVERYONE,)
-        declared = replace(declared, audience=kept)
     if declared.kind is not None:
         return declared
     # A plain text keeps its kind: its readers must not notice how the text goes on.

@@ -231,6 +231,10 @@ class Retrieval:
         record = read_chunks(self.pipeline.deps, scope, [chunk_id]).get(chunk_id)
         if record is None or not record.live:
             return Reason(WhyNot.ABSENT)
+        store, world = self.pipeline.deps.store, self._world
+        catalog = store.document_catalog(scope, world) if scope.is_limited else None
+        if catalog is not None and record.document.number not in catalog.numbers:
+            return Reason(WhyNot.ABSENT)
         if record.state is not ChunkState.EMBEDDED or record.chunk is None:
             return Reason(WhyNot.NOT_EMBEDDED)
         embedded = record.chunk.text_hash

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings import tables
-from truespan.settings.access import read_rules
+from truespan.settings.access import read_audiences, read_rules
 from truespan.settings.catalogue import (
     SECRETS,
     SHARED_NAMES,
@@ -104,6 +104,7 @@ def _read(
     chunkings = tables.read_chunkings(values.pop("chunking", {}), lines)
     models = tables.read_models(values.get("embedding", {}), lines)
     rules = read_rules(values.get("auth", {}))
+    audiences = read_audiences(values.pop("audience", []))
     keys = tables.read_keys(values.pop("keys", []), folder, variables)
     given = _read_file(values, lines)
     for name, variable in _find_variables(variables):
@@ -112,6 +113,7 @@ def _read(
     settings = replace(
         Settings().with_values(converted),
         chunkings=chunkings,
+        audiences=audiences,
         auth_rules=rules,
         keys=keys,
         written=frozenset(converted),

@@ -1,11 +1,12 @@
-"""The rules `[[auth.rules]]`, which give users of an identity provider their rights."""
+"""Rules: `[[auth.rules]]` for users of an identity provider, `[[audience]]` for documents."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from truespan.errors import InvalidConfiguration
+from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.settings.tables import require_fields
+from truespan.types.audience import AudienceRule, check_audience
 from truespan.types.identity import AccessRule, check_template
 from truespan.types.scope import AUDIENCE_VERBS, UNLIMITED, Unlimited, Verb
 
@@ -20,6 +21,29 @@ def read_rules(section: Any) -> tuple[AccessRule, ...]:
     if not isinstance(tables, list):
         raise InvalidConfiguration("The setting auth.rules must be tables: [[auth.rules]].")
     return tuple(_read_rule(number, table) for number, table in enumerate(tables, 1))
+
+
+def read_audiences(tables: Any) -> tuple[AudienceRule, ...]:
+    """Return the rules `[[audience]]` of a file."""
+    if not isinstance(tables, list):
+        raise InvalidConfiguration("The setting audience must be tables: [[audience]].")
+    return tuple(_read_audience(number, table) for number, table in enumerate(tables, 1))
+
+
+def _read_audience(number: int, given: Any) -> AudienceRule:
+    where = f"Entry {number} of [[audience]]"
+    table = require_fields(where, given, AudienceRule.__struct_fields__)
+    texts = {name: table[name] for name in ("path", "world") if name in table}
+    if not all(isinstance(text, str) and text for text in texts.values()):
+        raise InvalidConfiguration(f"{where}: path and world must be texts.")
+    if not isinstance(table.get("labels"), list):
+        raise InvalidConfiguration(
+            f"{where} needs labels.", advice='Write labels = ["group:hr"]; [] for the owner alone.'
+        )
+    try:
+        return AudienceRule(check_audience(table["labels"]), **texts)
+    except InvalidArgument as error:
+        raise InvalidConfiguration(f"{where}: {error.message}") from None
 
 
 def _read_rule(number: int, given: Any) -> AccessRule:

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
+from truespan.types.audience import AudienceRule
 from truespan.types.identity import AccessRule
 from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
@@ -494,6 +495,8 @@ class Settings(Struct, frozen=True):
     """Whether to keep running heads and page numbers of PDF files in their text."""
     copies: Literal["keep", "refuse", "link"] = "keep"
     """Treatment of a new file with the content of another document of the world."""
+    require_audience: bool = False
+    """Whether a new document needs a declared audience, or that of a rule `[[audience]]`."""
     docx: DocxSettings = DocxSettings()
     rag_assets_dir: str = ""
     """Folder for images; blank for `data/rag-assets` in the library."""
@@ -543,6 +546,8 @@ class Settings(Struct, frozen=True):
     """Rules `[[auth.rules]]`, of which the first that matches a user counts."""
     keys: tuple[ProviderKey, ...] = ()
     chunkings: Mapping[str, ChunkingProfile] = field(default_factory=lambda: STANDARD_CHUNKING)
+    audiences: tuple[AudienceRule, ...] = ()
+    """Rules `[[audience]]` for documents without a declared audience; the first that applies."""
     embeddings: Mapping[str, "Settings"] = field(default_factory=dict)
     """Settings with the embedding model of each table `[embedding.NAME]`, by name."""
     written: frozenset[str] = frozenset()
@@ -566,7 +571,7 @@ class Settings(Struct, frozen=True):
         return _with_values(self, values)
 
 
-_TABLES = ("auth_rules", "keys", "chunkings", "embeddings", "written")
+_TABLES = ("audiences", "auth_rules", "keys", "chunkings", "embeddings", "written")
 
 
 def _walk(section: type[Struct], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.errors import InvalidArgument
@@ -65,6 +70,53 @@ def audience_text(audience: Audience) -> str:
 def audience_of(stored: str) -> Audience:
     """Return the labels of a document from the text that is stored."""
     return tuple(stored.split("\n")) if stored else ()
+
+
+class AudienceRule(Struct, frozen=True):
+    """The audience of new and changed documents whose path matches a pattern.
+
+    `**` stands for any folders, `*` for characters of one name, `?` for one character. A pattern
+    may begin at any folder, unless it begins with a slash.
+    """
+
+    labels: Audience
+    path: str = "**"
+    world: str = ""
+    """Name of the only world to which the rule applies; blank for every world."""
+
+    def applies_to(self, world: str, path: str) -> bool:
+        """Return whether the rule is for a document of a world, by its path."""
+        return self.world in ("", world) and _compile(self.path).fullmatch(path) is not None
+
+
+# Shared by threads: an `lru_cache` of patterns, which locks.
+@lru_cache(maxsize=256)
+def _compile(pattern: str) -> re.Pattern[str]:
+    spelled = re.escape(unicodedata.normalize("NFC", pattern).removeprefix("/"))
+    for wild, meaning in (
+        (r"\*\*/", "(?:.*/)?"),
+        (r"\*\*", ".*"),
+        (r"\*", "[^/]*"),
+        (r"\?", "[^/]"),
+    ):
+        spelled = spelled.replace(wild, meaning)
+    return re.compile(spelled if pattern.startswith("/") else f"(?:.*/)?{spelled}", re.DOTALL)
+
+
+def find_rule(rules: Iterable[AudienceRule], world: str, path: str) -> Audience | None:
+    """Return the labels of the first rule that applies to a document; None without one."""
+    path = unicodedata.normalize("NFC", path.replace("\\", "/"))
+    return next((rule.labels for rule in rules if rule.applies_to(world, path)), None)
+
+
+class DocumentAccess(Struct, frozen=True):
+    """A document that a caller sees, and the labels by which it is visible."""
+
+    number: int
+    name: str
+    path: str
+    audience: Audience
+    by: Audience
 
 
 def is_visible(audience: Audience, labels: frozenset[str]) -> bool:

@@ -140,6 +140,8 @@ class WhyNot(StrEnum):
     ABSENT = "absent"
     NOT_EMBEDDED = "not_embedded"
     NOT_TRUSTED = "not_trusted"
+    OUTSIDE_AUDIENCE = "outside_audience"
+    """The caller has no label of the document; only the owner of the library is told."""
     FILTERED = "filtered_out"
     BELOW_FLOOR = "below_floor"
     NO_WORDS = "no_words"

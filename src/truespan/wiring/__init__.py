@@ -389,6 +389,8 @@ def _preparation(folder: Path, settings: Settings) -> Preparation:
             hidden_sheets=settings.hidden_sheets,
             running_heads=settings.running_heads,
             copies=Copies(settings.copies),
+            audiences=settings.audiences,
+            require_audience=settings.require_audience,
             sanitizer=_sanitizer(folder, settings),
             chunkings=settings.chunkings,
             on_token_limit=OnTokenLimit(settings.on_token_limit),

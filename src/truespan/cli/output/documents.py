@@ -12,6 +12,7 @@ from truespan.cli.terminal import name_span, pluralize, table
 from truespan.core.graphemes import shorten
 from truespan.engine.jobs import MAINTENANCE
 from truespan.maintenance.delete import Receipt
+from truespan.types.audience import EVERYONE, DocumentAccess
 from truespan.types.chunk import ChunkKind, ChunkRecord, ChunkState
 from truespan.types.document import AuditEntry, Document, Facet, Facets, FacetValue, OutlineEntry
 from truespan.types.job import DocumentState, Job, JobDocument, JobLine, JobState
@@ -83,6 +84,12 @@ def show_chunks(page: ChunkPage) -> str:
     return "\n".join(lines)
 
 
+def show_access(entries: Sequence[DocumentAccess], total: int) -> str:
+    """Return the documents that a caller sees, each with the labels by which it is visible."""
+    lines = [f"{entry.number}  {entry.path}  by {', '.join(entry.by)}" for entry in entries]
+    return "\n".join([*lines, f"{len(entries)} of {pluralize(total, 'document')}"])
+
+
 def show_labels(document: Document) -> str:
     """Return the labels of a document that can be changed without its file."""
     lines = [
@@ -96,6 +103,8 @@ def _label_lines(document: Document) -> list[str]:
     lines = [f"source: {document.source_url or display_path(document.path)}"]
     if document.tags:
         lines.append(f"tags: {', '.join(document.tags)}")
+    if document.audience != (EVERYONE,):
+        lines.append(f"audience: {', '.join(document.audience) or 'the owner alone'}")
     if document.damaged:
         lines.append("labels or metadata do not match their checksum; run 'truespan doctor'")
     members = read_metadata(document.metadata)

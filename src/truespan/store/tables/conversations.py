@@ -41,6 +41,7 @@ _TURN: Final = """t.id, t.number, t.asked_at, t.document, t.revision, t.sid, t.d
     t.content_hash"""
 """Cells that the checksum of a turn covers, besides its conversation."""
 _TURN_COLUMNS: Final = tuple(re.findall(r"t\.(\w+)", _TURN))
+_ALL_TURNS: Final = 1_000_000
 _DOCUMENTS: Final = 7
 """Index of the used documents in a row of a checksum and the cells of `_TURN`."""
 _OWN: Final = "(CAST(:token AS TEXT) IS NULL OR c.token = :token)"
@@ -117,10 +118,12 @@ class Conversations(Part):
             f"""SELECT BYTES(t.content), t.checksum, {_TURN} FROM turns t
                 JOIN conversations c ON c.key = t.conversation AND c.world_id = :world
                 WHERE c.id = :id AND {_VISIBLE} ORDER BY t.number DESC LIMIT :max_turns""",
-            max_turns=max_turns,
+            # Whether a turn is shown depends on those before it.
+            max_turns=max_turns if isinstance(documents, Unlimited) else _ALL_TURNS,
         )
-        shown = _among(world, record.id, [row[1:] for row in reversed(rows)], documents)
-        return [_read_turn(world, record.id, row) for row in reversed(rows) if row[1:] in shown]
+        rows.reverse()
+        shown = _among(world, record.id, [row[1:] for row in rows], documents)
+        return [_read_turn(world, record.id, row) for row in rows[: len(shown)]][-max_turns:]
 
     def conversations(
         self,
@@ -164,7 +167,7 @@ class Conversations(Part):
                 turns[key].append(tuple(row))
             ids = {key: row[1] for key, *row in found}
             turns = {
-                key: _among(world, ids[key], rows[-max_turns:], documents)
+                key: _among(world, ids[key], rows, documents)[-max_turns:]
                 for key, rows in turns.items()
             }
             turns = {key: rows for key, rows in turns.items() if rows}
@@ -305,8 +308,8 @@ def _summarize(
 
 
 def _among(
-    world: WorldId, conversation: str, turns: Sequence[Row], documents: frozenset[int] | Unlimited
-) -> Sequence[Row]:
+    world: WorldId, conversation: str, turns: list[Row], documents: frozenset[int] | Unlimited
+) -> list[Row]:
     """Return the turns before the first that used other documents; later ones may repeat its text.
 
     The rows have the checksum and the cells of `_TURN`. A damaged row may name wrong documents.
