@@ -304,7 +304,7 @@ class AsyncWorld:
         query: str,
         *,
         top_k: int = ...,
-        floor: float = ...,
+        floor: float | None = ...,
         highlight: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult: ...

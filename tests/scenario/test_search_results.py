@@ -350,3 +350,19 @@ def test_what_a_world_was_embedded_with_is_on_record(tmp_path: Path) -> None:
     stored = json.loads(lib.sql("SELECT profile FROM generations")[0][0])
 
     assert (stored["provider"], stored["model"], stored["dimensions"]) == ("test", "words", 64)
+
+
+@proves("search.floor-inclusive")
+def test_keyword_search_has_a_floor_only_if_it_is_set(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    found = dict[str, list[float]]()
+    for defaults in ("recommended", "contract"):
+        world = lib.library.create_world(defaults, defaults=defaults)
+        world.ingest(lib.write(f"{defaults}.txt", HARBOUR))
+        floors = [world.search("harbour", mode=mode).floor for mode in ("keyword", "hybrid")]
+        chosen = world.search("harbour", mode="keyword", floor=0.15)
+        found[defaults] = [*floors, chosen.floor]
+        assert all(one.score >= 0.15 for one in chosen.passages)
+
+    assert found == {"recommended": [0.0, 0.15, 0.15], "contract": [0.15, 0.15, 0.15]}
+    lib.library.close()

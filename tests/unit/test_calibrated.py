@@ -22,9 +22,10 @@ from truespan.evaluation.calibrate import (
 from truespan.evaluation.evaluate import Found, ScoredHit, evaluate
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.providers.local import LocalEmbedder, LocalModel
+from truespan.types.arguments import DEFAULT_FLOOR
 from truespan.types.decision import DecisionSettings
 from truespan.types.profile import Calibration, shipped
-from truespan.types.request import DEFAULT_FLOOR, RELEVANCE_FLOOR
+from truespan.types.request import RELEVANCE_FLOOR
 
 FAR = unrelated([number / 100 for number in range(30, 50)])
 shares = st.floats(0.0, 1.0, allow_nan=False)

@@ -26,7 +26,6 @@ from truespan.cli.options import (
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
-    DEFAULT_FLOOR,
     DEFAULT_TOP_K,
     QUERY_ARGUMENTS,
     READING_TOP_K,
@@ -59,7 +58,7 @@ def search(
     filters: FilterOptions,
     passages: PassageOptions,
     top_k: TopK = DEFAULT_TOP_K,
-    floor: Annotated[float, describe(QUERY_ARGUMENTS["floor"])] = DEFAULT_FLOOR,
+    floor: Annotated[float | None, describe(QUERY_ARGUMENTS["floor"])] = None,
     full: Annotated[
         bool,
         Option("--full", help="Print whole passages, not only the best sentence of each."),

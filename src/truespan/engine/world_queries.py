@@ -25,7 +25,6 @@ from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
 from truespan.types.request import (
     DEFAULT_FILTERS,
-    DEFAULT_FLOOR,
     DEFAULT_TOP_K,
     NO_FILTERS,
     RETRIEVAL_TOP_K,
@@ -93,7 +92,7 @@ class WorldQueries:
         query: str,
         *,
         top_k: int = DEFAULT_TOP_K,
-        floor: float = DEFAULT_FLOOR,
+        floor: float | None = None,
         highlight: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:

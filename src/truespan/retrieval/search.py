@@ -56,6 +56,7 @@ from truespan.types.answer import (
     Shortlist,
     shortlist,
 )
+from truespan.types.arguments import DEFAULT_FLOOR
 from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings
@@ -92,6 +93,8 @@ class SearchAttempt(Attempt):
     """The outcome of the stages of a search."""
 
     best: Best = Best([], 0, None)
+    floor: float = DEFAULT_FLOOR
+    """Minimum similarity of the passages."""
 
 
 def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
@@ -114,6 +117,7 @@ def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
     else:
         mode = mode_in_force(request.mode, world.defaults, query)
         attempt = SearchAttempt(world, mode, query)
+        attempt.floor = DEFAULT_FLOOR if request.floor is None else request.floor
     with pipeline.deps.trace.stage(Stage.BUNDLE):
         seconds = pipeline.deps.clock.monotonic() - began
         result = to_result(attempt, request, seconds)
@@ -132,6 +136,11 @@ def search_once(
     """Search one state of the world: scope, embed, fetch, rerank and fit the passages."""
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt, defaults = SearchAttempt(world, mode, query), world.defaults.values
+    if request.floor is not None:
+        attempt.floor = request.floor
+    elif mode is Mode.KEYWORD and not defaults.contract_fields:
+        # Scores of words are no similarities: many passages with all the words are below a floor.
+        attempt.floor = 0.0
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
         return attempt
@@ -139,7 +148,7 @@ def search_once(
     # More than are returned if they are reranked.
     k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
     boilerplate_last = ranks_boilerplate_last(world, options)
-    attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, request.floor)
+    attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, attempt.floor)
     vector = pipeline.embed(attempt, scope, query)
 
     def select(verified: list[Verified]) -> Best:
@@ -148,7 +157,7 @@ def search_once(
             return choose_best(verified, k, boilerplate_last=boilerplate_last, merged_in=merged_in)
 
     best = attempt.best = pipeline.fetch(
-        attempt, scope, vector, k=k, floor=request.floor, select=select
+        attempt, scope, vector, k=k, floor=attempt.floor, select=select
     )
     visible: Sequence[Visible] = _visible(best.found, scope, best.copies)
     if stage is not None:
@@ -195,7 +204,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         context=context,
         requested_k=request.top_k,
         effective_k=min(request.top_k, attempt.in_scope),
-        floor=request.floor,
+        floor=attempt.floor,
         funnel=funnel,
         skipped=skipped,
         warnings=tuple(attempt.warnings),

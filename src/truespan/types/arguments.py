@@ -52,7 +52,12 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
     "book": _name("The book, by number, doc_id, title, URL or path; default: the current one."),
     "chunk_id": Argument("Id of the chunk.", minimum=1, maximum=200),
     "top_k": Argument("Maximum number of passages.", minimum=1, maximum=MAX_TOP_K),
-    "floor": Argument("Minimum similarity, from 0.0 to 1.0.", DEFAULT_FLOOR, 0, 1),
+    "floor": Argument(
+        f"Minimum similarity, from 0.0 to 1.0. Default: {DEFAULT_FLOOR}; in keyword mode 0.0, "
+        "unless the world has the contract's defaults.",
+        minimum=0,
+        maximum=1,
+    ),
     "near_misses": Argument("Whether to include passages that scored just below the floor."),
     "highlight": Argument("Whether each passage says which of its sentences and words match."),
     "mode": Argument(

@@ -14,7 +14,6 @@ from msgspec.structs import force_setattr, replace
 from truespan.core.fields import FieldError
 from truespan.errors import InvalidArgument, QueryTooLong
 from truespan.types.arguments import (
-    DEFAULT_FLOOR,
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
@@ -510,7 +509,8 @@ class SearchRequest(Struct, frozen=True):
 
     query: str
     top_k: int = DEFAULT_TOP_K
-    floor: float = DEFAULT_FLOOR
+    floor: float | None = None
+    """Minimum similarity; None for the default of the mode."""
     mode: Mode | None = None
     """Search mode; None for the default of the world."""
     rerank: bool | None = None
@@ -526,7 +526,8 @@ class SearchRequest(Struct, frozen=True):
             raise InvalidArgument("top_k must be a whole number.")
         if self.top_k < 0:
             raise InvalidArgument("top_k must not be negative.")
-        check_share("The floor", self.floor)
+        if self.floor is not None:
+            check_share("The floor", self.floor)
         force_setattr(self, "mode", check_mode(self.mode))
         check_rerank(self.rerank, self.query)
 

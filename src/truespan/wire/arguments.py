@@ -14,7 +14,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
-    DEFAULT_FLOOR,
     DEFAULT_LANGUAGE,
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
@@ -197,7 +196,7 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
 
     query: Annotated[str, describe(QUERY_ARGUMENTS["query"], extra_json_schema=_LENGTH)]
     top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
-    floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] = DEFAULT_FLOOR
+    floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] | None = None
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
