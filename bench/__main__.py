@@ -30,6 +30,7 @@ NAMES = (
     "reingest",
     "search",
     "filters",
+    "receipts",
     "reading",
     "stored",
     "workers",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import Any
 
     from truespan.engine.library import Library
     from truespan.engine.reader import Reader
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from truespan.types.bundle import ContextBundle, Passage, SearchResult
     from truespan.types.job import Job
     from truespan.types.maintenance import Manifest, RestoreReport
+    from truespan.types.receipt import PublicKeys, SignedReceipt, VerifiedReceipt
     from truespan.types.scope import Authority
     from truespan.types.source import Upload
 
@@ -58,6 +60,7 @@ __all__ = [
     "prepare_store",
     "restore",
     "verify_backup",
+    "verify_receipt",
 ]
 
 _MODULES = {
@@ -224,6 +227,44 @@ def restore(backup: str | Path, path: str | Path) -> RestoreReport:
         pending = library.server.pending()
     aside = find_settings_aside(Path(path)) if manifest.has("settings") else None
     return RestoreReport(str(path), manifest, written, pending, str(aside) if aside else None)
+
+
+def verify_receipt(
+    receipt: SignedReceipt | bytes | str,
+    keys: PublicKeys | dict[str, Any],
+    *,
+    root: str | None = None,
+    source: str | Path | None = None,
+    settings_folder: str | Path = ".",
+) -> VerifiedReceipt:
+    """Verify a signed receipt, offline: signature, key, texts and proofs of inclusion.
+
+    Args:
+        receipt: The receipt, as a value or as JSON.
+        keys: Public keys of the library, from `Library.keys.list()` or its JSON.
+        root: Root of the state that the receipt must be about; None for any.
+        source: File that a document of the receipt was read from. Its bytes must have the signed
+            hash, and its text must have the signed passages at their places.
+        settings_folder: Folder whose `truespan.toml` applies to reading the file, if it has one.
+
+    Returns:
+        The claims, the texts, and the places of the passages in the file.
+
+    Raises:
+        ReceiptInvalid: The receipt is not valid; `failure` says why.
+        SourceRefused: The file cannot be read.
+    """
+    from pathlib import Path
+
+    from truespan.wiring.receipts import verify_receipt as verify
+
+    return verify(
+        receipt,
+        keys,
+        root=root,
+        source=None if source is None else Path(source),
+        settings_folder=Path(settings_folder),
+    )
 
 
 def verify_backup(backup: str | Path) -> Manifest:

@@ -29,6 +29,7 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.evaluation import WorldEvaluation
 from truespan.engine.generations import Generations
+from truespan.engine.keys import LibraryKeys
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.tokens import AccessTokens
@@ -39,7 +40,7 @@ __all__ = ["AsyncProxy", "open", "open_temporary"]
 
 WRAPPED = (
     *(Library, World, Reader, Conversation, Documents, WorldEvaluation, Generations, WorldJobs),
-    AccessTokens,
+    *(AccessTokens, LibraryKeys),
 )
 """Classes of the library whose methods take time."""
 STREAMS = frozenset({"answer_stream", "ask_stream", "report_stream"})

@@ -46,6 +46,7 @@ from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.maintenance import BackupReport
 from truespan.types.profile import Calibration
 from truespan.types.reading import ChunkPage, ReadingPosition, SentencePage, StoredImage
+from truespan.types.receipt import PublicKeys, ReplayReport, SignedReceipt
 from truespan.types.request import (
     Defaults,
     FilterArguments,
@@ -86,6 +87,11 @@ class AsyncLibrary:
     async def delete_world(self, reference: str, *, erase: bool = ...) -> Receipt: ...
     @property
     def tokens(self) -> AsyncAccessTokens: ...
+    @property
+    def keys(self) -> AsyncLibraryKeys: ...
+    async def replay(
+        self, receipt: SignedReceipt | bytes | str, *, query: str | None = ...
+    ) -> ReplayReport: ...
     async def authenticate(
         self, secret: str, *, audience: str | Iterable[str] | None = ...
     ) -> Authority: ...
@@ -306,6 +312,7 @@ class AsyncWorld:
         top_k: int = ...,
         floor: float | None = ...,
         highlight: bool = ...,
+        signed: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult: ...
     async def retrieve(
@@ -318,6 +325,7 @@ class AsyncWorld:
         highlight: bool = ...,
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
+        signed: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
     async def why_not(
@@ -330,12 +338,15 @@ class AsyncWorld:
         audience: Sequence[str] | None = ...,
         **arguments: Unpack[QueryArguments],
     ) -> Reason: ...
-    async def answer(self, query: str, **arguments: Unpack[QueryArguments]) -> Answer: ...
+    async def answer(
+        self, query: str, *, signed: bool = ..., **arguments: Unpack[QueryArguments]
+    ) -> Answer: ...
     def answer_stream(
         self,
         query: str,
         *,
         history: Sequence[tuple[str, str]] = ...,
+        signed: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def usage(self, *, limit: int = ...) -> list[UsageRecord]: ...
@@ -432,10 +443,16 @@ class AsyncReader:
         highlight: bool = ...,
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
+        signed: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle: ...
     async def answer(
-        self, query: str, book: str | None = ..., **options: Unpack[ReaderArguments]
+        self,
+        query: str,
+        book: str | None = ...,
+        *,
+        signed: bool = ...,
+        **options: Unpack[ReaderArguments],
     ) -> Answer: ...
     def answer_stream(
         self,
@@ -443,6 +460,7 @@ class AsyncReader:
         book: str | None = ...,
         *,
         history: Sequence[tuple[str, str]] = ...,
+        signed: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def is_close(
@@ -466,9 +484,11 @@ class AsyncReader:
     ) -> Reason: ...
 
 class AsyncConversation:
-    async def ask(self, query: str, **options: Unpack[QueryArguments]) -> Answer: ...
+    async def ask(
+        self, query: str, *, signed: bool = ..., **options: Unpack[QueryArguments]
+    ) -> Answer: ...
     def ask_stream(
-        self, query: str, **options: Unpack[QueryArguments]
+        self, query: str, *, signed: bool = ..., **options: Unpack[QueryArguments]
     ) -> AsyncIterator[AnswerEvent]: ...
     async def turns(self) -> list[Turn]: ...
     async def info(self) -> ConversationInfo: ...
@@ -636,6 +656,11 @@ class AsyncAccessTokens:
     async def list(self) -> builtins.list[TokenRecord]: ...
     async def revoke(self, token: str) -> TokenRecord: ...
     async def state(self, record: TokenRecord) -> TokenState: ...
+
+class AsyncLibraryKeys:
+    async def list(self) -> PublicKeys: ...
+    async def create(self) -> PublicKeys: ...
+    async def rotate(self) -> PublicKeys: ...
 
 def open(
     path: str | Path,

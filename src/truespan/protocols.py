@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Event
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
 from truespan.types.profile import EmbeddingProfile
+from truespan.types.receipt import PublicKey
 from truespan.types.scope import Scope
 from truespan.types.source import (
     PARSE_DEFAULTS,
@@ -32,6 +33,9 @@ from truespan.types.source import (
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
 from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
+
+if TYPE_CHECKING:
+    from truespan.proof.keys import SigningKey
 
 
 class Clock(Protocol):
@@ -617,6 +621,14 @@ class JobQueue(Protocol):
     def close(self) -> None:
         """Stop the running job of this process before its next step; wait a limited time for it."""
         ...
+
+
+class SigningKeys(Protocol):
+    """The keys that sign receipts; see `files.signing_keys`."""
+
+    def signing_key(self) -> SigningKey | None: ...
+    def public_keys(self) -> tuple[PublicKey, ...]: ...
+    def rotate(self, now: str) -> None: ...
 
 
 class Backups(Protocol):

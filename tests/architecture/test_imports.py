@@ -15,7 +15,7 @@ LAYERS = (
     ("errors",),
     ("core",),
     ("types",),
-    ("observer", "text", "words", "settings", "wire", "evaluation"),
+    ("observer", "text", "words", "settings", "wire", "evaluation", "proof"),
     ("protocols", "parsing", "sanitize", "observability"),
     ("store",),
     ("ingest", "jobs", "maintenance"),
@@ -90,6 +90,7 @@ THIRD_PARTY = {
     "pydantic": "integrations/langchain.py",
     "llama_index": "integrations/llamaindex.py",
     "haystack": "integrations/haystack.py",
+    "cryptography": "proof/",
     "msgspec": "",
     "numpy": "",
 }
@@ -106,6 +107,7 @@ PRESENT = {"now", "utcnow", "today"}
 PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
     *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
+    *("proof/keys.py", "proof/merkle.py", "proof/statement.py", "proof/trees.py"),
 )
 OUTSIDE = (
     *("core/child_process.py", "core/clock.py", "core/disk.py"),

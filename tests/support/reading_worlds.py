@@ -8,6 +8,8 @@ chunks that cutting the read part from scratch would give.
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +41,7 @@ from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
 from truespan.types.profile import STANDARD_CHUNKING
 from truespan.types.reading import TailChunk
+from truespan.types.receipt import SignedReceipt
 from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
 from truespan.types.text import CanonicalText, Sentence
 from truespan.types.text import Place as Label
@@ -50,6 +53,18 @@ CHUNKINGS = tuple(STANDARD_CHUNKING)
 def frozen(bundle: ContextBundle) -> str:
     """Return a response as its bytes travel, its time left out."""
     return to_json(replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0)))
+
+
+def payload_of(bundle: ContextBundle) -> str:
+    """Return what the receipt of a bundle says, and its texts.
+
+    Its time is left out, and so is the question: the words of a reader may be those of unread text.
+    """
+    receipt = bundle.signed_receipt
+    assert isinstance(receipt, SignedReceipt)
+    statement = json.loads(b64decode(receipt.envelope.payload))
+    del statement["predicate"]["time"], statement["predicate"]["question"]
+    return json.dumps([statement, receipt.texts], ensure_ascii=False)
 
 
 class Stopped(BaseException):
@@ -218,6 +233,7 @@ class Trial:
             self.limit = embedder.profile.input_limit
         own: Any = embedder or WordEmbedder(profile=profile)
         self.lib = make_library(folder, embedder=own)
+        self.lib.library.keys.create()
         self.defaults = self.rng.choice(list(Defaults))
         self.world = self.lib.library.create_world("world", defaults=self.defaults)
         self.writer = Writer(self.rng, self.form, longest=2500)
@@ -339,6 +355,7 @@ class Trial:
             yield f"retrieve {question} {mode}", frozen(bundle)
         options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.HYBRID}
         yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
+        yield "receipt", payload_of(reader.retrieve(self.questions[1].query, signed=True))
         yield "page", to_json(reader.sentences(limit=1000))
         yield "last page", to_json(reader.sentences(offset=max(sid - 2, 0), limit=2))
         yield "where", to_json(reader.position())

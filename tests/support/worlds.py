@@ -19,6 +19,7 @@ from truespan.engine.components import Components, OtherEmbedder
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.files.assets import AssetFolder
+from truespan.files.signing_keys import SigningKeyFile
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
@@ -243,6 +244,7 @@ def make_library(
         assets=AssetFolder(folder / "assets", reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
         read_golden=read_golden,
+        signing_keys=SigningKeyFile(folder / "signing.key"),
         processes=SystemProcesses(),
         random_bytes=secrets.token_bytes,
         clock=own_clock,

@@ -31,6 +31,7 @@ PANELS = {
         "generations",
         *("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
     ),
+    "Prove": ("proofs", "keys", "verify", "replay"),
     "Maintenance": (
         "maintenance",
         *("doctor", "repair", "backup", "restore", "prepare-store", "completion"),

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
@@ -23,7 +24,7 @@ from truespan.cli.options import (
     describe,
     open_world,
 )
-from truespan.cli.terminal import confirm, echo
+from truespan.cli.terminal import confirm, echo, new_file
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
     DEFAULT_TOP_K,
@@ -48,6 +49,9 @@ AsReader = Annotated[
 ]
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
+SignTo = Annotated[
+    Path | None, Option("--sign", help="Write a signed receipt to this new file.", metavar="FILE")
+]
 LATEST = "latest"
 """Names the conversation with the latest turn."""
 
@@ -64,13 +68,20 @@ def search(
         Option("--full", help="Print whole passages, not only the best sentence of each."),
     ] = False,
     context: ContextOnly = False,
+    sign: SignTo = None,
     as_json: Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with target.open() as (_, world):
         result = world.search(
-            query, top_k=top_k, floor=floor, **passages.arguments(), **filters.arguments()
+            query,
+            top_k=top_k,
+            floor=floor,
+            signed=sign is not None,
+            **passages.arguments(),
+            **filters.arguments(),
         )
+    write_receipt(sign, result.signed_receipt)
     if as_json:
         echo(to_json(result))
     elif context:
@@ -97,6 +108,7 @@ def ask(
     stream: Annotated[
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
+    sign: SignTo = None,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes.
@@ -110,13 +122,16 @@ def ask(
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)
     sources, question = split_question(words)
+    signed = sign is not None
     with open_asked(target, sources, reader, hidden=as_json) as (library, world):
         options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
-            events = world.answer_stream(question, **options, **chosen)
+            events = world.answer_stream(question, signed=signed, **options, **chosen)
         else:
-            events = world.reader(reader).answer_stream(question, book, **options)
-        print_answer(events, as_json=as_json, stream=stream)
+            person = world.reader(reader)
+            events = person.answer_stream(question, book, signed=signed, **options)
+        answer = print_answer(events, as_json=as_json, stream=stream)
+    write_receipt(sign, answer and answer.signed_receipt)
 
 
 def chat(
@@ -314,6 +329,7 @@ def retrieve(
     ] = None,
     near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"], "--near-misses")] = False,
     context: ContextOnly = False,
+    sign: SignTo = None,
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
@@ -330,6 +346,7 @@ def retrieve(
                 query,
                 book=book,
                 top_k=READING_TOP_K if top_k is None else top_k,
+                signed=sign is not None,
                 **passages.arguments(),
             )
         else:
@@ -338,10 +355,19 @@ def retrieve(
                 selected_text=selected,
                 top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 near_misses=near_misses,
+                signed=sign is not None,
                 **passages.arguments(),
                 **chosen,
             )
+    write_receipt(sign, bundle.signed_receipt)
     return report_bundle(bundle, context=context, as_json=as_json)
+
+
+def write_receipt(path: Path | None, receipt: object) -> None:
+    """Write the signed receipt of a result to a new file, if that was requested."""
+    if path is not None:
+        with new_file(path) as file:
+            file.write(to_json(receipt).encode() + b"\n")
 
 
 def report_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> int:

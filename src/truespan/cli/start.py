@@ -52,6 +52,9 @@ def init(
             "'local-gpu', 'multilingual' or a model of truespan.toml."
         ),
     ] = None,
+    sign: Annotated[
+        bool, Option("--sign", help="Create the key that signs receipts, too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create a library, and a world in it. Existing ones are left unchanged."""
@@ -59,6 +62,8 @@ def init(
         if world is not None or model is not None:
             # A set-up script may run twice.
             opened.world(world, create=True, defaults=defaults, model=model)
+        if sign:
+            opened.keys.create()
         names = [entry.name for entry in opened.worlds()]
     folder = str(folder_of(library).absolute())
     if as_json:

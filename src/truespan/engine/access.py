@@ -44,7 +44,10 @@ class WorldAccess(Struct, frozen=True):
 
     def scope(self) -> Scope | None:
         """Return the scope of the whole world; None while it has no generation."""
-        record = self.record()
+        return self.scope_in(self.record())
+
+    def scope_in(self, record: WorldRecord) -> Scope | None:
+        """Return the scope of all documents of a world's state; None while it has none."""
         if record.generation is None:
             return None
         return self.components.store.scope_of(self.authority, record, record.generation)

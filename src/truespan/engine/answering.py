@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +46,10 @@ from truespan.types.text import SentenceRange, place_sentences
 from truespan.types.trust import Visible
 from truespan.types.vectors import Vector
 
+if TYPE_CHECKING:
+    from truespan.engine.signing import Signer
+    from truespan.proof.statement import Asked
+
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
 )
@@ -75,6 +79,8 @@ class Answerer(Struct, frozen=True):
 
     components: Components
     authority: Authority
+    asked: Asked | None = None
+    """The request, if the answer is to have a signed receipt."""
 
     def rules_for(self, query: str) -> Rules:
         """Return the function that gives the decision settings and the floor of a scope."""
@@ -140,6 +146,8 @@ class Answerer(Struct, frozen=True):
         """Yield the events of the answer; nothing happens before the first is requested."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
+        if self.asked is not None:
+            self._signer().require_key()
         with (
             self.components.observer.request(name) as trace,
             closing(self._respond(ask, trace, reading=reading)) as events,
@@ -188,8 +196,22 @@ class Answerer(Struct, frozen=True):
             record=self._usage_recorder(world, question.standalone, models),
             trace=trace,
             comparison=self._comparison(scope),
+            sign=lambda answer, sources: self._sign(retrieved, answer, sources),
         )
         return responder, self._threshold_notices(scope, world, floor)
+
+    def _sign(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:
+        """Return an answer with its signed receipt, if that was requested."""
+        if self.asked is None:
+            return answer
+        world, scope = retrieved.world, retrieved.scope
+        receipt = self._signer().sign_answer(world, scope, self.asked, answer, sources)
+        return replace(answer, signed_receipt=receipt)
+
+    def _signer(self) -> Signer:
+        from truespan.engine.signing import Signer
+
+        return Signer(self.components, self.authority)
 
     def _comparison(self, scope: Scope | None) -> Comparison | None:
         """Return the comparison of sentences by similarity; None if it was not measured, or is off.
@@ -301,6 +323,13 @@ def final_answer(events: Iterator[AnswerEvent]) -> Answer:
         if isinstance(event, Finished):
             return event.answer
     raise InternalError("end of an answer")
+
+
+def asked_answer(query: str, arguments: Mapping[str, object]) -> Asked:
+    """Return the request for an answer with a signed receipt."""
+    from truespan.proof.statement import Asked, Operation
+
+    return Asked(Operation.ANSWER, query, arguments)
 
 
 def target_name(world: World) -> str:

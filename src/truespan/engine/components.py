@@ -25,6 +25,7 @@ from truespan.protocols import (
     PageFetcher,
     Processes,
     RemoteEmbedder,
+    SigningKeys,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
+    from truespan.proof.trees import ProofTrees
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
@@ -77,6 +79,12 @@ def _standard_preparation() -> Preparation:
     from truespan.ingest.draft import Preparation
 
     return Preparation()
+
+
+def _proof_trees() -> ProofTrees:
+    from truespan.proof.trees import ProofTrees
+
+    return ProofTrees()
 
 
 # Shared by threads: its table is changed under a lock; two threads may measure a world at once,
@@ -161,6 +169,12 @@ class Components(Struct, frozen=True):
     """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)
     """Settings of conversations: whether they are kept, and for how long."""
+    signing_keys: SigningKeys | None = None
+    """Keys that sign receipts."""
+    signs_questions: bool = True
+    """Whether receipts contain the question; otherwise its keyed hash."""
+    proof_trees: ProofTrees = field(default_factory=_proof_trees)
+    """Merkle trees of the revisions that receipts were signed for."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
     """Search of the library's files for deleted content."""

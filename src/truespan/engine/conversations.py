@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import Answerer, Find, final_answer
+from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
 from truespan.engine.arguments import list_arguments
 from truespan.errors import (
     BlankQuery,
@@ -43,6 +43,9 @@ from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.reading import LAST_FIRST, Position
 from truespan.types.request import QueryArguments, check_whole, is_blank
 from truespan.types.scope import UNLIMITED, Scope, Unlimited, Verb
+
+if TYPE_CHECKING:
+    from truespan.proof.statement import Asked
 
 NOT_STORED: Final = Notice(
     "turn_not_stored", "This turn could not be added to the conversation just now."
@@ -130,6 +133,8 @@ class Conversation:
     def ask(
         self,
         query: str,
+        *,
+        signed: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
@@ -148,12 +153,14 @@ class Conversation:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.ask_stream(query, **options))
+        return final_answer(self.ask_stream(query, signed=signed, **options))
 
     @list_arguments
     def ask_stream(
         self,
         query: str,
+        *,
+        signed: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece. The turn is stored when the answer is complete.
@@ -174,7 +181,8 @@ class Conversation:
         find = self._prepare(query, **options, **book)
         if is_blank(query):
             raise BlankQuery
-        return self._events(query.strip(), find)
+        asked = asked_answer(query, {**options, **book}) if signed else None
+        return self._events(query.strip(), find, asked)
 
     def turns(self) -> list[Turn]:
         """Return the visible turns, the oldest first. A damaged turn has no text."""
@@ -227,9 +235,11 @@ class Conversation:
 
     # Asking
 
-    def _events(self, query: str, find: Find) -> Iterator[AnswerEvent]:
+    def _events(
+        self, query: str, find: Find, receipt: Asked | None = None
+    ) -> Iterator[AnswerEvent]:
         components, reading = self._access.components, self._reader is not None
-        answerer = Answerer(components, self._access.authority)
+        answerer = Answerer(components, self._access.authority, receipt)
         asked: list[tuple[_Seen, Question, Retrieved]] = []
 
         def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:

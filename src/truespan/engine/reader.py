@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import Answerer, Find, final_answer
+from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.errors import (
@@ -51,6 +51,7 @@ from truespan.types.request import (
     check_whole,
 )
 from truespan.types.scope import Scope
+from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ class Reader(Struct, frozen=True):
         highlight: bool = False,
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
+        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
@@ -273,13 +275,31 @@ class Reader(Struct, frozen=True):
         )
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
-            return self._retrieval(trace, request).bundle()
+            if not signed:
+                return self._retrieval(trace, request).bundle()
+            from truespan.engine.signing import Asked, Operation, sign_stable
+
+            def run(_: WorldRecord) -> tuple[ContextBundle, Scope | None]:
+                retrieval = self._retrieval(trace, request)
+                return retrieval.bundle(), retrieval.attempt.scope
+
+            given = {
+                "book": book,
+                "top_k": top_k,
+                "highlight": highlight,
+                "seen": seen,
+                "conversation_tokens": conversation_tokens,
+                **options,
+            }
+            return sign_stable(self._access, Asked(Operation.RETRIEVE, query, given), run)
 
     @list_arguments
     def answer(
         self,
         query: str,
         book: str | None = None,
+        *,
+        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
@@ -297,7 +317,7 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: As `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.answer_stream(query, book, **options))
+        return final_answer(self.answer_stream(query, book, signed=signed, **options))
 
     @list_arguments
     def answer_stream(
@@ -306,6 +326,7 @@ class Reader(Struct, frozen=True):
         book: str | None = None,
         *,
         history: Sequence[tuple[str, str]] = (),
+        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -323,7 +344,8 @@ class Reader(Struct, frozen=True):
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         find = self._prepare(query, book, **options)
-        answerer = Answerer(self._access.components, self._access.authority)
+        asked = asked_answer(query, {"book": book, **options}) if signed else None
+        answerer = Answerer(self._access.components, self._access.authority, asked)
         questions = [(asked, "") for asked, _ in history]
         return answerer.events(answerer.ask(query, find, book, questions), reading=True)
 

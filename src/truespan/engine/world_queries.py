@@ -34,7 +34,7 @@ from truespan.types.request import (
     SearchRequest,
     check_arguments,
 )
-from truespan.types.scope import Unlimited, Verb
+from truespan.types.scope import Scope, Unlimited, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request, Stage
 
@@ -94,6 +94,7 @@ class WorldQueries:
         top_k: int = DEFAULT_TOP_K,
         floor: float | None = None,
         highlight: bool = False,
+        signed: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
         """Find the passages closest to a query, each verified against the store as it is read.
@@ -107,11 +108,22 @@ class WorldQueries:
             ProfileMismatch: The configured embedder is not that of the world.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
+            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         fields = check_arguments(arguments, highlight=highlight)
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
         with self.access.components.observer.request(Request.SEARCH) as trace:
-            return search(self.access.pipeline(trace), request)
+            pipeline = self.access.pipeline(trace)
+            if not signed:
+                return search(pipeline, request)
+            from truespan.engine.signing import Asked, Operation, sign_stable
+
+            options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
+            return sign_stable(
+                self.access,
+                Asked(Operation.SEARCH, query, options),
+                lambda world: (search(pipeline, request), self.access.scope_in(world)),
+            )
 
     @list_arguments
     def retrieve(
@@ -124,6 +136,7 @@ class WorldQueries:
         highlight: bool = False,
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
+        signed: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
@@ -140,6 +153,7 @@ class WorldQueries:
         Raises:
             InvalidArgument: An argument is wrong. Nothing was read.
             BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
+            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         request = _retrieval_request(
             query,
@@ -154,7 +168,24 @@ class WorldQueries:
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
             pipeline = self.access.pipeline(trace)
-            return Retrieval(pipeline, request, near_misses=near_misses).bundle()
+            if not signed:
+                return Retrieval(pipeline, request, near_misses=near_misses).bundle()
+            from truespan.engine.signing import Asked, Operation, sign_stable
+
+            def run(world: WorldRecord) -> tuple[ContextBundle, Scope | None]:
+                retrieval = Retrieval(pipeline, request, near_misses=near_misses)
+                return retrieval.bundle(), self.access.scope_in(world)
+
+            options = {
+                "selected_text": selected_text,
+                "top_k": top_k,
+                "near_misses": near_misses,
+                "highlight": highlight,
+                "seen": seen,
+                "conversation_tokens": conversation_tokens,
+                **arguments,
+            }
+            return sign_stable(self.access, Asked(Operation.RETRIEVE, query, options), run)
 
     @list_arguments
     def why_not(
@@ -196,6 +227,8 @@ class WorldQueries:
     def answer(
         self,
         query: str,
+        *,
+        signed: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
@@ -210,10 +243,11 @@ class WorldQueries:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed. That is
                 never reported as a lack of answers.
+            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         from truespan.engine.answering import final_answer
 
-        return final_answer(self.answer_stream(query, **arguments))
+        return final_answer(self.answer_stream(query, signed=signed, **arguments))
 
     @list_arguments
     def answer_stream(
@@ -221,6 +255,7 @@ class WorldQueries:
         query: str,
         *,
         history: Sequence[tuple[str, str]] = (),
+        signed: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -238,10 +273,11 @@ class WorldQueries:
             InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
-        from truespan.engine.answering import Answerer
+        from truespan.engine.answering import Answerer, asked_answer
 
         find = self._prepare(query, **arguments)
-        answerer = Answerer(self.access.components, self.access.authority)
+        asked = asked_answer(query, arguments) if signed else None
+        answerer = Answerer(self.access.components, self.access.authority, asked)
         return answerer.events(answerer.ask(query, find, None, history), reading=False)
 
     def _prepare(

@@ -17,7 +17,7 @@
     │   ├── ConversationsOff       the operator does not keep conversations
     │   ├── WorldExists, WorldBusy, JobNotResumable
     │   ├── GenerationInUse, GenerationIncomplete, PromotionRefused
-    │   ├── ManifestInvalid, GoldenInvalid, BackupInvalid
+    │   ├── ManifestInvalid, GoldenInvalid, BackupInvalid, ReceiptInvalid
     │   ├── MethodNotAllowed, MediaTypeUnsupported, RequestTooLarge, HostRefused, OriginRefused
     │   ├── TooManyRequests        of this caller; retryable
     │   ├── KeyReused, KeyBusy     idempotency keys; a busy one is retryable
@@ -30,6 +30,7 @@
     │       └── LoaderNotStarted   nothing is wrong with the file; retryable
     ├── OperatorError            settings or the installation must change
     │   ├── InvalidConfiguration, CredentialsMissing, ModelUnavailable, ProfileMismatch
+    │   ├── SigningKeyMissing      the library cannot sign receipts
     │   ├── LibraryNotFound, LibraryTooNew, LibraryTooOld
     │   ├── StoreOutdated, StoreUnsafe, CopyDiffers
     │   ├── IndexSchemaMismatch, IndexKeyRefused

@@ -138,6 +138,14 @@ class CredentialsMissing(OperatorError):
         super().__init__(f"No enabled key for {provider} may use the model {model!r}.")
 
 
+class SigningKeyMissing(OperatorError):
+    """A library that cannot sign a receipt."""
+
+    code = "signing_key_missing"
+    text = "This library has no signing key."
+    advice = "Create one with 'truespan keys create'."
+
+
 class ModelDrifted(OperatorError):
     """A provider's model that changed since the world was built."""
 

@@ -328,6 +328,17 @@ class BackupInvalid(CallerError):
     advice = "Nothing of the file was used. Use another copy of the backup, or an earlier backup."
 
 
+class ReceiptInvalid(CallerError):
+    """A signed receipt that is not valid; `failure` says why."""
+
+    code = "receipt_invalid"
+    advice = "Do not rely on it. Ask the owner of the library for the receipt and the public keys."
+
+    def __init__(self, failure: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
 # Errors of requests over HTTP
 
 

@@ -44,6 +44,7 @@ from truespan.wire.arguments import (
     ReadingArguments,
     Rerank,
     SearchMode,
+    Signed,
     TopK,
     describe,
     describe_text,
@@ -141,6 +142,7 @@ class Question(FilterFields, frozen=True, kw_only=True):
     """A question, and filters for the documents that answer it."""
 
     query: Query
+    signed: Signed = False
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
@@ -173,6 +175,7 @@ class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
     """A question about the part of a book that the reader has read."""
 
     book: Book | None = None
+    signed: Signed = False
 
 
 class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):

@@ -206,10 +206,7 @@ def make_draft(
     """Make the draft of a revision; `chunking` is the profile of the generation, if it has one."""
     declared, flags = source.declared, preparation.figures
     with trace.stage(Stage.TEXT):
-        loaded = _with_text(loaded, source.name, flags)
-        loaded, audit = _sanitize(loaded, preparation.sanitizer)
-        show_figure = partial(_show_figure, source.doc_id) if flags.placeholders else None
-        canonical = assemble(loaded.blocks, show_figure, divide_tables=preparation.divides_tables)
+        loaded, canonical, audit = make_text(source.doc_id, source.name, loaded, preparation)
     with trace.stage(Stage.SENTENCES):
         stated = _stated_language(loaded)
         language = declared.language or stated or detect_language(_prose(loaded, canonical))
@@ -262,6 +259,18 @@ def make_draft(
         notes=tuple(_notes(loaded, flags, figures, len(described))),
         remarks=tuple(_remarks(loaded, preparation.sanitizer.mode)),
     )
+
+
+def make_text(
+    doc_id: str, name: str, loaded: Loaded, preparation: Preparation
+) -> tuple[Loaded, CanonicalText, tuple[AuditEntry, ...]]:
+    """Return a parsed source, sanitized, with its canonical text and the sanitizer's findings."""
+    flags = preparation.figures
+    loaded = _with_text(loaded, name, flags)
+    loaded, audit = _sanitize(loaded, preparation.sanitizer)
+    show_figure = partial(_show_figure, doc_id) if flags.placeholders else None
+    canonical = assemble(loaded.blocks, show_figure, divide_tables=preparation.divides_tables)
+    return loaded, canonical, audit
 
 
 def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:

@@ -99,7 +99,7 @@ def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> Con
     """Retrieve context, with a warning if nothing that was read is close to the query."""
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
-    for name in ("top_k", "seen", "conversation_tokens"):
+    for name in ("top_k", "seen", "conversation_tokens", "signed"):
         del given[name]
     if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle

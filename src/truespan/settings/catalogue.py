@@ -526,6 +526,8 @@ class Settings(Struct, frozen=True):
     retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     rerank: RerankSettings = RerankSettings()
+    sign_questions: bool = True
+    """Whether signed receipts contain the question; otherwise they contain a keyed hash of it."""
 
     chat: ChatSettings = ChatSettings()
     answer: AnswerSettings = AnswerSettings()

@@ -52,6 +52,7 @@ USUAL_VARIABLES = {
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "qdrant": ("QDRANT_API_KEY",),
     "rerank": ("RERANK_API_KEY",),
+    "signing": ("RECEIPT_SIGNING_KEY",),
 }
 OWN_PREFIX = "TRUESPAN_"
 _MAX_KEY_LENGTH = 4096

@@ -24,6 +24,7 @@ from truespan.types.decision import (
 )
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile, weighs_late
+from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.text import SentencePlace
@@ -352,6 +353,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """Turn of a conversation; None, and absent from JSON, outside a conversation."""
     disagreements: tuple[Disagreement, ...] = ()
     """Passages of the answer that contradict each other."""
+    signed_receipt: SignedReceipt | None = None
+    """Signed receipt of the answer; None, and absent from JSON, unless it was requested."""
 
 
 class Started(Struct, frozen=True):

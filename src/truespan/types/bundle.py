@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
+from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
@@ -131,6 +132,8 @@ class SearchResult(Struct, frozen=True):
     """Defaults of the world."""
     chunk_text: str | UnsetType = UNSET
     """Same as `context`, in `contract` worlds only."""
+    signed_receipt: SignedReceipt | UnsetType = UNSET
+    """Signed receipt of the result, if it was requested."""
 
 
 class WhyNot(StrEnum):
@@ -325,6 +328,8 @@ class ContextBundle(Struct, frozen=True):
     total_tokens: int
     context: str
     error: Problem | None = None
+    signed_receipt: SignedReceipt | UnsetType = UNSET
+    """Signed receipt of the bundle, if it was requested."""
 
     @property
     def passages(self) -> tuple[ContextPassage, ...]:

@@ -25,7 +25,7 @@ MAX_MANIFEST_SIZE = 64 << 20
 _MAX_SIZE = 1 << 50
 
 _MEMBER = re.compile(
-    r"store\.db|settings/truespan\.toml|keys/(?:pseudonyms|usage)\.key"
+    r"store\.db|settings/truespan\.toml|keys/(?:pseudonyms|usage|signing)\.key"
     r"|assets/[A-Za-z0-9][A-Za-z0-9._-]{0,127}/(?:\.world|img_[0-9]{3,9}\.[A-Za-z0-9]{1,10})"
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")

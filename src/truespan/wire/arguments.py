@@ -105,6 +105,9 @@ Seen = Annotated[
 ConversationTokens = Annotated[int, describe_number(QUERY_ARGUMENTS["conversation_tokens"])]
 
 
+Signed = Annotated[bool, describe(QUERY_ARGUMENTS["signed"])]
+
+
 class ReadingArguments(PassageFields, frozen=True, kw_only=True):
     """A query to the part of a book that the reader has read."""
 
@@ -118,6 +121,7 @@ class ReadingContextArguments(ReadingArguments, frozen=True, kw_only=True):
 
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
+    signed: Signed = False
 
 
 Language = Annotated[str, describe_text(QUERY_ARGUMENTS["language"])]
@@ -197,6 +201,7 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
     query: Annotated[str, describe(QUERY_ARGUMENTS["query"], extra_json_schema=_LENGTH)]
     top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
     floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] | None = None
+    signed: Signed = False
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
@@ -219,6 +224,7 @@ class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
 
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
+    signed: Signed = False
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:

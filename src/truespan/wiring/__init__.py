@@ -47,6 +47,7 @@ from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
+    from truespan.files.signing_keys import SigningKeyFile
     from truespan.files.uploads import UploadFolder
     from truespan.files.usage_key import UsageKey
     from truespan.ingest.draft import Preparation
@@ -135,7 +136,7 @@ def open_library(
         cooldowns=store,
         paces=paces,
     )
-    parser = defer(partial(_parser, settings))
+    parser = defer(partial(make_parser, settings))
     workers = defer(partial(_workers, settings, parser, counter or wordpiece))
     rerank = providers.rerank_options(folder, settings, clock, store, reranker)
 
@@ -164,7 +165,7 @@ def open_library(
                 tokens=settings.embedding.max_tokens_per_batch,
                 in_flight=settings.embedding.api_concurrency,
             ),
-            preparation=_preparation(folder, settings),
+            preparation=make_preparation(folder, settings),
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
             max_tokens=settings.retrieval_max_tokens,
@@ -184,6 +185,8 @@ def open_library(
             pages=_pages(settings, clock, max_bytes),
             watch_folders=_watch_folders,
             uploads=defer(partial(_uploads, folder, settings)),
+            signing_keys=defer(partial(_signing_keys, folder, settings)),
+            signs_questions=settings.sign_questions,
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             max_crashes=settings.worker.crashes,
@@ -305,7 +308,7 @@ def _sources(settings: Settings) -> SourceFinder:
     )
 
 
-def _parser(settings: Settings) -> SourceParser:
+def make_parser(settings: Settings) -> SourceParser:
     from truespan.parsing.sandbox.client import ChildParser
 
     return ChildParser(
@@ -370,7 +373,14 @@ def _usage_key(folder: Path) -> UsageKey:
     return UsageKey(folder / storage.USAGE_KEY_FILE)
 
 
-def _preparation(folder: Path, settings: Settings) -> Preparation:
+def _signing_keys(folder: Path, settings: Settings) -> SigningKeyFile:
+    from truespan.files.signing_keys import SigningKeyFile
+
+    usable = (key.secret for key in settings.keys if key.provider == "signing" and key.enabled)
+    return SigningKeyFile(folder / storage.SIGNING_KEYS_FILE, next(usable, None))
+
+
+def make_preparation(folder: Path, settings: Settings) -> Preparation:
     """Return the processing of sources; raise errors of the sanitizer's files."""
 
     def prepare() -> Preparation:

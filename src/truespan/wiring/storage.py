@@ -31,6 +31,8 @@ __all__ = ["STORE_FILE"]
 ASSETS_FOLDER = "data/rag-assets"
 KEY_FILE = "pseudonyms.key"
 USAGE_KEY_FILE = "usage.key"
+SIGNING_KEYS_FILE = "signing.key"
+KEY_FILES = (KEY_FILE, USAGE_KEY_FILE, SIGNING_KEYS_FILE)
 _MAX_LENGTH = 4096
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -183,7 +185,7 @@ def backup_writer(
         else FileSnapshots(folder / STORE_FILE),
         assets=assets,
         settings={f"settings/{FILE_NAME}": folder / FILE_NAME},
-        keys={f"keys/{name}": folder / name for name in (KEY_FILE, USAGE_KEY_FILE)},
+        keys={f"keys/{name}": folder / name for name in KEY_FILES},
         version=version,
         clock=clock,
         reserve=settings.disk_reserve,

@@ -277,7 +277,9 @@ def _explain_rerank(report: RerankReport | None) -> list[str]:
     return [f"{report.model} reranked {report.candidates} candidates and moved {report.moved}."]
 
 
-def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None) -> None:
+def print_answer(
+    events: Iterator[AnswerEvent], *, as_json: bool, stream: bool | None
+) -> Answer | None:
     """Print an answer: as JSON, as one JSON event per line, or for people as it comes."""
     answer: Answer | None = None
     text = WrappedText()
@@ -290,14 +292,15 @@ def print_answer(events: Iterator[AnswerEvent], *, as_json: bool, stream: bool |
         if isinstance(event, Finished):
             answer = event.answer
     if answer is None or (as_json and stream):
-        return
+        return answer
     if as_json:
         echo(to_json(answer))
-        return
+        return answer
     if stream is False:
         text.write(answer.answer)
     text.finish()
     print_account(show_account(answer))
+    return answer
 
 
 def print_account(account: str) -> None:

@@ -15,6 +15,7 @@ from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.types.document import Facets
 from truespan.types.reading import SentencePage
+from truespan.types.receipt import PublicKeys
 from truespan.types.request import Defaults
 from truespan.types.source import Upload
 from truespan.wire.serialize import allowed_names, chunk_data, record_data
@@ -371,6 +372,16 @@ def ready(context: CallContext) -> schemas.Health:
     """
     context.library.server.check_ready()
     return schemas.Health(status="ready", version=__version__)
+
+
+@server.get("/v1/keys")
+def list_keys(context: CallContext) -> PublicKeys:
+    """List the public keys of the library.
+
+    Returns the keys that verify signed receipts, the oldest first. The last one signs, unless it is
+    retired. The reply is what the option --keys of a verifier takes.
+    """
+    return context.library.keys.list()
 
 
 @server.get("/metrics", errors=(errors.NotAllowed,), media_type=METRICS)

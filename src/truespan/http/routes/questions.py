@@ -44,6 +44,7 @@ QUERY_ERRORS = (
     errors.IndexNotOwned,
     errors.ProfileMismatch,
     errors.GenerationNotFound,
+    errors.SigningKeyMissing,
 )
 """The errors of every operation that searches."""
 NEW_CONVERSATION = "new"

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from truespan.errors import StoreDamaged
+from truespan.proof.merkle import sentence_tree
 from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
@@ -275,18 +276,24 @@ class Structure(NamedTuple):
             "pages": checksum("pages", world, ref, *self.pages),
             "figures": checksum("figures", *figures),
             "audits": audits_checksum(world, ref, self.audits),
+            "tree": sentence_tree((*row[:3], row[4]) for row in self.sentences).root(),
         }
         return StructureChecksums(sentences, chain[1:], figures, b"".join(parts.values()))
 
 
 PARTS: Final = ("sentences", "places", "pages", "figures", "audits")
-"""The order of the digests in a revision's `parts`."""
+"""The order of the digests in a revision's `parts`, before the root of the sentences' tree."""
 
 
 def part_of(parts: bytes | None, name: str) -> bytes:
     """Return one of the digests of a revision's parts; empty without a revision."""
     at = PARTS.index(name) * _SIZE
     return (parts or b"")[at : at + _SIZE]
+
+
+def sentence_root(parts: bytes) -> str:
+    """Return the root of the Merkle tree over the sentences of a revision, in hexadecimal."""
+    return parts[len(PARTS) * _SIZE :].hex()
 
 
 def audits_checksum(world: WorldId, ref: RevisionRef, rows: Iterable[Row]) -> bytes:

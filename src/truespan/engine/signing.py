@@ -1,0 +1,307 @@
+"""Signed receipts of results: the only place that decides what a receipt says to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.core.clock import format_time
+from truespan.errors import SigningKeyMissing
+from truespan.proof.merkle import MerkleTree, sentence_tree
+from truespan.proof.statement import (
+    Asked,
+    Operation,
+    PlacedText,
+    SentenceTree,
+    describe_passage,
+    describe_request,
+    describe_scope,
+    digest_result,
+    make_statement,
+)
+from truespan.proof.verify import document_leaf
+from truespan.retrieval.snapshot import Restart, with_stable_snapshot
+from truespan.types.answer import Answer
+from truespan.types.bundle import ContextBundle, SearchResult
+from truespan.types.document import RevisionRef
+from truespan.types.ids import hash_text
+from truespan.types.receipt import DocumentProof, SignedReceipt
+from truespan.types.request import FILTER_NAMES
+from truespan.types.scope import UNLIMITED, Authority, Scope, Verb, World
+
+if TYPE_CHECKING:
+    from truespan.engine.access import WorldAccess
+    from truespan.engine.components import Components
+    from truespan.proof.keys import SigningKey
+
+
+Result = TypeVar("Result", SearchResult, ContextBundle)
+
+
+def sign_stable(
+    access: WorldAccess, asked: Asked, run: Callable[[World], tuple[Result, Scope | None]]
+) -> Result:
+    """Return a result with its signed receipt, both from one state of the world.
+
+    `run` returns the result and the scope that it comes from. It may be called again.
+    """
+    components, authority = access.components, access.authority
+    signer = Signer(components, authority)
+    signer.require_key()
+
+    def attempt(world: World) -> Result:
+        result, scope = run(world)
+        receipt = signer.sign_result(world, scope, asked, result)
+        return replace(result, signed_receipt=receipt)
+
+    return with_stable_snapshot(components.store, authority, access.record(), attempt)
+
+
+class DocumentTree(Struct, frozen=True):
+    """The documents of one state of a generation, and their tree."""
+
+    documents: dict[int, tuple[int, DocumentProof]]
+    """Place in the tree and proof of each document, by number."""
+    tree: MerkleTree
+
+
+class Signer(Struct, frozen=True):
+    """Signs results for the callers of an authority."""
+
+    components: Components
+    authority: Authority
+
+    def require_key(self) -> SigningKey:
+        """Return the key that signs; raises SigningKeyMissing."""
+        keys = self.components.signing_keys
+        key = keys.signing_key() if keys is not None else None
+        if key is None:
+            raise SigningKeyMissing
+        return key
+
+    def sign_result(
+        self, world: World, scope: Scope | None, asked: Asked, result: SearchResult | ContextBundle
+    ) -> SignedReceipt:
+        """Return the receipt of a search or a retrieval.
+
+        Args:
+            world: The state of the world that the result comes from.
+            scope: The scope of the request; with a position, the receipt depends on nothing after
+                that position.
+            asked: The request.
+            result: The result.
+
+        Raises:
+            Restart: The world changed meanwhile.
+        """
+        metadata = result.metadata if isinstance(result, ContextBundle) else result
+        claims = {
+            "mode": str(metadata.mode),
+            "defaults": str(metadata.defaults),
+            "result": {"sha256": digest_result(result)},
+        }
+        return self._sign_passages(world, scope, asked, result.passages, claims)
+
+    def sign_answer(
+        self,
+        world: World,
+        scope: Scope | None,
+        asked: Asked,
+        answer: Answer,
+        sources: Sequence[PlacedText],
+    ) -> SignedReceipt:
+        """Return the receipt of an answer and of the passages that it was made from."""
+        explained = answer.decision_explain
+        claims = {
+            "defaults": str(world.defaults),
+            "decision": {
+                "mode": str(answer.mode),
+                "sha256": _digest(explained),
+            },
+            "model": _answering_model(self.components, answer),
+            "answer": {"sha256": hash_text(answer.answer)},
+        }
+        return self._sign_passages(world, scope, asked, sources, claims, answer.answer)
+
+    def sign_content(
+        self, world: World | None, operation: Operation, content: Any
+    ) -> SignedReceipt:
+        """Return the receipt of content without passages; its JSON is the text."""
+        text = json.dumps(msgspec.to_builtins(content), ensure_ascii=False, sort_keys=True)
+        claims = self._describe(operation)
+        if world is not None:
+            claims["world"] = world.id
+        return self._sign(claims, [operation.value], [text])
+
+    def _sign_passages(
+        self,
+        world: World,
+        scope: Scope | None,
+        asked: Asked,
+        passages: Sequence[PlacedText],
+        claims: dict[str, Any],
+        answer: str | None = None,
+    ) -> SignedReceipt:
+        claims = self._describe(asked.operation) | claims
+        claims |= self._describe_question(world, scope, asked)
+        if scope is not None:
+            try:
+                claims |= self._prove(world, scope, passages)
+            except Restart:
+                # A model has answered meanwhile, and is not asked again. Without proofs, the
+                # receipt still says which text was returned from which place.
+                if answer is None:
+                    raise
+                claims["passages"] = [describe_passage(passage, None) for passage in passages]
+        names = [f"passage {number}" for number in range(1, len(passages) + 1)]
+        texts = [passage.text for passage in passages]
+        if answer is not None:
+            names.append("answer")
+            texts.append(answer)
+        return self._sign(claims, names, texts)
+
+    def _describe(self, operation: Operation) -> dict[str, Any]:
+        return {
+            "operation": operation.value,
+            "library": self.components.store.library_id(),
+            "time": format_time(self.components.clock.now()),
+            "version": _version(),
+        }
+
+    def _describe_question(self, world: World, scope: Scope | None, asked: Asked) -> dict[str, Any]:
+        question: dict[str, str] | None = None
+        if asked.question is not None:
+            question = {"text": asked.question}
+            if not self.components.signs_questions:
+                marked = self.components.mark_query(world.id, asked.question)
+                question = {"hash": marked}
+        request = describe_request(asked.arguments)
+        generation = world.generation
+        fields: dict[str, Any] = {"generation": generation.number if generation else None}
+        fields |= {name: request[name] for name in FILTER_NAMES if request.get(name)}
+        claims: dict[str, Any] = {
+            "world": world.id,
+            "generation": fields["generation"],
+            "profile": generation.profile.id if generation else None,
+            "question": question,
+            "request": request,
+            "passages": [],
+            "documents": [],
+        }
+        if scope is not None and scope.position is not None:
+            fields |= {"document": _only(scope.documents), "read up to sentence": scope.position}
+            claims["reading"] = {"document": _only(scope.documents), "position": scope.position}
+        claims["scope"] = describe_scope(world.name, world.id, fields)
+        return claims
+
+    def _prove(self, world: World, scope: Scope, passages: Sequence[PlacedText]) -> dict[str, Any]:
+        """Return the claims about passages and documents, with proofs."""
+        numbers = sorted({passage.document for passage in passages})
+        state: dict[str, Any] = {}
+        if scope.position is not None:
+            # Everything about the book as a whole would depend on what was not read.
+            trees = {number: self._read_tree(scope, number) for number in numbers}
+            documents = [
+                {"document": number, "sentences": len(tree.rows), "root": tree.tree.root().hex()}
+                for number, tree in trees.items()
+            ]
+        else:
+            found = self.document_tree(world, scope)
+            if not found.documents.keys() >= {*numbers}:
+                raise Restart
+            proofs = {number: found.documents[number] for number in numbers}
+            trees = {number: self._whole_tree(scope, own) for number, (_, own) in proofs.items()}
+            documents = [msgspec.to_builtins(proof) for _, proof in proofs.values()]
+            if self._sees_all(scope):
+                state["state"] = {"documents": len(found.tree), "root": found.tree.root().hex()}
+                for document, (place, _) in zip(documents, proofs.values(), strict=True):
+                    document["index"] = place
+                    hashes = found.tree.prove(place, place)
+                    document["hashes"] = [part.hex() for part in hashes]
+        try:
+            described = [
+                describe_passage(passage, trees[passage.document].prove(passage))
+                for passage in passages
+            ]
+        except ValueError:
+            raise Restart from None
+        return {"passages": described, "documents": documents, **state}
+
+    def _sees_all(self, scope: Scope) -> bool:
+        """Return whether the caller may see every document of the world, and so their root."""
+        authority = self.authority
+        return authority.may(Verb.READ, scope.world) and authority.audience is UNLIMITED
+
+    def document_tree(self, world: World, scope: Scope) -> DocumentTree:
+        """Return the tree over the documents of a state of the world."""
+        store = self.components.store
+
+        def build() -> DocumentTree:
+            proofs = store.document_proofs(scope, world)
+            leaves = (document_leaf(msgspec.to_builtins(proof)) for proof in proofs)
+            places = {proof.document: (place, proof) for place, proof in enumerate(proofs)}
+            return DocumentTree(places, MerkleTree(leaves))
+
+        key = world.id, world.changes, scope.generation.number, self.authority.audience
+        return self.components.proof_trees.get(key, build)
+
+    def _whole_tree(self, scope: Scope, proof: DocumentProof) -> SentenceTree:
+        """Return the tree of all sentences of a revision; it must have the recorded root."""
+        ref = RevisionRef(proof.document, proof.revision)
+        tree = self._tree(scope, ref, proof.sentences - 1)
+        if tree.tree.root().hex() != proof.root:
+            raise Restart
+        return tree
+
+    def _read_tree(self, scope: Scope, document: int) -> SentenceTree:
+        """Return the tree of the sentences that a reader has read."""
+        if scope.revision is None or scope.position is None:
+            raise Restart
+        return self._tree(scope, RevisionRef(document, scope.revision), scope.position)
+
+    def _tree(self, scope: Scope, ref: RevisionRef, last: int) -> SentenceTree:
+        """Return the tree of the sentences up to `last`, each verified with its place."""
+
+        def build() -> SentenceTree:
+            found = self.components.store.sentences(scope, ref, 0, last)
+            rows = [(item.sid, item.start, item.end, item.digest) for item in found]
+            if [row[0] for row in rows] != [*range(len(rows))]:
+                raise Restart
+            return SentenceTree(rows, sentence_tree(rows))
+
+        return self.components.proof_trees.get((scope.world, ref, last), build)
+
+    def _sign(
+        self, claims: dict[str, Any], names: Sequence[str], texts: Sequence[str]
+    ) -> SignedReceipt:
+        envelope = self.require_key().sign(make_statement(claims, names, texts))
+        return SignedReceipt(envelope, tuple(texts))
+
+
+def _only(documents: object) -> int | None:
+    found = [*documents] if isinstance(documents, frozenset) else []
+    return found[0] if len(found) == 1 else None
+
+
+def _answering_model(components: Components, answer: Answer) -> str | None:
+    used = answer.decision_explain.get("used_llm")
+    models = {"primary": components.chat.primary, "fallback": components.chat.fallback}
+    model = models.get(str(used))
+    return model.name if model is not None else None
+
+
+def _digest(content: Any) -> str:
+    return hash_text(json.dumps(msgspec.to_builtins(content), sort_keys=True))
+
+
+# Shared by threads: a cache of a text.
+@cache
+def _version() -> str:
+    return version("truespan")

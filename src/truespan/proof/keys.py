@@ -1,0 +1,97 @@
+"""Signing keys of a library: Ed25519 keys, of which the last one signs."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from truespan.errors import InvalidConfiguration
+from truespan.proof.verify import PAYLOAD_TYPE, canonical, pre_authentication
+from truespan.types.receipt import Envelope, PublicKey, Signature
+from truespan.types.token import Secret
+
+SEED_BYTES = 32
+
+
+class SigningKey:
+    """A private key with its public key. The private key is never shown."""
+
+    def __init__(self, seed: Secret, public: PublicKey) -> None:
+        self.seed = seed
+        self.public = public
+
+    @classmethod
+    def from_seed(cls, seed: Secret, created_at: str | None = None) -> SigningKey:
+        """Return the key of a seed of 32 bytes in base64; raises InvalidConfiguration."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        private = Ed25519PrivateKey.from_private_bytes(_decode_seed(seed))
+        raw = private.public_key().public_bytes_raw()
+        public = PublicKey(sha256(raw).hexdigest(), b64encode(raw).decode(), created_at)
+        return cls(seed, public)
+
+    def sign(self, statement: dict[str, object]) -> Envelope:
+        """Return a statement in a signed envelope."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        payload = canonical(statement)
+        private = Ed25519PrivateKey.from_private_bytes(_decode_seed(self.seed))
+        signature = b64encode(private.sign(pre_authentication(payload))).decode()
+        signatures = (Signature(self.public.key_id, signature),)
+        return Envelope(PAYLOAD_TYPE, b64encode(payload).decode(), signatures)
+
+
+class KeyRing(Struct, frozen=True):
+    """The keys of a library. Only the last one may be in use, and only it has a seed."""
+
+    public: tuple[PublicKey, ...] = ()
+    seed: str = ""
+
+    def __repr__(self) -> str:
+        return f"KeyRing({len(self.public)} keys)"
+
+    def signing_key(self) -> SigningKey | None:
+        """Return the key that signs; None if there is none."""
+        return SigningKey(Secret(self.seed), self.public[-1]) if self.seed else None
+
+    def rotate(self, seed: Secret, now: str) -> KeyRing:
+        """Return the keys with a new one. The old private key is dropped, its public key kept."""
+        retired = [key if key.retired_at else replace(key, retired_at=now) for key in self.public]
+        new = SigningKey.from_seed(seed, now).public
+        return KeyRing((*retired, new), seed.reveal())
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes, name: str) -> KeyRing:
+        """Return the keys of a file; raises InvalidConfiguration."""
+        try:
+            ring = msgspec.json.decode(data, type=cls)
+            if ring.seed:
+                own = SigningKey.from_seed(Secret(ring.seed)).public
+                if not ring.public or ring.public[-1].public_key != own.public_key:
+                    raise ValueError("the keys do not belong together")
+        except (ValueError, InvalidConfiguration):
+            raise InvalidConfiguration(
+                f"The file {name} contains no signing keys.",
+                advice="Restore the file from a backup.",
+            ) from None
+        return ring
+
+
+def _decode_seed(seed: Secret) -> bytes:
+    try:
+        data = b64decode(seed.reveal(), validate=True)
+    except ValueError:
+        data = b""
+    if len(data) != SEED_BYTES:
+        raise InvalidConfiguration(
+            "The signing key is not 32 bytes in base64.",
+            advice="Create one with 'truespan keys create', or with 'openssl rand -base64 32'.",
+        )
+    return data

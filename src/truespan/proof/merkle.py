@@ -1,0 +1,58 @@
+"""Merkle trees by RFC 6962, with proofs for neighbouring leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from itertools import starmap
+
+from truespan.proof.verify import sentence_leaf, split_size
+
+EMPTY_ROOT = sha256(b"").digest()
+"""Root of a tree without leaves."""
+
+
+class MerkleTree:
+    """A tree over leaves, with the hash of every complete subtree."""
+
+    def __init__(self, leaves: Iterable[bytes]) -> None:
+        self._levels = [list(leaves)]
+        while len(level := self._levels[-1]) > 1:
+            pairs = zip(level[::2], level[1::2], strict=False)
+            self._levels.append([sha256(b"\x01" + a + b).digest() for a, b in pairs])
+
+    def __len__(self) -> int:
+        return len(self._levels[0])
+
+    def root(self) -> bytes:
+        """Return the root of all leaves."""
+        return self._hash(0, len(self)) if len(self) else EMPTY_ROOT
+
+    def prove(self, first: int, last: int) -> list[bytes]:
+        """Return the hashes that lead from the leaves `first` to `last` to the root."""
+        # Subtrees before the leaves come the largest first, those after them the smallest first.
+        hashes, place, size = list[bytes](), 0, len(self)
+        for level in reversed(range(first.bit_length())):
+            if first >> level & 1:
+                hashes.append(self._levels[level][place >> level])
+                place += 1 << level
+        place = last + 1
+        while place < size:
+            end = min(place + (place & -place), size)
+            hashes.append(self._hash(place, end))
+            place = end
+        return hashes
+
+    def _hash(self, start: int, end: int) -> bytes:
+        size = end - start
+        if size & (size - 1) == 0:
+            # A subtree whose size is a power of two begins at a multiple of that size.
+            level = size.bit_length() - 1
+            return self._levels[level][start >> level]
+        middle = start + split_size(size)
+        return sha256(b"\x01" + self._hash(start, middle) + self._hash(middle, end)).digest()
+
+
+def sentence_tree(sentences: Iterable[tuple[int, int, int, bytes]]) -> MerkleTree:
+    """Return the tree over sentences, given by number, start, end and digest."""
+    return MerkleTree(starmap(sentence_leaf, sentences))

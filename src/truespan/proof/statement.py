@@ -1,0 +1,176 @@
+"""Statements of receipts: the claims about a result, in the form that is signed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from truespan.proof.merkle import MerkleTree
+from truespan.proof.verify import PREDICATE_TYPE, STATEMENT_TYPE, canonical
+from truespan.types.bundle import ContextBundle, SearchResult
+from truespan.types.chunk import ChunkKind
+from truespan.types.ids import ChunkId, hash_text
+
+
+class Operation(StrEnum):
+    """Operation whose result a receipt is about."""
+
+    SEARCH = "search"
+    RETRIEVE = "retrieve"
+    ANSWER = "answer"
+    CONVERSATION = "conversation"
+    DELETION = "deletion"
+    EVALUATION = "evaluation"
+
+
+class Asked(Struct, frozen=True):
+    """A request: its operation, its question, and the other arguments as they were given."""
+
+    operation: Operation
+    question: str | None
+    arguments: Mapping[str, Any]
+
+
+class PlacedText(Protocol):
+    """Attributes that passages of searches, bundles and answers have in common."""
+
+    @property
+    def chunk_id(self) -> ChunkId: ...
+    @property
+    def document(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def chapter(self) -> str: ...
+    @property
+    def section(self) -> str: ...
+    @property
+    def page(self) -> int | None: ...
+    @property
+    def location(self) -> str | None: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def first_sid(self) -> int: ...
+    @property
+    def last_sid(self) -> int: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+
+
+class SentenceTree(Struct, frozen=True):
+    """Sentences as rows of number, start, end and digest, and their tree."""
+
+    rows: Sequence[tuple[int, int, int, bytes]]
+    tree: MerkleTree
+
+    def prove(self, passage: PlacedText) -> dict[str, Any] | None:
+        """Return the proof that a passage belongs to the tree; None if no whole sentence does.
+
+        Raises ValueError if the text of a sentence is another one.
+        """
+        text, start, end = passage.text, passage.start, passage.end
+        if len(text) != end - start:
+            # The description of a figure is not the text at its place.
+            return None
+        rows = self.rows[passage.first_sid : passage.last_sid + 1]
+        whole = [row for row in rows if start <= row[1] and row[2] <= end]
+        if not whole:
+            return None
+        for _, begin, stop, digest in whole:
+            if sha256(text[begin - start : stop - start].encode()).digest() != digest:
+                raise ValueError("the sentence has another text")
+        first, last = whole[0][0], whole[-1][0]
+        hashes = [part.hex() for part in self.tree.prove(first, last)]
+        return {"first": first, "spans": [[row[1], row[2]] for row in whole], "hashes": hashes}
+
+
+def describe_passage(passage: PlacedText, proof: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the claims about a passage."""
+    kind = getattr(passage, "chunk_type", None) or getattr(passage, "kind", ChunkKind.TEXT)
+    return {
+        "text": hash_text(passage.text),
+        "chunk_id": passage.chunk_id,
+        "kind": str(kind),
+        "document": passage.document,
+        "title": passage.title,
+        "source": passage.source,
+        "chapter": passage.chapter,
+        "section": passage.section,
+        "page": passage.page,
+        "location": passage.location,
+        "start": passage.start,
+        "end": passage.end,
+        "first_sentence": passage.first_sid,
+        "last_sentence": passage.last_sid,
+        "score": repr(float(passage.score)),
+        "proof": proof,
+    }
+
+
+def make_statement(claims: dict[str, Any], names: Sequence[str], texts: Sequence[str]) -> Any:
+    """Return the statement with these claims about texts, each with a name."""
+    subjects = [
+        {"name": name, "digest": {"sha256": hash_text(text)}}
+        for name, text in zip(names, texts, strict=True)
+    ]
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": subjects,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": claims,
+    }
+
+
+def describe_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a request without fractions: a number becomes its text."""
+    described: dict[str, Any] = {}
+    for name, value in arguments.items():
+        plain = msgspec.to_builtins(value)
+        if name == "metadata" and plain:
+            plain = json.dumps(plain, ensure_ascii=False, sort_keys=True)
+        described[name] = repr(plain) if isinstance(plain, float) else plain
+    return described
+
+
+def restore_request(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that `describe_request` described."""
+    arguments = dict(described)
+    if arguments.get("metadata"):
+        arguments["metadata"] = json.loads(arguments["metadata"])
+    if arguments.get("floor") is not None:
+        arguments["floor"] = float(arguments["floor"])
+    return arguments
+
+
+def digest_result(result: SearchResult | ContextBundle) -> str:
+    """Return the SHA-256 of a result in JSON, apart from its receipt and the time it took."""
+    if isinstance(result, SearchResult):
+        plain: Any = replace(result, processing_time_ms=0, signed_receipt=UNSET)
+    else:
+        metadata = replace(result.metadata, processing_time_ms=0)
+        plain = replace(result, metadata=metadata, signed_receipt=UNSET)
+    return sha256(msgspec.json.encode(plain)).hexdigest()
+
+
+def describe_scope(name: str, library: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the scope of a request in words, and the digest of what the words name."""
+    parts = [f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
+    digest = sha256(canonical({"library": library, "world": name, **fields})).hexdigest()
+    return {
+        "text": ", ".join([f"world {json.dumps(name, ensure_ascii=False)}", *parts]),
+        "sha256": digest,
+    }

@@ -1,0 +1,261 @@
+"""Signed receipts of a whole library: what they say, to whom, and who can check them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import truespan
+from tests.promises import proves
+from tests.support.answer_worlds import Scripted
+from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_world
+from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.errors import NotAllowed, ReceiptInvalid, SigningKeyMissing
+from truespan.proof.verify import EXIT_CODES, verify
+from truespan.protocols import ChatModels
+from truespan.types.ids import hash_text
+from truespan.types.receipt import SignedReceipt
+from truespan.types.scope import OWNER, Verb
+
+QUERY = "Where did the brass key hang?"
+VERIFIER = Path(__file__).parents[2] / "examples" / "truespan_verify.py"
+
+
+@pytest.fixture
+def signing(tmp_path: Path) -> tuple[LibraryFixture, World]:
+    return signing_world(tmp_path)
+
+
+@proves("proof.receipts")
+def test_receipt_of_a_search_says_what_was_returned(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    result = world.search(QUERY, top_k=3, language="en", signed=True)
+
+    verified = verify(as_json(result.signed_receipt), keys_of(lib))
+    claims = verified.claims
+    document = world.documents.get("guide.md")
+    assert verified.texts == tuple(passage.text for passage in result.passages)
+    assert claims["question"] == {"text": QUERY}
+    assert claims["request"] == {
+        "top_k": 3, "floor": None, "highlight": False, "language": "en",
+    }  # fmt: skip
+    assert claims["scope"]["text"] == 'world "world", generation 1, language "en"'
+    assert (claims["mode"], claims["defaults"]) == (result.mode, result.defaults)
+    assert claims["profile"] == result.passages[0].receipt.profile
+    for passage, said in zip(result.passages, claims["passages"], strict=True):
+        assert said["text"] == hash_text(passage.text)
+        assert (said["start"], said["end"]) == (passage.start, passage.end)
+        assert said["proof"] is not None
+    signed = {item["doc_id"]: item for item in claims["documents"]}[document.doc_id]
+    assert (signed["source_hash"], signed["revision"]) == (document.source_hash, document.active)
+    assert signed["source_hash"] == hash_text(GUIDE)
+
+
+@proves("proof.receipts")
+def test_result_without_a_receipt_is_the_same(signing: tuple[LibraryFixture, World]) -> None:
+    _, world = signing
+    plain, signed = world.search(QUERY), world.search(QUERY, signed=True)
+
+    assert "signed_receipt" not in json.loads(_json(plain))
+    same = replace(
+        signed, signed_receipt=plain.signed_receipt, processing_time_ms=plain.processing_time_ms
+    )
+    assert same == plain
+
+
+@proves("proof.receipts")
+def test_receipt_of_an_answer_has_model_decision_and_text(tmp_path: Path) -> None:
+    lib, world = signing_world(tmp_path)
+    chat = ChatModels(Scripted(["On the seventh hook [1]."]))
+    library = Library(replace(lib.library._components, chat=chat))
+    answer = library.world(world.id).answer("Where did the key hang on the hook?", signed=True)
+
+    verified = verify(as_json(answer.signed_receipt), keys_of(lib))
+    assert verified.texts[-1] == answer.answer
+    assert verified.claims["answer"] == {"sha256": hash_text(answer.answer)}
+    assert verified.claims["decision"]["mode"] == answer.mode
+    used = answer.decision_explain["used_llm"]
+    name = chat.primary.name if chat.primary and used == "primary" else None
+    assert verified.claims["model"] == name
+    assert len(verified.claims["passages"]) == len(verified.texts) - 1
+
+
+@proves("proof.receipts")
+def test_question_is_a_keyed_hash_if_the_operator_wants_that(tmp_path: Path) -> None:
+    lib, world = signing_world(tmp_path)
+    parts = replace(
+        lib.library._components,
+        signs_questions=False,
+        mark_query=lambda _, text: f"mark{len(text)}",
+    )
+    result = Library(parts).world(world.id).search(QUERY, signed=True)
+
+    assert claims_of(result.signed_receipt)["question"] == {"hash": f"mark{len(QUERY)}"}
+    assert QUERY not in json.dumps(claims_of(result.signed_receipt))
+
+
+@proves("proof.keys")
+def test_library_without_a_key_signs_nothing_and_asks_no_model(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    model = Scripted(["No."])
+    library = Library(replace(lib.library._components, chat=ChatModels(model)))
+    world = library.create_world("world")
+    world.ingest(lib.write("guide.md", GUIDE))
+
+    for ask in (world.search, world.retrieve, world.answer):
+        with pytest.raises(SigningKeyMissing, match="truespan keys create"):
+            ask(QUERY, signed=True)
+    assert model.asked == []
+
+
+@proves("proof.keys")
+def test_only_the_owner_changes_keys(signing: tuple[LibraryFixture, World]) -> None:
+    lib, world = signing
+    caller = OWNER.narrow(worlds=[lib.scope(world).world], verbs=[Verb.READ])
+    library = lib.library.under(caller)
+
+    assert library.keys.list() == lib.library.keys.list()
+    for change in (library.keys.create, library.keys.rotate):
+        with pytest.raises(NotAllowed):
+            change()
+
+
+@proves("proof.keys")
+def test_receipt_of_a_retired_key_stays_valid(signing: tuple[LibraryFixture, World]) -> None:
+    lib, world = signing
+    receipt = as_json(world.search(QUERY, signed=True).signed_receipt)
+    lib.clock.sleep(60)
+    lib.library.keys.rotate()
+
+    assert verify(receipt, keys_of(lib)).claims["operation"] == "search"
+    lib.clock.sleep(60)
+    later = as_json(world.search(QUERY, signed=True).signed_receipt)
+    assert verify(later, keys_of(lib)).key_id == keys_of(lib)["keys"][-1]["key_id"]
+
+
+@proves("proof.inclusion")
+def test_receipts_of_one_state_have_one_root(signing: tuple[LibraryFixture, World]) -> None:
+    lib, world = signing
+    first = claims_of(world.search(QUERY, signed=True).signed_receipt)["state"]
+    bundle = world.retrieve("Who ground the corn?", signed=True)
+    receipt = as_json(bundle.signed_receipt)
+
+    assert claims_of(bundle.signed_receipt)["state"] == first
+    assert verify(receipt, keys_of(lib), first["root"]).texts
+    world.ingest(lib.write("other.md", "# The mill\n\nThe mill burned down.\n"))
+    later = world.search(QUERY, signed=True)
+    assert claims_of(later.signed_receipt)["state"]["root"] != first["root"]
+    with pytest.raises(ReceiptInvalid, match="another state"):
+        truespan.verify_receipt(receipt, lib.library.keys.list(), root="0" * 64)
+
+
+@proves("proof.inclusion")
+def test_root_of_a_damaged_revision_is_not_signed(signing: tuple[LibraryFixture, World]) -> None:
+    from truespan.errors import StoreDamaged
+
+    lib, world = signing
+    lib.sql("UPDATE sentences SET finish = finish - 1 WHERE sid = 6")
+
+    with pytest.raises(StoreDamaged):
+        world.search(QUERY, signed=True)
+
+
+@proves("proof.reader")
+def test_receipt_of_a_reader_names_nothing_of_the_whole_book(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    reader = world.reader("ann")
+    reader.set_position("guide.md", sentence=3)
+    bundle = reader.retrieve("porter and key", signed=True)
+
+    claims = verify(as_json(bundle.signed_receipt), keys_of(lib)).claims
+    document = world.documents.get("guide.md")
+    assert claims["documents"][0].keys() == {"document", "sentences", "root"}
+    assert claims["documents"][0]["sentences"] == 4
+    assert "state" not in claims
+    said = json.dumps(claims)
+    assert document.source_hash not in said
+    assert "revision" not in said
+    assert "ann" not in json.dumps(claims["scope"])
+
+
+@proves("proof.inclusion")
+def test_caller_with_an_audience_gets_no_root_of_the_library(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    library = lib.library.under(OWNER.for_audience([]))
+    before = claims_of(library.world(world.id).search(QUERY, signed=True).signed_receipt)
+
+    assert "state" not in before
+    assert all("hashes" not in document for document in before["documents"])
+    world.ingest(lib.write("secret.md", "# A secret\n\nNobody may know of this.\n"))
+    after = claims_of(library.world(world.id).search(QUERY, top_k=2, signed=True).signed_receipt)
+    known = {item["document"]: item for item in before["documents"]}
+    assert all(
+        item == known[item["document"]] for item in after["documents"] if item["document"] < 3
+    )
+
+
+@proves("proof.verified")
+def test_source_must_have_the_signed_bytes_and_text(
+    signing: tuple[LibraryFixture, World], tmp_path: Path
+) -> None:
+    lib, world = signing
+    receipt, keys = world.search(QUERY, signed=True).signed_receipt, lib.library.keys.list()
+    assert isinstance(receipt, SignedReceipt)
+    other = tmp_path / "changed.md"
+    other.write_text(GUIDE.replace("seventh", "eighth"))
+
+    found = truespan.verify_receipt(receipt, keys, source=_find(lib, "guide.md"))
+    assert found.places
+    assert {place.first_sentence for place in found.places} <= {*range(9)}
+    with pytest.raises(ReceiptInvalid) as error:
+        truespan.verify_receipt(receipt, keys, source=other)
+    assert error.value.failure == "other_source"
+
+
+@proves("proof.verified")
+def test_program_in_one_file_verifies_without_truespan(
+    signing: tuple[LibraryFixture, World], tmp_path: Path
+) -> None:
+    lib, world = signing
+    receipt, keys = tmp_path / "receipt.json", tmp_path / "keys.json"
+    receipt.write_bytes(as_json(world.search(QUERY, signed=True).signed_receipt))
+    keys.write_text(json.dumps(keys_of(lib)))
+
+    def run(*options: str) -> Any:
+        # -I: neither the working folder nor the user's packages are on the path.
+        command = [sys.executable, "-I", VERIFIER, receipt, "--keys", keys, *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = run("--source", str(_find(lib, "guide.md")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Valid. Signed: search of ")
+    assert run("--root", "0" * 64).returncode == EXIT_CODES["other_root"]
+    assert run("--source", str(keys)).returncode == EXIT_CODES["other_source"]
+    receipt.write_text(receipt.read_text().replace("quay", "key"))
+    changed = run()
+    assert changed.returncode == EXIT_CODES["text_differs"]
+    assert "was changed" in changed.stderr
+
+
+def _find(lib: LibraryFixture, name: str) -> Path:
+    return next(lib.folder.rglob(name))
+
+
+def _json(value: object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value)
