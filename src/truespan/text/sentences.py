@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from truespan.types.text import CanonicalText, Sentence
 
-_SENTENCE_RULES = 1
+_SENTENCE_RULES = 2
 """Version of the rules. Increase it if this module splits prose differently.
 
 Another version makes a new revision of every document. Changed limits do not need one: prose does
@@ -44,6 +44,19 @@ _BRACKETS = '"()[]{}<>（）@'
 _MAX_BRACKETS = 10_000
 """Maximum number of brackets in a stretch; with more, all are hidden from the segmenter."""
 _WITHOUT_MARKS = str.maketrans(dict.fromkeys(_QUOTES + _BRACKETS, "\ufffd"))
+
+_NEVER_LAST = {
+    "es": "avda. cap. fig. núm. pág. págs. prof. tel.",
+    "fr": "M. MM. Mme. Mlle. Mgr. dr. pr. boul. chap. fig. env. tél.",
+    "it": "pag. pagg. cap. fig. num. tel. sigg. geom. rag.",
+    "pl": "dr. inż. mgr. godz. str. nr. zob. por. ul. al. pl. św. ks. gen. płk. tel. rys. tab.",
+    "pt": "av. pág. págs. cap. fig. núm. prof. tel.",
+    "ru": "им. ул. пр. пер. кв. рис. табл. гл. стр. см. ср. проф. акад. доц.",
+}
+"""Abbreviations before a name or a number, by language, that the segmenter takes for an end."""
+_SELDOM_LAST = {"es": "m. uu.", "fr": "J. J.-C."}
+"""Abbreviations that end a sentence only before a capital letter."""
+_LAST_WORD = re.compile(r"[^\s'’\"“«(\[]+\Z")
 
 _Segment = Callable[[str], list[str]]
 
@@ -125,9 +138,31 @@ def _segment_in(language: str) -> _Segment:
         except UnicodeEncodeError:
             # The segmenter refuses surrogates. Clean text has none, but failing would not help.
             pieces = split(code, _SURROGATE.sub("\ufffd", text))
-        return pieces if sum(map(len, pieces)) == len(text) else [text]
+        if sum(map(len, pieces)) != len(text):
+            return [text]
+        return _join_abbreviations(pieces, code) if code in _NEVER_LAST else pieces
 
     return segment
+
+
+def _join_abbreviations(pieces: list[str], language: str) -> list[str]:
+    """Return sentences, each that ends with an abbreviation joined with the next."""
+    never = _NEVER_LAST[language].split()
+    seldom = _SELDOM_LAST.get(language, "").split()
+    found: list[str] = []
+    for piece in pieces:
+        last = _LAST_WORD.search(found[-1].rstrip()) if found and piece.strip() else None
+        word = last[0] if last else ""
+        # A table in lower case also has the word at the start of a sentence.
+        forms = {word, word[:1].lower() + word[1:]}
+        # Marks such as "¿" stand before the first letter.
+        first = next(filter(str.isalnum, piece), "")
+        continues = piece.startswith("-") or not first.isupper()
+        if not forms.isdisjoint(never) or (continues and not forms.isdisjoint(seldom)):
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return found
 
 
 def _paragraphs(canonical: CanonicalText) -> Iterator[tuple[int, int, bool]]:
