@@ -139,3 +139,25 @@ def test_owner_views_as_somebody_with_labels(visits: Callable[..., Visit], harbo
     visit.find("#stop-viewing").click()
     expect(visit.find("#viewing")).to_be_hidden()
     expect(visit.find("#new-world")).to_be_visible()
+
+
+def test_labels_of_several_documents_are_changed(
+    visits: Callable[..., Visit], tmp_path: Path
+) -> None:
+    with truespan.open(tmp_path / "library", create=True) as library:
+        world = library.world()
+        for name in ("a", "b"):
+            world.add_text(f"Lamp {name}.", id=name)
+        world.add_text("Lamp c.", id="c", audience=["group:board"])
+    with served(tmp_path / "library") as running:
+        visit = visits(running.address, viewport=DESK)
+        visit.find("#views a[data-to=library]").click()
+        expect(visit.find("#shelf .chip.audience")).to_have_text(["group:board"])
+        visit.find("#select-all").check()
+        visit.find("#bulk-audience").click()
+        visit.find("#bulk-labels").fill("group:legal, user:ana")
+        visit.find("#confirm-audience").click()
+        expect(visit.find("#shelf .chip.audience")).to_have_count(6)
+    with truespan.open(tmp_path / "library") as library:
+        found = {document.audience for document in library.world("main").documents.list()}
+        assert found == {("group:legal", "user:ana")}
