@@ -20,6 +20,7 @@ from truespan.errors import ConversationNotFound, NotAllowed, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.retrieval import fused
 from truespan.types.audience import AudienceRule
+from truespan.types.ids import FIRST_UNCOUNTED
 
 LAMP = "The lamp burned in the harbour. Ann lit the lamp. It was the night of the ships."
 NIGHT = "# Night\n\nThe harbour was dark at night.\n\n## Ships\n\nNo ship had a lamp."
@@ -271,3 +272,21 @@ def test_owner_learns_that_a_chunk_is_outside_an_audience(tmp_path: Path) -> Non
     assert codes == {("group:legal",): "outside_audience", ("group:hr",): "returned"}
     limited = world.for_audience(["group:legal"])
     assert limited.why_not(chunk, "zebra payroll", audience=["group:hr"]).code == "absent"
+
+
+@proves("audience.non-interference")
+def test_numbers_of_documents_do_not_count_hidden_ones(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    for step in range(3):
+        world.add_text(f"{PAY} {step}", id=f"pay {step}.txt", audience=["group:hr"])
+        world.add_text(f"{LAMP} {step}", id=f"lamp {step}.txt")
+    world.documents.delete("pay 0.txt")
+    world.add_text(PAY, id="pay 0.txt", audience=["group:hr"])
+
+    for labels in CALLERS:
+        listed = world.for_audience(labels).documents.list()
+        assert [document.number for document in listed] == [1, 2, 3]
+    numbers = {document.number for document in world.documents.list()}
+    assert len(numbers) == 6
+    assert min(numbers - {1, 2, 3}) >= FIRST_UNCOUNTED

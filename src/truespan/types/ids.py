@@ -38,6 +38,19 @@ def member_doc_id(file: str, member: str) -> str:
     return f"{slug(member.rpartition('/')[2])}-{digest}"
 
 
+FIRST_UNCOUNTED = 1_000_000_000
+"""First number of documents that are not counted, because not every caller sees them."""
+
+
+def uncounted_number(world: WorldId, doc_id: str, attempt: int) -> int:
+    """Return a number for a document that depends on its world and id; each attempt gives another.
+
+    It is at most the greatest number of 32 bits.
+    """
+    digest = sha256(f"{world}:{attempt}:{doc_id}".encode()).digest()
+    return FIRST_UNCOUNTED + int.from_bytes(digest[:8], "big") % FIRST_UNCOUNTED
+
+
 def chunk_id(
     world: WorldId, generation: int, document: int, revision: int, index: int, /
 ) -> ChunkId:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
@@ -37,7 +38,7 @@ from truespan.store.tables.rows import (
     revision_key,
 )
 from truespan.store.tables.word_rows import WrittenWords, write_staged_words, write_words
-from truespan.types.audience import audience_text
+from truespan.types.audience import EVERYONE, audience_text
 from truespan.types.chunk import ChunkKind, FigureMark, NewChunk, PendingChunk
 from truespan.types.document import (
     AuditEntry,
@@ -48,7 +49,7 @@ from truespan.types.document import (
     RevisionRef,
     StoredText,
 )
-from truespan.types.ids import ChunkId, chunk_id, hash_bytes, hash_text
+from truespan.types.ids import ChunkId, chunk_id, hash_bytes, hash_text, uncounted_number
 from truespan.types.profile import chunking_from_json, chunking_to_json
 from truespan.types.scope import Scope, Unlimited
 from truespan.types.text import Place, Properties, Sentence, Validators, name_places
@@ -354,10 +355,7 @@ def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) ->
             )
     else:
         revision = 1
-        number = session.value(
-            """UPDATE worlds SET next_document = next_document + 1 WHERE world_id = :world
-               RETURNING next_document - 1"""
-        )
+        number = _new_number(session, scope, draft)
         labels = {"number": number, "doc_id": draft.doc_id, "created_at": now}
         document = session.insert_returning("key", "documents", **labels, next_revision=2)
     ref, text, structure = RevisionRef(number, revision), draft.canonical.text, structure_of(draft)
@@ -390,6 +388,27 @@ def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) ->
         **own,
     )
     return _Staged(ref, key, structure, checksums)
+
+
+def _new_number(session: Session, scope: Scope, draft: Draft) -> int:
+    """Return the number of a new document.
+
+    Documents for everyone are counted. Others have a number that depends on nothing but their world
+    and id, so that no gap and no number tells of documents that a caller does not see.
+    """
+    if EVERYONE in draft.audience:
+        return session.value(
+            """UPDATE worlds SET next_document = next_document + 1 WHERE world_id = :world
+               RETURNING next_document - 1"""
+        )
+    for attempt in count():
+        number = uncounted_number(scope.world, draft.doc_id, attempt)
+        taken = session.value(
+            "SELECT 1 FROM documents WHERE world_id = :world AND number = :number", number=number
+        )
+        if taken is None:
+            return number
+    raise AssertionError
 
 
 def _properties_text(draft: Draft) -> str:
