@@ -79,6 +79,14 @@ def encode(value: Any) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
+def sign_raw(key: SigningKey, header: dict[str, Any], payload: str) -> str:
+    """Return a token with members of the header that the library would not write."""
+    head = encode({"alg": key.algorithm, "kid": key.id} | header)
+    form = jwt.get_algorithm_by_name(key.algorithm)
+    signature = form.sign(f"{head}.{payload}".encode(), key.private)
+    return f"{head}.{payload}.{encode(signature)}"
+
+
 @proves("identity.valid-token")
 @pytest.mark.parametrize("algorithm", ["RS256", "PS384", "ES256", "ES384", "ES512", "EdDSA"])
 def test_token_of_the_provider_is_accepted(clock: ManualClock, algorithm: str) -> None:
@@ -115,6 +123,7 @@ def test_forged_tokens_are_refused(issuer: Issuer, verifier: OpenIdVerifier) -> 
         "algorithm of another key type": SigningKey("first", "RS256").sign(claims),
         "curve of another key": SigningKey("first", "ES384").sign(claims),
         "critical extension": key.sign(claims, crit=["exp"], exp=1),
+        "critical encoding": sign_raw(key, {"crit": ["b64"], "b64": True}, payload),
         "type of another purpose": key.sign(claims, typ="logout+jwt"),
         "type that is no text": key.sign(claims, typ=["JWT"]),
         "id of a key that is no text": f"{encode({'alg': 'ES256', 'kid': 1})}.{payload}.",
@@ -126,6 +135,16 @@ def test_forged_tokens_are_refused(issuer: Issuer, verifier: OpenIdVerifier) -> 
     assert accepted == []
     assert {asked.path for asked in issuer.asked} == {KEYS}
     assert verifier.verify(valid)["sub"] == "ana"
+
+
+def test_token_without_a_usable_header_asks_for_no_keys(
+    issuer: Issuer, verifier: OpenIdVerifier
+) -> None:
+    payload = encode(issuer.claims())
+    for header in ({"alg": "none"}, {"alg": "HS256"}, {"alg": "ES256", "typ": "logout+jwt"}, {}):
+        assert refused(verifier, f"{encode(header)}.{payload}.{encode(b'0' * 64)}")
+
+    assert issuer.asked == []
 
 
 @proves("identity.forged-token")
