@@ -191,17 +191,23 @@ class RecordsContract:
     ) -> None:
         scope = built(lib)
         verbs = frozenset({Verb.READ, Verb.WRITE})
-        record = TokenRecord("id-1", "name", frozenset({scope.world}), verbs, UNLIMITED, 1.0, None)
-        every = TokenRecord("id-2", "all", UNLIMITED, frozenset(Verb), UNLIMITED, 2.0, 9.0)
+        world, labels = frozenset({scope.world}), frozenset({"group:legal", "user:ana"})
+        record = TokenRecord("id-1", "name", world, verbs, created_at=1.0)
+        every = TokenRecord(
+            "id-2", "all", UNLIMITED, frozenset(Verb), created_at=2.0, expires_at=9.0
+        )
+        limited = TokenRecord(
+            "id-4", "app", world, frozenset({Verb.READ}), audience=labels, impersonate=True
+        )
 
-        for one in (record, every):
+        for one in (record, every, limited):
             lib.store.create_token(OWNER, one, bytes(32))
         gone = frozenset({WorldId("00000000-0000-4000-8000-00000000dead")})
         with pytest.raises(WorldNotFound):
             lib.store.create_token(OWNER, replace(record, id="id-3", worlds=gone), bytes(32))
         with pytest.raises(NotAllowed):
             lib.store.tokens(Authority(UNLIMITED, verbs))
-        assert lib.store.tokens(OWNER) == [record, every]
+        assert lib.store.tokens(OWNER) == [record, every, limited]
         assert lib.store.find_token("id-1") == (record, bytes(32))
         assert lib.store.revoke_token(OWNER, "id-2", now=5.0)
         assert lib.store.revoke_token(OWNER, "id-2", now=7.0)
@@ -467,7 +473,7 @@ class RecordsContract:
             news=JobUpdate({text: failed}, [JobLine(1.0, text, text)]),
             error=text,
         )
-        token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), UNLIMITED, 1.0, None)
+        token = TokenRecord(text, text, UNLIMITED, frozenset(Verb), created_at=1.0)
         lib.store.create_token(OWNER, token, bytes(32))
         words = CountedWords(text, {0: hash_text(text)}, {0: 1}, [text], [1], PAIR.pack(0, 1))
         lib.store.keep_words(scope, [CountedRevision(ref, words)])
