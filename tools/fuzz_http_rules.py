@@ -26,7 +26,7 @@ WRITES = {
     "setPosition", "reindex", "rollback", "promote", "removeGeneration", "repairWorld",
     "examineWorld", "setDefaults", "deleteConversations", "deleteConversation",
     "deleteConversationsAsReader", "deleteConversationAsReader",
-    "connectChatModel", "disconnectChatModel",
+    "connectChatModel", "disconnectChatModel", "addNote", "deleteNote", "deleteNotes",
 }  # fmt: skip
 ASKING = {
     "search", "retrieve", "whyNot", "answer", "chat",
@@ -54,6 +54,7 @@ BY_STATE: dict[str, set[str]] = {
         "createWorld", "uploadDocuments", "addTexts", "updateDocument", "countFacets", "reindex",
         "rollback", "promote", "removeGeneration", "setPosition", "repairWorld", "examineWorld",
         "listDocuments", "reingestDocument", "evaluate", "ingestPages", "completeChat",
+        "addNote",
     },
     "source_missing": {"reingestDocument"},
 }  # fmt: skip

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -27,15 +27,20 @@ from tests.page.conftest import ARGUMENTS
 from tests.page.library import served
 from tests.page.visit import Visit
 
+import truespan
+
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "assets"
 COLUMNS = 92
+HANDBOOK = "Handbook for the Keepers of Vael Rock"
 SETUP = (
     "truespan init --library library --world mysteries",
     "truespan ingest examples/the-glass-ferry.md -w mysteries --kind book "
     "--title 'The Glass Ferry'",
     "truespan init --library library --world physics",
     "truespan ingest examples/optics.md --title Optics -w physics",
+    "truespan init --library library --world papers",
+    f"truespan ingest handbook.pdf --title '{HANDBOOK}' -w papers",
     "truespan backup monday.backup",
 )
 TERMINALS: Mapping[str, tuple[str, ...]] = {
@@ -130,17 +135,50 @@ def show_reader(visit: Visit) -> None:
     visit.ask("Who killed Mr. Vayle?")
 
 
+def show_page(visit: Visit) -> None:
+    visit.page.goto(visit.address)
+    visit.open(HANDBOOK)
+    visit.ask("How is the wick cut?")
+    visit.find("#panel-context .card-foot [data-show]").first.click()
+    visit.find("#as-page").click()
+    expect(visit.find(".leaf img")).to_be_visible()
+
+
+def show_notes(visit: Visit) -> None:
+    show_reader(visit)
+    visit.find("#open-notes").click()
+    expect(visit.find("#note-list blockquote").first).to_be_visible()
+
+
 def show_library(visit: Visit) -> None:
     visit.page.goto(f"{visit.address}#view=library")
     expect(visit.page.get_by_text("The Glass Ferry").first).to_be_visible()
 
 
-PAGES: Mapping[str, tuple[str, Callable[[Visit], None]]] = {
-    "page-ask": ("physics", show_ask),
-    "page-reader": ("mysteries", show_reader),
-    "page-library": ("mysteries", show_library),
+def show_compare(visit: Visit) -> None:
+    query = "view=compare&q=Who has the key?&left=mode=vector&right=mode=keyword"
+    visit.page.goto(f"{visit.address}#{query}")
+    expect(visit.find(".compare-row").first).to_be_visible()
+
+
+def show_evaluate(visit: Visit) -> None:
+    visit.page.goto(f"{visit.address}#view=evaluate")
+    visit.find("#golden-file").set_input_files(ROOT / "examples" / "golden.yaml")
+    visit.find("#evaluate-run").click()
+    expect(visit.find("#evaluate-body svg").first).to_be_visible()
+
+
+PAGES: Mapping[str, tuple[str, Callable[[Visit], None], str]] = {
+    "page-ask": ("physics", show_ask, "ask"),
+    "page-source": ("papers", show_page, "reading"),
+    "page-reader": ("mysteries", show_reader, "ask"),
+    "page-notes": ("mysteries", show_notes, "reading"),
+    "page-library": ("mysteries", show_library, "ask"),
+    "page-compare": ("mysteries", show_compare, "ask"),
+    "page-evaluate": ("mysteries", show_evaluate, "ask"),
 }
-"""Pictures of the page: the world that is served, and the steps to the view."""
+"""Pictures of the page: the served world, the steps to the view, and the pane on a phone."""
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @contextmanager
@@ -157,27 +195,43 @@ def browser_pages() -> Iterator[Callable[[], Page]]:
 
 
 def photograph(library: Path) -> None:
+    """Photograph every view in light and dark, and in the size of a phone."""
     with browser_pages() as new_page:
-        for name, (world, show) in PAGES.items():
+        for name, (world, show, pane) in PAGES.items():
             with served(library, "--world", world) as server:
                 page = new_page()
                 show(Visit(page, server.address))
-                path = PICTURES / f"{name}.png"
-                page.screenshot(path=path, animations="disabled")
+                save(page, name)
+                page.emulate_media(color_scheme="dark")
+                save(page, f"{name}-dark")
+                page.emulate_media(color_scheme="light")
+                page.set_viewport_size(PHONE)
+                page.evaluate("pane => (document.body.dataset.pane = pane)", pane)
+                save(page, f"{name}-phone")
                 page.close()
-            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+
+
+def save(page: Page, name: str) -> None:
+    """Save a picture of what the browser shows."""
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=path, animations="disabled")
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "examples", folder / "examples")
+        shutil.copy(ROOT / "tests" / "fixtures" / "libreoffice.pdf", folder / "handbook.pdf")
         for command in SETUP:
             run_on_terminal(command, folder)
         for name, commands in TERMINALS.items():
             path = PICTURES / f"{name}.svg"
             path.write_text(draw_terminal(commands, folder), "utf-8")
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+        with truespan.open(folder / "library") as library:
+            ada = library.world("mysteries").reader("ada")
+            ada.add_note("Who else knows of the spare key?", first=38)
         photograph(folder / "library")
 
 

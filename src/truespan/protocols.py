@@ -16,6 +16,7 @@ from truespan.types.identity import AccessRule
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.receipt import PublicKey
 from truespan.types.scope import Scope
@@ -490,6 +491,14 @@ class SourceParser(Protocol):
         """
         ...
 
+    def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
+        """Return a page of a source as it looks; see `parsing.pictures`.
+
+        Raises:
+            SourceRefused: The source cannot be drawn, or exceeds the limits.
+        """
+        ...
+
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sequence[Sentence]:
         """Return the sentences of a source's text; see `parsing.sentences`.
 
@@ -532,6 +541,21 @@ class AssetStore(Protocol):
     def documents_with_images(self) -> frozenset[str]: ...
     def publish(self, world: WorldId, doc_id: str, token: str) -> bool: ...
     def read(self, world: WorldId, doc_id: str, token: str, name: str) -> bytes | None: ...
+    def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
+    def remove_all(self, world: WorldId) -> RemovedFiles: ...
+
+
+class PictureStore(Protocol):
+    """Drawn pages and kept uploads, as files of limited total size; see `PictureFolder`.
+
+    A file belongs to a document and to the hash of its source.
+    """
+
+    def read(self, world: WorldId, doc_id: str, source_hash: str, name: str) -> bytes | None: ...
+    def write(
+        self, world: WorldId, doc_id: str, source_hash: str, name: str, data: bytes
+    ) -> None: ...
+    def keep_only(self, world: WorldId, doc_id: str, source_hash: str) -> None: ...
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
     def remove_all(self, world: WorldId) -> RemovedFiles: ...
 

@@ -43,6 +43,7 @@ class Names:
     domain: str
     conversation: str = "0" * 32
     readers_conversation: str = "0" * 32
+    note: str = "0" * 32
 
     def changed(self, **other: str) -> Names:
         """Return these names with some of them replaced."""
@@ -103,6 +104,7 @@ def filled(lib: LibraryFixture, canary: str) -> World:
     world.answer(QUESTION)
     world.conversation().ask(QUESTION)
     world.reader(f"{canary}-reader").conversation().ask(QUESTION)
+    world.reader(f"{canary}-reader").add_note(f"A note about {canary}.", first=1)
     return world
 
 
@@ -125,6 +127,7 @@ def names_of(world: World, canary: str, generation: str) -> Names:
         domain=f"{canary}-domain",
         conversation=world.conversations()[0].id,
         readers_conversation=world.reader(f"{canary}-reader").conversations()[0].id,
+        note=world.reader(f"{canary}-reader").notes()[0].id,
     )
 
 

@@ -42,6 +42,8 @@ from truespan.types.token import Principal
 
 QUESTION = "Who had the key to the tower?"
 MOVE = WritePermissions(may_move=True)
+NOTE = WritePermissions(may_note=True)
+NOTE_AND_MOVE = WritePermissions(may_move=True, may_note=True)
 READ_UNTIL = 5
 """The last sentence of chapter one."""
 
@@ -103,6 +105,9 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
         ("follow", "ann", MOVE, "reading"),
         ("follow write", "ann", MOVE, "reading"),
         ("read follow", "ann", MOVE, "reading"),
+        ("follow", "ann", NOTE, "reading and noting"),
+        ("read follow write", "ann", NOTE_AND_MOVE, "moving and noting"),
+        ("read write", None, NOTE, "owning"),
     ]
     for verbs, reader, permissions, expected in rows:
         authority = Authority(frozenset([world]), frozenset(map(Verb, verbs.split())))
@@ -110,7 +115,8 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
             lib.library, anonymous, Principal("t", authority), "w", reader, permissions
         )
         assert target.role.name == expected, (verbs, reader, permissions)
-        assert (target.caller.writer is not None) == (expected not in ("owning", "reading"))
+        writes = expected not in ("owning", "reading", "reading and noting")
+        assert (target.caller.writer is not None) == writes
         assert target.caller.world.authority.verbs == {Verb.FOLLOW if reader else Verb.READ}
     bound = Authority(frozenset([world]), frozenset([Verb.FOLLOW]), frozenset(["ann"]))
     assert (
@@ -130,6 +136,8 @@ def test_writing_tools_need_operator_and_token(lib: LibraryFixture) -> None:
         "moving": {"set_position"},
         "owning": set(),
         "noting": {"add_note"},
+        "reading and noting": {"add_note"},
+        "moving and noting": {"set_position", "add_note"},
     }
 
 
@@ -331,3 +339,15 @@ def test_note_is_searchable_and_replaces_only_on_request(lib: LibraryFixture) ->
     blank = owner.call("add_note", title="blank", text="  ")
     assert [file["code"] for file in blank["refused"]] == ["source_empty"]
     assert "Refused" in owner.text
+
+
+@proves("notes.up-to-the-position", "mcp.writes-opt-in")
+def test_reader_writes_notes_and_lists_those_up_to_the_position(lib: LibraryFixture) -> None:
+    reader = Caller(lib, "ann", NOTE)
+    note = reader.call("add_note", text="Why the lamp?", first=2)
+    assert (note["first"], note["sid"]) == (2, READ_UNTIL)
+    assert reader.refusal("add_note", text="x", first=READ_UNTIL + 1) == "invalid_argument"
+    assert len(reader.call("list_notes", search="lamp")["notes"]) == 1
+    lib.library.world("w").reader("ann").set_position("lamp.md", sentence=1)
+
+    assert reader.call("list_notes")["notes"] == []

@@ -39,7 +39,8 @@ FREE = {
 NEEDS = {
     "read": {
         "listDocuments", "showDocument", "countFacets", "listReaders", "readSentences",
-        "listChunks", "showChunk", "showImage", "listJobs", "showJob", "followJob", "search",
+        "listChunks", "showChunk", "showImage", "drawDocument", "listJobs", "showJob",
+        "followJob", "search",
         "retrieve", "whyNot", "answer", "listUsage", "explain", "evaluate",
         "listConversations", "startConversation",
         "deleteConversations", "showConversation", "continueConversation", "exportConversation",
@@ -47,7 +48,9 @@ NEEDS = {
     },
     "follow": {
         "listBooks", "readPosition", "retrieveAsReader", "answerAsReader", "whyNotAsReader",
-        "readSentencesAsReader", "showImageAsReader", "listConversationsAsReader",
+        "readSentencesAsReader", "showImageAsReader", "drawDocumentAsReader", "listNotes",
+        "addNote", "exportNotes", "deleteNote", "deleteNotes",
+        "listConversationsAsReader",
         "startConversationAsReader", "deleteConversationsAsReader", "showConversationAsReader",
         "continueConversationAsReader", "exportConversationAsReader",
         "deleteConversationAsReader",
@@ -69,7 +72,7 @@ JOBS = {"listJobs", "showJob", "followJob"}
 CHANGING = {
     "uploadDocuments", "addTexts", "addSample", "reindex", "deleteWorld", "createWorld",
     "setPosition", "repairWorld", "examineWorld", "setDefaults", "deleteConversations",
-    "deleteConversationsAsReader",
+    "deleteConversationsAsReader", "addNote", "deleteNote", "deleteNotes",
 }  # fmt: skip
 """Operations that would change the world if their names were right."""
 
@@ -275,9 +278,11 @@ def test_token_of_a_reader_is_limited_to_that_reader_and_world(
     other = own.changed(reader="somebody else")
     for call in OPERATIONS:
         if call.name in NEEDS["follow"]:
-            # The picture is unread, and the owner began the conversation.
-            absent = call.name == "showImageAsReader" or "{conversation}" in call.path
-            assert request(call, own).sent(client, key).status == (404 if absent else 200)
+            # The picture is unread, the owner began the conversation, and the note is deleted.
+            pictures = "showImageAsReader", "drawDocumentAsReader"
+            absent = call.name in (*pictures, "deleteNote") or "{conversation}" in call.path
+            expected = 404 if absent else 201 if call.name == "addNote" else 200
+            assert request(call, own).sent(client, key).status == expected, call.name
             assert request(call, other).sent(client, key).code == "not_allowed"
         elif "{world}" in call.path and call.name != "showWorld":
             response = request(call, own).sent(client, key)

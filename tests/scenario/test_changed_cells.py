@@ -102,6 +102,7 @@ UNSEEN = {
     ("word_states", "text_hash"): "states that are missed are computed again by a repair",
     ("conversations", "*"): "named when it is read; nothing of a document depends on it",
     ("turns", "*"): "named when it is read; nothing of a document depends on it",
+    ("notes", "*"): "named when it is read; nothing of a document depends on it",
     ("words", "*"): "the order of results alone depends on it; found once words are counted",
     ("word_counts", "*"): "the order of results alone depends on it",
 }
@@ -122,6 +123,12 @@ GONE = {
     ("worlds", "*"): "a world whose row is wrong is another world, or is empty",
     ("revisions", "row"): "rows that refer to it are found by the check of references",
     ("conversations", "*"): "a conversation that is another's is not found",
+    ("notes", "row"): "a note that is gone looks like one that was deleted",
+    ("notes", "world_id"): "the note is in another world, where its checksum fails",
+    ("notes", "reader"): "the note is of another reader, for whom its checksum fails",
+    ("notes", "document"): "a note about another book is hidden",
+    ("notes", "revision"): "a note of another revision is hidden",
+    ("notes", "sid"): "a note at a later position is hidden",
     ("turns", "row"): "a turn that is gone looks like one that was deleted by its age",
     ("turns", "world_id"): "the turn is in another world, where its checksum fails",
     ("turns", "conversation"): "the turn is in another conversation, where its checksum fails",
@@ -182,6 +189,7 @@ def build(folder: Path, store: str = "sqlite") -> Study:
         world.ingest([note, str(paper)])
         reader = world.reader("ann")
         reader.set_position("book.html", through_chapter="Two")
+        reader.add_note("Who lit it?", first=1)
         for asker in (world, reader):
             talk = asker.conversation()
             talk.ask(QUERY)
@@ -216,6 +224,7 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
         "conversations": lambda: [*map(listing, world().conversations())],
         "turns": lambda: world().conversation(talks[0]).turns(),
         "reader's conversations": lambda: [*map(listing, reader().conversations())],
+        "reader's notes": lambda: reader().notes(),
         "reader's turns": lambda: reader().conversation(talks[1]).turns(),
         "answer": lambda: world().answer(QUERY),
         "reader's answer": lambda: reader().answer(QUERY),
@@ -350,6 +359,7 @@ TOGETHER = {
     "vectors": [("text_hash", "vector")],
     "positions": [("revision", "sid")],
     "turns": [("content", "content_hash"), ("revision", "sid")],
+    "notes": [("content", "content_hash"), ("revision", "sid")],
 }
 """Cells that belong together and are changed together."""
 
@@ -564,11 +574,11 @@ def restore(connection: apsw.Connection) -> None:
 CONTENT = (
     *("revisions", "texts", "places", "pages", "sentences", "figures", "audits", "chunks"),
     *("states", "tallies", "vectors", "positions", "tails", "tail_marks", "repairs"),
-    *("conversations", "turns"),
+    *("conversations", "turns", "notes"),
 )
 WRITTEN = (
     *("states", "tallies", "vectors", "positions", "tails", "tail_marks", "repairs"),
-    *("conversations", "turns"),
+    *("conversations", "turns", "notes"),
 )
 """Tables that requests and repairs write."""
 OTHER_VALUES = {

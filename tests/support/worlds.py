@@ -19,12 +19,14 @@ from truespan.engine.components import Components, OtherEmbedder
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.files.assets import AssetFolder
+from truespan.files.pictures import PictureFolder
 from truespan.files.signing_keys import SigningKeyFile
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.parsing import load, may_hold_members, supported
 from truespan.parsing.members import list_members, read_members
+from truespan.parsing.pictures import draw
 from truespan.protocols import (
     FolderWatcher,
     PageFetcher,
@@ -45,6 +47,7 @@ from truespan.testing import (  # noqa: F401 -- tests import the doubles from he
 from truespan.text.sentences import split_sentences
 from truespan.types.chunk import IndexedPoint, Point
 from truespan.types.ids import ChunkId
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope
@@ -67,6 +70,9 @@ class DirectParser:
         if first is None:
             return list_members(name, data, options)
         return read_members(name, data, options, first)
+
+    def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
+        return draw(data, request)
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
         return split_sentences(canonical, language)
@@ -242,6 +248,7 @@ def make_library(
         sources=FileSources(supported, may_hold_members),
         parser=parser or DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
+        pictures=PictureFolder(folder / "pictures", max_bytes=64 << 20, reserve=0),
         uploads=UploadFolder(folder / "uploads", reserve=0),
         read_golden=read_golden,
         signing_keys=SigningKeyFile(folder / "signing.key"),

@@ -55,6 +55,9 @@ def serve(
     mcp_may_ingest: Annotated[
         bool, Option("--mcp-may-ingest", help="Let MCP clients of the owner add notes.")
     ] = False,
+    mcp_may_note: Annotated[
+        bool, Option("--mcp-may-note", help="Let MCP clients of a reader write notes.")
+    ] = False,
     watch: Annotated[
         list[str] | None,
         Option(help="Ingest changes of this folder, like 'ingest --watch'."),
@@ -75,7 +78,7 @@ def serve(
         world=world,
         mcp_reader=mcp_reader,
         mcp_owner=mcp_owner,
-        mcp_permissions=WritePermissions(mcp_may_move, mcp_may_ingest),
+        mcp_permissions=WritePermissions(mcp_may_move, mcp_may_ingest, mcp_may_note),
         log_requests=log_requests,
     )
 
@@ -204,6 +207,9 @@ def mcp(
     may_ingest: Annotated[
         bool, Option("--may-ingest", help="Let the model add notes, with --owner.")
     ] = False,
+    may_note: Annotated[
+        bool, Option("--may-note", help="Let the model write notes of the reader.")
+    ] = False,
     print_config: Annotated[
         bool, Option("--print-config", help="Print the configuration for a client, and exit.")
     ] = False,
@@ -220,7 +226,7 @@ def mcp(
         )
     from truespan.mcp.caller import WritePermissions
 
-    permissions = WritePermissions(may_move, may_ingest)
+    permissions = WritePermissions(may_move, may_ingest, may_note)
     if may_move and owner:
         raise InvalidArgument("--may-move is for a reader.", advice="Use it with '--reader NAME'.")
     if audience and (may_move or may_ingest):
@@ -228,6 +234,8 @@ def mcp(
             "Who sees some documents only can change nothing.",
             advice="Remove '--audience', or '--may-move' and '--may-ingest'.",
         )
+    if may_note and owner:
+        raise InvalidArgument("--may-note is for a reader.", advice="Use it with '--reader NAME'.")
     if may_ingest and not owner:
         raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = folder_of(library)
@@ -238,6 +246,7 @@ def mcp(
         arguments += [part for label in audience or () for part in ("--audience", label)]
         arguments += ["--may-move"] if may_move else []
         arguments += ["--may-ingest"] if may_ingest else []
+        arguments += ["--may-note"] if may_note else []
         echo(client_config(client, chosen.name, arguments))
         return 0
     # Collecting garbage among the imported modules takes a tenth of the start-up time. The server

@@ -23,6 +23,7 @@ from truespan.protocols import (
     Identities,
     JobQueue,
     PageFetcher,
+    PictureStore,
     Processes,
     RemoteEmbedder,
     SigningKeys,
@@ -178,6 +179,8 @@ class Components(Struct, frozen=True):
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
     """Search of the library's files for deleted content."""
+    pictures: PictureStore | None = None
+    """Drawn pages of sources; None if sources are not drawn."""
     pages: PageFetcher | None = None
     """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None
@@ -218,6 +221,7 @@ class Components(Struct, frozen=True):
             clock=self.clock,
             find_leftovers=self.find_leftovers,
             uploads=self.uploads,
+            pictures=self.pictures,
         )
 
     def retrieval_deps(

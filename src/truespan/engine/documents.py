@@ -25,7 +25,7 @@ from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
 from truespan.types.audience import EVERYONE, DocumentAccess, check_labels
-from truespan.types.catalog import document_references
+from truespan.types.catalog import document_references, find_by_title
 from truespan.types.chunk import ChunkRecord
 from truespan.types.document import (
     PAGE_DOCUMENTS,
@@ -39,6 +39,7 @@ from truespan.types.document import (
     RevisionRef,
 )
 from truespan.types.ids import ChunkId
+from truespan.types.picture import PagePicture
 from truespan.types.reading import (
     LAST_FIRST,
     MAX_PAGE_CHUNKS,
@@ -60,10 +61,16 @@ _NUMBER = re.compile("[1-9][0-9]{0,17}")
 """The only spelling of a document's number."""
 
 
+def _title_label(document: Document) -> tuple[int, str, str]:
+    return document.number, document.shown_path, document.title
+
+
 class Documents(Struct, frozen=True):
     """The documents of one world.
 
-    A document is named by number, doc id, declared URL or path; the end of the path is enough.
+    A document is named by number, doc id, declared URL or path; the end of the path is enough. To
+    read it, its title, its file name without the ending, or the beginning of either is enough too,
+    if no other document has it.
     """
 
     _access: WorldAccess
@@ -269,6 +276,38 @@ class Documents(Struct, frozen=True):
             raise ImageNotFound
         return found
 
+    def picture(self, reference: str | int, page: int = 1) -> PagePicture:
+        """Return a page of the source as it looks, with the places of its sentences.
+
+        Pages of PDF files are drawn. Images and web pages have one page; a web page is HTML without
+        scripts. An upload is shown as long as there is room to keep it.
+
+        Args:
+            reference: The document, by number, id, URL or path; the end of the path is enough.
+            page: Number of the page, from 1.
+
+        Raises:
+            ImageNotFound: There is no such page, the source has changed or is gone, the sanitizer
+                removed something from its text, or its format cannot be shown.
+            DocumentNotFound, DocumentAmbiguous: As `get`.
+            InvalidArgument: `page` is out of range.
+        """
+        from truespan.engine.pictures import draw_page
+
+        check_whole("page", page, 1, LAST_FIRST)
+        components = self._access.components
+
+        def read() -> PagePicture | None:
+            scope, document = self._find(reference)
+            revision = components.store.in_force(scope, document.number)
+            return draw_page(components, scope, revision, page) if revision else None
+
+        self._access.readable_scope()
+        found = self._access.with_stable_snapshot(read)
+        if found is None:
+            raise ImageNotFound
+        return found
+
     def outline(self, reference: str | int) -> builtins.list[OutlineEntry]:
         """Return where the chapters and sections of a document begin.
 
@@ -427,14 +466,15 @@ class Documents(Struct, frozen=True):
 
     def _writable(self, reference: str | int) -> tuple[Scope, Document]:
         """Return a document and the scope to change it in; raises WorldNotFound if none may."""
-        access, document = self._access, self.get(reference)
+        # A document is changed or deleted by an exact name only.
+        access, (_, document) = self._access, self._find(reference, by_title=False)
         record = access.record()
         if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
             raise WorldNotFound(access.world)
         return Scope(access.authority, record.id, record.generation), document
 
-    def _find(self, reference: str | int) -> tuple[Scope, Document]:
-        """Return the document that a reference names; see `References`."""
+    def _find(self, reference: str | int, *, by_title: bool = True) -> tuple[Scope, Document]:
+        """Return the document that a reference names; see `References` and `find_by_title`."""
         if isinstance(reference, int):
             check_whole("The number of a document", reference, -LAST_FIRST, LAST_FIRST)
         name, scope = str(reference), self._access.readable_scope()
@@ -448,7 +488,10 @@ class Documents(Struct, frozen=True):
             # PostgreSQL refuses to search for some characters; such ids are compared below.
             found = store.documents(scope, named=[name])
         if len(found) != 1:
-            document = document_references(store.documents(scope)).find_one(name)
+            documents = store.documents(scope)
+            document = document_references(documents).find_one(name)
+            if document is None and by_title:
+                document = find_by_title(documents, name, _title_label)
             if document is None:
                 raise DocumentNotFound(name)
             found = [document]

@@ -85,6 +85,7 @@ class IngestJobs:
             limits=components.limits,
             preparation=components.preparation,
             uploads=components.uploads,
+            pictures=components.pictures,
             pages=components.pages,
             count_words=count_chunks if components.count_words else None,
             workers=components.workers,

@@ -16,6 +16,7 @@ from truespan.engine.documents import Documents
 from truespan.errors import (
     DocumentNotFound,
     ImageNotFound,
+    InvalidArgument,
     NotAllowed,
     PositionNotFound,
     StoreDamaged,
@@ -32,6 +33,8 @@ from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
+from truespan.types.note import NOTE_LIMIT, Note
+from truespan.types.picture import PagePicture
 from truespan.types.reading import (
     LAST_FIRST,
     NOTHING_READ,
@@ -56,6 +59,7 @@ from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
+    from truespan.engine.notes import ReaderNotes
     from truespan.maintenance.delete import Receipt
 
 T = TypeVar("T")
@@ -236,6 +240,44 @@ class Reader(Struct, frozen=True):
                 raise Restart
             pages = read_pages(components.store, scope, position)
             return pages.image_of(components.assets, active.images, wanted)
+
+        self._scope()
+        found = self._access.with_stable_snapshot(read)
+        if found is None:
+            raise ImageNotFound
+        return found
+
+    def picture(self, page: int = 1, *, book: str | None = None) -> PagePicture:
+        """Return a page of a book as it looks, without anything that was not read.
+
+        A page before that of the position is shown whole if all its text was read. On the page of
+        the position only read text is drawn. Only PDF files have pages for readers: elsewhere it is
+        unknown where the position is.
+
+        Args:
+            page: Number of the page, from 1.
+            book: The document; None for the current book.
+
+        Raises:
+            ImageNotFound: The page does not exist, was not reached, or cannot be shown: the same
+                error.
+            PositionNotFound: The reader has no position in such a book.
+            InvalidArgument: `page` is out of range.
+        """
+        from truespan.engine.pictures import draw_page
+
+        check_whole("page", page, 1, LAST_FIRST)
+        components = self._access.components
+
+        def read() -> PagePicture | None:
+            scope, positions = self._positions()
+            position = find_position(positions, book)
+            if scope is None or position is None:
+                raise PositionNotFound
+            active = components.store.in_force(scope, position.document)
+            if active is None or active.ref.revision != position.revision:
+                raise Restart
+            return draw_page(components, scope, active, page, until=position.sid)
 
         self._scope()
         found = self._access.with_stable_snapshot(read)
@@ -447,6 +489,93 @@ class Reader(Struct, frozen=True):
         from truespan.engine.conversations import delete_conversations
 
         return delete_conversations(self._access, reader=self.name, erase=erase)
+
+    def add_note(
+        self,
+        text: str,
+        *,
+        book: str | None = None,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> Note:
+        """Write a note at the present position in a book, with or without sentences that it marks.
+
+        Nobody who has read less sees it, not even this reader after going back. When the book
+        changes, it moves like a position.
+
+        Args:
+            text: The note, at most 5,000 characters.
+            book: The document; None for the current book.
+            first: Number of the first marked sentence; None for none.
+            last: Number of the last marked sentence; None for the first alone.
+
+        Raises:
+            InvalidArgument: The text or a number is out of range, a marked sentence was not read,
+                the reader has too many notes, or the position is only tried.
+            PositionNotFound: The reader has no position in such a book.
+            NotAllowed: The caller may not read as this reader.
+        """
+        if self._tried is not None:
+            raise InvalidArgument("A position that is only tried has no notes.")
+        return self._notes().add(text, book, first, last)
+
+    def notes(
+        self,
+        *,
+        book: str | None = None,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int = NOTE_LIMIT,
+    ) -> list[Note]:
+        """Return the notes that were written at or before the present position, in text order.
+
+        Args:
+            book: The document; None for every book.
+            search: Words that must all occur in a note or in the text it marks; None for any note.
+            offset: Number of notes to skip.
+            limit: Maximum number of notes, 1 to 1000.
+
+        Raises:
+            InvalidArgument: `offset` or `limit` is out of range.
+            NotAllowed: The caller may not read as this reader.
+        """
+        return self._notes().find(book, search, offset, limit)
+
+    def notes_to_markdown(self, *, book: str | None = None) -> str:
+        """Return the notes that were written at or before the present position, as Markdown.
+
+        Args:
+            book: The document; None for every book.
+
+        Raises:
+            NotAllowed: The caller may not read as this reader.
+        """
+        return self._notes().to_markdown(book)
+
+    def delete_note(self, id: str) -> None:
+        """Delete a note.
+
+        Args:
+            id: Id of the note.
+
+        Raises:
+            NoteNotFound: There is no such note up to the present position.
+            NotAllowed: The caller may not read as this reader.
+        """
+        self._notes().delete(id)
+
+    def delete_notes(self) -> int:
+        """Delete every note of this reader, also those past the position; return their number.
+
+        Raises:
+            NotAllowed: The caller may not read as this reader.
+        """
+        return self._notes().delete_all()
+
+    def _notes(self) -> ReaderNotes:
+        from truespan.engine.notes import ReaderNotes
+
+        return ReaderNotes(self._access, self.name, self._positions)
 
     def _prepare(
         self,

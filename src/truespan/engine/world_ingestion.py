@@ -399,7 +399,7 @@ class WorldIngestion:
             raise NotAllowed("read files of the server")
         if document.path.startswith(UPLOAD):
             raise InvalidArgument(
-                f"{document.name} was uploaded, and uploaded files are not kept.",
+                f"{document.name} was uploaded, and uploads are not kept as files.",
                 advice="Upload it again: the same name makes a new revision.",
             )
         if document.origin and not is_page(document.origin):

@@ -8,7 +8,7 @@
     │   ├── NotFound               absent, or not visible to this caller: the same answer
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
     │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound, RecordNotFound
-    │   │   ├── ConversationNotFound
+    │   │   ├── ConversationNotFound, NoteNotFound
     │   │   └── PositionNotFound, PassageNotFound, RouteNotFound
     │   ├── DocumentAmbiguous      the name is that of several documents
     │   ├── PassageAmbiguous       the passage occurs more than once

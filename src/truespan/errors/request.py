@@ -133,6 +133,13 @@ class ConversationNotFound(NotFound):
     advice = "Leave the id out to begin a new conversation."
 
 
+class NoteNotFound(NotFound):
+    """A note that does not exist, or was written past the reader's position."""
+
+    code = "note_not_found"
+    kind = "note"
+
+
 class ImageNotFound(NotFound):
     """An image that does not exist, is of another world, or is not read yet."""
 

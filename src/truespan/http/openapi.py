@@ -79,6 +79,7 @@ PARAMETERS = {
     ),
     "record": _text("The id of a record in the usage log."),
     "conversation": _text("The id of a conversation."),
+    "note": _text("The id of a note."),
     "generation": {
         "description": "The number of a generation.",
         "type": "integer",
@@ -151,6 +152,7 @@ _NOT_FOUND: dict[str, ErrorType] = {
     "job": errors.JobNotFound,
     "record": errors.RecordNotFound,
     "conversation": errors.ConversationNotFound,
+    "note": errors.NoteNotFound,
     "generation": errors.GenerationNotFound,
 }
 """Errors of operations by the parameters of their paths."""

@@ -23,6 +23,7 @@ from truespan.types.document import (
     MAX_FACET_VALUES,
     MAX_PAGE_DOCUMENTS,
 )
+from truespan.types.note import MAX_NOTE_LENGTH, MAX_NOTE_LIMIT, NOTE_LIMIT
 from truespan.types.reading import (
     LAST_FIRST,
     MAX_PAGE_CHUNKS,
@@ -249,6 +250,10 @@ class PageQuery(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
+class PictureQuery(Arguments, frozen=True, kw_only=True):
+    page: Annotated[int, Meta(ge=1, le=LAST_FIRST)] = 1
+
+
 _LIST_AS_JSON = "A JSON array of strings."
 
 
@@ -320,6 +325,22 @@ class BookPageQuery(PageQuery, frozen=True, kw_only=True):
     book: Label | None = None
 
 
+TriedPosition = Annotated[
+    int,
+    Meta(
+        ge=-1,
+        le=LAST_FIRST,
+        description="Answer as if this were the last sentence read of the book; nothing is "
+        "recorded. For callers who may read the whole world.",
+    ),
+]
+
+
+class BookPictureQuery(PictureQuery, frozen=True, kw_only=True):
+    book: Label | None = None
+    sid: TriedPosition | None = None
+
+
 class GenerationQuery(Arguments, frozen=True, kw_only=True):
     """The generation to ask; by default that of the world or the domain."""
 
@@ -340,18 +361,7 @@ class GenerationQuery(Arguments, frozen=True, kw_only=True):
 class ReaderQuery(GenerationQuery, frozen=True, kw_only=True):
     """The generation to ask, and a position instead of the recorded one."""
 
-    sid: (
-        Annotated[
-            int,
-            Meta(
-                ge=-1,
-                le=LAST_FIRST,
-                description="Answer as if this were the last sentence read of the book; nothing is "
-                "recorded. For callers who may read the whole world.",
-            ),
-        ]
-        | None
-    ) = None
+    sid: TriedPosition | None = None
 
 
 Highlight = Annotated[bool, describe(QUERY_ARGUMENTS["highlight"])]
@@ -380,6 +390,24 @@ class ConversationsQuery(Arguments, frozen=True, kw_only=True):
 
 class ReaderConversationsQuery(ConversationsQuery, frozen=True, kw_only=True):
     book: Label | None = None
+
+
+class NotesQuery(Arguments, frozen=True, kw_only=True):
+    book: Label | None = None
+    search: (
+        Annotated[str, Meta(max_length=1000, description="Words that must all occur.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_NOTE_LIMIT)] = NOTE_LIMIT
+    offset: Annotated[int, Meta(ge=0, le=LAST_FIRST)] = 0
+
+
+class NewNote(Arguments, frozen=True, kw_only=True):
+    """A note of a reader, and the sentences that it marks, if any."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=MAX_NOTE_LENGTH)]
+    book: Label | None = None
+    first: Annotated[int, Meta(ge=0, le=LAST_FIRST)] | None = None
+    last: Annotated[int, Meta(ge=0, le=LAST_FIRST)] | None = None
 
 
 class ExportQuery(Arguments, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from truespan.types.document import (
 )
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
+from truespan.types.note import Note
 from truespan.types.profile import Distance
 from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.request import Defaults, Mode
@@ -377,6 +378,28 @@ class ReaderList(Struct, frozen=True, kw_only=True):
     """The readers who have a position in a book of a world."""
 
     readers: list[str]
+
+
+class NoteList(Struct, frozen=True, kw_only=True):
+    """Notes of a reader, in the order of the text."""
+
+    notes: list[Note]
+
+
+class WrittenNote(Struct, frozen=True, kw_only=True):
+    """A new note, without text of the book: a stored reply may be repeated at another position."""
+
+    id: str
+    document: int
+    sid: int
+    first: int | None
+    last: int | None
+
+
+class DeletedNotes(Struct, frozen=True, kw_only=True):
+    """The number of notes that were deleted."""
+
+    deleted: int
 
 
 class ReaderBooks(Struct, frozen=True, kw_only=True):

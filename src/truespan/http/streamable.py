@@ -117,7 +117,10 @@ def select_target(
     if name is not None and not authority.may_follow(name, world_id):
         raise NotAllowed("read as this reader")
     caller = narrow_caller(library, principal.authority, world_id, name, permissions)
-    role = role_for(name, NOTHING_WRITTEN if caller.writer is None else permissions)
+    if caller.writer is None:
+        # A reader's own notes need no permission to write to the world.
+        permissions = WritePermissions(may_note=permissions.may_note)
+    role = role_for(name, permissions)
     return Target(role, caller, (principal.identity, world_id, name or ""))
 
 

@@ -311,6 +311,8 @@ def publish_images(deps: IngestDeps, scope: Scope, document: Document) -> None:
     token = assets_token(document.source_hash, document.recipe)
     if not deps.assets.publish(scope.world, document.doc_id, token):
         deps.assets.remove(scope.world, document.doc_id)
+    if deps.pictures is not None:
+        deps.pictures.keep_only(scope.world, document.doc_id, document.source_hash)
 
 
 def _ref(chunk: PendingChunk) -> RevisionRef:
@@ -329,6 +331,8 @@ def clear_retired(deps: IngestDeps, scope: Scope) -> None:
         return
     for doc_id in store.deleted(scope):
         deps.assets.remove(scope.world, doc_id)
+        if deps.pictures is not None:
+            deps.pictures.remove(scope.world, doc_id)
     for kept in store.kept_generations(scope):
         own = replace(scope, generation=kept.generation)
         prepare_index(store, index, own)

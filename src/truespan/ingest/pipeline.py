@@ -36,6 +36,7 @@ from truespan.text.language import normal_language
 from truespan.types.chunk import PendingChunk
 from truespan.types.document import Derived, Document, Draft, RevisionRef, assets_token
 from truespan.types.job import DocumentState, JobDocument, Phase
+from truespan.types.picture import SOURCE
 from truespan.types.profile import MULTILINGUAL_LANGUAGES, is_trained_for
 from truespan.types.request import DEFAULT_LANGUAGE, matches_language
 from truespan.types.scope import Scope
@@ -186,11 +187,15 @@ class _Run:
         self, group: _Group, source: Source, known: Document | None, made: SourceDraft
     ) -> None:
         """Add a source to the group, unless it is unchanged and complete."""
-        declared, draft, original = made
+        declared, draft, original, kept = made
         if original is not None:
             self._copies.append(f"{source.shown_path or source.name}: same content as {original}.")
         if draft is not None:
             self._add_draft(group, source, draft)
+            if kept is not None and self._deps.pictures is not None:
+                self._deps.pictures.write(
+                    self._scope.world, draft.doc_id, draft.source_hash, SOURCE, kept
+                )
         elif known is None:
             self._report_linked(source, original)
         else:

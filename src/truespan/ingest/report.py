@@ -24,6 +24,7 @@ from truespan.protocols import (
     Embedder,
     EmbeddingLimits,
     PageFetcher,
+    PictureStore,
     SourceFinder,
     SourceParser,
     TokenCounter,
@@ -108,6 +109,8 @@ class IngestDeps(Struct, frozen=True):
     limits: EmbeddingLimits
     preparation: Preparation
     uploads: UploadStore | None = None
+    pictures: PictureStore | None = None
+    """Keeps uploads that can be shown as they look; None to keep none."""
     pages: PageFetcher | None = None
     """Fetches web pages; None if no host is allowed."""
     count_words: CountWords | None = None

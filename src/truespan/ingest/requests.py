@@ -282,6 +282,8 @@ def move_documents(
             moved.append((document, source))
             # The images are extracted again under the new id.
             deps.assets.remove(scope.world, document.doc_id)
+            if deps.pictures is not None:
+                deps.pictures.remove(scope.world, document.doc_id)
             log.line("info", f"document {document.number} was moved to {source.shown_path}")
     numbers = {document.number for document, _ in moved}
     return moved, [document for document in removed if document.number not in numbers]

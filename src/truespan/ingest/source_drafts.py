@@ -14,6 +14,7 @@ from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
 from truespan.parsing import Traits, traits_of
+from truespan.parsing.pictures import is_drawn
 from truespan.types.audience import EVERYONE, Audience, find_rule
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults
@@ -48,6 +49,8 @@ class SourceDraft(NamedTuple):
     draft: Draft | None = None
     original: str | None = None
     """Path of another document with the same content; only for a new source."""
+    kept: bytes | None = None
+    """Content of an upload or a web page that can be shown as it looks: it has no other copy."""
 
 
 class PreparedSource(NamedTuple):
@@ -195,7 +198,11 @@ class DraftMaker:
     def complete(self, prepared: PreparedSource, draft: Draft) -> SourceDraft:
         """Return the result for a source whose draft was made."""
         self._copies.add(draft.source_hash, draft.audience, prepared.source.shown_path)
-        return SourceDraft(prepared.source, draft, prepared.original)
+        source, content = prepared.source, prepared.task.content
+        kept = None
+        if (source.upload or source.is_page) and is_drawn(content.name, content.data):
+            kept = content.data
+        return SourceDraft(source, draft, prepared.original, kept)
 
     def _read(self, source: Source, known: Document | None) -> tuple[Page | None, Content | None]:
         """Return a page, if it is one, and the content of a source.

@@ -23,8 +23,9 @@ from truespan.errors import (
     StoreBusy,
     TruespanError,
 )
-from truespan.protocols import AssetStore, Clock, UploadStore, VectorIndex
+from truespan.protocols import AssetStore, Clock, PictureStore, UploadStore, VectorIndex
 from truespan.types.document import Document, RevisionRef
+from truespan.types.ids import WorldId
 from truespan.types.maintenance import (
     NO_FILES,
     Erasure,
@@ -125,7 +126,7 @@ class ErasureReport(Struct):
     uploads: RemovedFiles = NO_FILES
 
 
-_DELETED_AT_ONCE = ("conversations", "turns")
+_DELETED_AT_ONCE = ("conversations", "turns", "notes")
 """Tables whose rows are deleted when a document is hidden, before its own rows are."""
 _SEARCHED_VECTORS = 4
 _IMMEDIATE_KINDS = frozenset({ErasureKind.POINTS, ErasureKind.ASSETS})
@@ -141,6 +142,7 @@ class Remover(Struct, frozen=True):
     clock: Clock
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None
     uploads: UploadStore | None = None
+    pictures: PictureStore | None = None
 
     def document(
         self,
@@ -162,7 +164,7 @@ class Remover(Struct, frozen=True):
         redacted = dict(store.tombstone(scope, document.number, erase=erase))
         refs = [ref for ref in store.retired(scope) if ref.document == document.number]
         gone = document.doc_id in store.deleted(scope)
-        images = self.assets.remove(scope.world, document.doc_id) if gone else NO_FILES
+        images = self._remove_files(scope.world, document.doc_id) if gone else NO_FILES
         points, rows, waiting = (), Counter[str](), {}
         rows.update({name: redacted.pop(name) for name in _DELETED_AT_ONCE if name in redacted})
         try:
@@ -197,10 +199,17 @@ class Remover(Struct, frozen=True):
         """
         refs = [ref for ref in self.store.retired(scope) if ref.document in documents]
         for doc_id in self.store.deleted(scope):
-            self.assets.remove(scope.world, doc_id)
+            self._remove_files(scope.world, doc_id)
         self._remove_points(scope, refs)
         for ref in refs:
             self.store.purge(scope, ref)
+
+    def _remove_files(self, world: WorldId, doc_id: str) -> RemovedFiles:
+        """Remove the images of a document, and the pictures of its pages."""
+        removed = [self.assets.remove(world, doc_id)]
+        if self.pictures is not None:
+            removed.append(self.pictures.remove(world, doc_id))
+        return sum_files(removed)
 
     def world(self, authority: Authority, world: World, *, erase: bool) -> Receipt:
         """Delete a world with everything in it.
@@ -286,6 +295,9 @@ class Remover(Struct, frozen=True):
             return self.store.rewrite_file()
         if erasure.kind is ErasureKind.ASSETS:
             report.assets = self.assets.remove_all(erasure.world)
+            if self.pictures is not None:
+                pictures = self.pictures.remove_all(erasure.world)
+                report.assets = sum_files([report.assets, pictures])
             if self.uploads is not None:
                 report.uploads = self.uploads.remove_all(erasure.world)
             return FileTreatment.GONE

@@ -30,12 +30,13 @@ READ_ONLY = {
 class WritePermissions(Struct, frozen=True):
     """Changes that the operator allows to callers; by default none.
 
-    With `may_move`, a reader's session can set that reader's position. With `may_ingest`, the
-    owner's session can add notes.
+    With `may_move`, a reader's session can set that reader's position; with `may_note`, it can add
+    notes of that reader. With `may_ingest`, the owner's session can add notes as documents.
     """
 
     may_move: bool = False
     may_ingest: bool = False
+    may_note: bool = False
 
     def allow(self, reader: str | None) -> bool:
         """Return whether a reader, or with None the owner, may write."""

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from truespan.errors import (
     CallerError,
@@ -25,6 +26,8 @@ from truespan.mcp.passages import MAX_SENTENCE_LENGTH, one_line
 from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.types.bundle import Notice
 from truespan.types.job import DocumentState
+from truespan.types.note import MAX_NOTE_LENGTH as MAX_READER_NOTE_LENGTH
+from truespan.types.note import Note
 from truespan.types.reading import NOTHING_READ, ReadingPosition
 from truespan.wire.arguments import Arguments, Book, describe_number, describe_text
 
@@ -84,6 +87,22 @@ class AddedDocuments(Struct, frozen=True):
     warnings: tuple[Notice, ...]
     relabelled: tuple[str, ...] = ()
     """Unchanged documents whose labels are new."""
+
+
+class ReaderNoteArguments(Arguments, frozen=True, kw_only=True):
+    """A note of the reader about a book."""
+
+    text: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_READER_NOTE_LENGTH, description="The text of the note."),
+    ]
+    book: Book | None = None
+    first: (
+        Annotated[int, Meta(ge=0, description="The number of the first marked sentence.")] | None
+    ) = None
+    last: (
+        Annotated[int, Meta(ge=0, description="The number of the last marked sentence.")] | None
+    ) = None
 
 
 class SetPositionArguments(Arguments, frozen=True, kw_only=True):
@@ -310,8 +329,22 @@ ADD_NOTE = Tool(
     hints=READ_ONLY | {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
     writes=True,
 )
+ADD_READER_NOTE = Tool(
+    name="add_note",
+    title="Add a note",
+    description=(
+        "Write a note of the reader about the current book, or about a named one, at the reader's "
+        "position. It may mark sentences that were read, from `first` to `last`. It is seen again "
+        "only by a reader who has read as far. Use it only when the reader asks for it."
+    ),
+    arguments=ReaderNoteArguments,
+    result=Note,
+    run=lambda reader, arguments: reader.add_note(**asdict(arguments)),
+    render=lambda _, note: [f"Written at sentence {note.sid} of {one_line(note.title)}."],
+    hints=READ_ONLY | {"readOnlyHint": False, "idempotentHint": False},
+)
 OPTIONS = {
     SET_POSITION.name: "--may-move",
-    ADD_NOTE.name: "--may-ingest",
+    ADD_NOTE.name: "--may-ingest, or for a reader with --may-note",
 }
 """The option of `truespan mcp` that offers each of these tools."""

@@ -500,6 +500,8 @@ class Settings(Struct, frozen=True):
     docx: DocxSettings = DocxSettings()
     rag_assets_dir: str = ""
     """Folder for images; blank for `data/rag-assets` in the library."""
+    pictures_max_mib: Count = 1024
+    """Space for drawn pages and kept uploads; the oldest are removed. 0 to draw none."""
     sanitize: SanitizeSettings = SanitizeSettings()
 
     embedding: EmbeddingSettings = EmbeddingSettings()

@@ -21,6 +21,7 @@ from truespan.store.tables.chunks import Chunks
 from truespan.store.tables.conversations import Conversations
 from truespan.store.tables.documents import Documents
 from truespan.store.tables.jobs import Jobs
+from truespan.store.tables.notes import Notes
 from truespan.store.tables.readers import Readers
 from truespan.store.tables.records import Records
 from truespan.store.tables.revisions import Revisions
@@ -45,6 +46,7 @@ class Store(
     WordStateRows,
     Readers,
     Conversations,
+    Notes,
     Records,
     Jobs,
     Shares,

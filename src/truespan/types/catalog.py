@@ -278,6 +278,36 @@ class References(Generic[T]):
         return found[0] if found else None
 
 
+MIN_PREFIX = 3
+"""Minimum number of characters of a name that stands for all names that begin with it."""
+
+
+def find_by_title(
+    documents: Iterable[T], reference: str, label: Callable[[T], tuple[int, str, str]]
+) -> T | None:
+    """Return the document with a title or file name, without its ending, or that begins so.
+
+    `label` returns number, path and title of a document, as far as the caller may know them. Case
+    does not matter. The first of these that matches wins: title, file name, beginning of either.
+
+    Raises:
+        DocumentAmbiguous: Several documents match.
+    """
+    wanted = " ".join(reference.split()).casefold()
+    named: list[tuple[T, str, str]] = []
+    for document in documents:
+        _, path, title = label(document)
+        stem = path.rpartition("/")[2].rpartition(".")[0]
+        named.append((document, title.casefold(), (stem or path).casefold()))
+    found = [document for document, title, _ in named if wanted == title]
+    found = found or [document for document, _, stem in named if wanted == stem]
+    if not found and len(wanted) >= MIN_PREFIX:
+        found = [document for document, *names in named if any(n.startswith(wanted) for n in names)]
+    if len(found) > 1:
+        raise DocumentAmbiguous(reference, [label(document)[:2] for document in found])
+    return found[0] if found else None
+
+
 def _without_dots(path: str) -> str:
     """Return a relative path without `.` and empty parts."""
     if path.startswith("/"):

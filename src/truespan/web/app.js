@@ -11,6 +11,8 @@ import * as library from "./library/library.js";
 import * as libraryView from "./library/view.js";
 import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
+import "./reading/notes.js";
+import "./reading/picture.js";
 import "./reading/selecting.js";
 import { asReader, emit, go, hash, may, namedChapters, on, route, state, worldPath } from "./common/state.js";
 import { remember, remembered } from "./common/storage.js";

@@ -47,6 +47,7 @@ from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
+    from truespan.files.pictures import PictureFolder
     from truespan.files.signing_keys import SigningKeyFile
     from truespan.files.uploads import UploadFolder
     from truespan.files.usage_key import UsageKey
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
+PICTURES_FOLDER = "data/page-pictures"
 BUILT_IN_MODELS = {
     "local": {"embedding_provider": "local", "local_device": ""},
     "local-gpu": {"embedding_provider": "local", "local_device": "auto"},
@@ -187,6 +189,7 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             signing_keys=defer(partial(_signing_keys, folder, settings)),
             signs_questions=settings.sign_questions,
+            pictures=_pictures(folder, settings),
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             max_crashes=settings.worker.crashes,
@@ -339,6 +342,20 @@ def _assets(folder: Path, settings: Settings) -> AssetFolder:
     return AssetFolder(storage.assets_folder(folder, settings), reserve=settings.disk_reserve)
 
 
+def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
+    max_bytes = settings.pictures_max_mib * MEBIBYTE
+    if not max_bytes:
+        return None
+
+    def make() -> PictureFolder:
+        from truespan.files.pictures import PictureFolder
+
+        path = folder / PICTURES_FOLDER
+        return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)
+
+    return defer(make)
+
+
 def _uploads(folder: Path, settings: Settings) -> UploadFolder:
     from truespan.files.uploads import UploadFolder
 
@@ -363,6 +380,7 @@ def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -
         folder / INDEX_FOLDER,
         storage.assets_folder(folder, settings),
         folder / UPLOADS_FOLDER,
+        folder / PICTURES_FOLDER,
     ]
     return find_leftovers(own_files, traces)
 

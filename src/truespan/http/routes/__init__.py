@@ -7,12 +7,13 @@ from truespan.http.routes.chat_model import chat_model
 from truespan.http.routes.conversations import conversations
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
+from truespan.http.routes.notes import notes
 from truespan.http.routes.openai import openai
 from truespan.http.routes.questions import asking, evaluation, reading
 
 # Shared by threads: filled while modules are imported, then only read.
 ROUTES = (
-    *(worlds, documents, jobs, asking, reading, conversations, chat_model, openai),
+    *(worlds, documents, jobs, asking, reading, notes, conversations, chat_model, openai),
     *(generations, evaluation, server),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(

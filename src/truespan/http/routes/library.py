@@ -14,6 +14,7 @@ from truespan.http.bodies import Form
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.jobs import JOB_LINKS, accept_job
 from truespan.types.document import Facets
+from truespan.types.picture import PagePicture
 from truespan.types.reading import SentencePage
 from truespan.types.receipt import PublicKeys
 from truespan.types.request import Defaults
@@ -333,6 +334,17 @@ def show_image(context: CallContext) -> Reply[bytes]:
     are returned as application/octet-stream.
     """
     return image_reply(context.world().documents.image(context.path["image_ref"]))
+
+
+@documents.get(_DOCUMENTS + "/{document}/picture", errors=(*_READ_ERRORS, errors.ImageNotFound))
+def draw_document(context: CallContext, query: requests.PictureQuery) -> PagePicture:
+    """Get a page of a document as it looks.
+
+    Returns a page of a PDF file, an image, or a web page without scripts, in Base64, with the
+    places of its sentences: left, top, right and bottom of each line, as shares of the width and
+    the height.
+    """
+    return context.world().documents.picture(context.path["document"], query.page)
 
 
 def image_reply(image: Any) -> Reply[bytes]:

@@ -17,6 +17,7 @@ from truespan.http.replies import bundle_reply
 from truespan.http.routes.library import image_reply
 from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
+from truespan.types.picture import PagePicture
 from truespan.types.reading import ReadingPosition, SentencePage
 from truespan.wire.arguments import (
     ReadingContextArguments,
@@ -363,6 +364,19 @@ def show_image_as_reader(context: CallContext) -> Reply[bytes]:
     Any other image is reported as one that does not exist.
     """
     return image_reply(_reader(context).image(context.path["image_ref"]))
+
+
+@reading.get(_READER + "/picture", errors=(*_BOOK_ERRORS, errors.ImageNotFound))
+def draw_document_as_reader(context: CallContext, query: requests.BookPictureQuery) -> PagePicture:
+    """Get a page of a book as it looks, as far as the reader has read.
+
+    Of the page that the position is on, only read text is drawn. A page that was not reached is
+    reported as one that does not exist.
+    """
+    reader = _reader(context)
+    if query.sid is not None:
+        reader = reader.at_position(query.book, query.sid)
+    return reader.picture(query.page, book=query.book)
 
 
 @evaluation.post(

@@ -1,8 +1,8 @@
 """Client of the parser processes: starts them, sends requests, enforces limits, ends them.
 
 The child is not trusted. The size of an answer is limited before a byte is read, the answer must
-decode to a parsed source or to sentences of the text that was sent, and only the kind and advice of
-an error are used.
+decode to a parsed source, a drawn page or sentences of the text that was sent, and only the kind
+and advice of an error are used.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from truespan.parsing.sandbox.process import (
     pack_request,
     peak_memory,
 )
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentences
 
@@ -308,6 +309,22 @@ class ChildParser:
             return msgspec.msgpack.decode(content, type=Members)
         except msgspec.DecodeError:
             raise LoaderCrashed(PurePath(name).name) from None
+
+    def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
+        """Draw a page of a source; see `parsing.pictures.draw`.
+
+        Raises:
+            SourceRefused: The source cannot be drawn, or drawing it exceeded the limits.
+        """
+        subject = msgspec.json.encode(request).decode()
+        content = self._run(Task.DRAW, request.name, subject, data)
+        try:
+            drawn = msgspec.msgpack.decode(content, type=Rendering | None)
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(request.name).name) from None
+        if drawn is not None and len(drawn.boxes) != len(request.parts):
+            raise LoaderCrashed(PurePath(request.name).name)
+        return drawn
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
         """Return the sentences of the text of the source `name`.

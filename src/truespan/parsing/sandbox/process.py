@@ -28,6 +28,7 @@ import msgspec
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
+from truespan.types.picture import PictureRequest
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
 
@@ -67,6 +68,7 @@ class Task(IntEnum):
     PARSE = 0
     SPLIT = 1
     MEMBERS = 2
+    DRAW = 3
 
 
 class Limits(NamedTuple):
@@ -107,7 +109,7 @@ def pack_request(
     """Return the header of a request with `size` bytes.
 
     The bytes are a document with its name, an encoded `CanonicalText` with its language, or a file
-    with an encoded `MembersRequest`.
+    with an encoded `MembersRequest` or `PictureRequest`.
     """
     encoded = name.encode("utf-8", "surrogatepass")
     return _REQUEST.pack(task, *options, len(encoded), size, *limits) + encoded
@@ -241,6 +243,11 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
                 else read_members(*wanted, request.first)
             )
             return msgspec.msgpack.encode(found), True
+        if task == Task.DRAW:
+            from truespan.parsing.pictures import draw
+
+            drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
+            return msgspec.msgpack.encode(drawn), True
         if options.ocr:
             _allowed.add("os.putenv")
         return msgspec.msgpack.encode(load(name, document, options)), True

@@ -49,7 +49,7 @@ from truespan.retrieval.stages import (
 )
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
 from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
-from truespan.types.catalog import References
+from truespan.types.catalog import References, find_by_title
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
 from truespan.types.profile import crosses_languages, is_trained_for, reaches
@@ -74,7 +74,7 @@ NOTHING_READ_YET = Notice("nothing_read", "Nothing of this book has been read ye
 def find_position(positions: Sequence[Position], book: str | None) -> Position | None:
     """Return the position in the named book, or in the current one if none is named.
 
-    A book is named as `References` says, or by a title that no other one has. Raises
+    A book is named as `References` and `find_by_title` say, by what its readers may know. Raises
     DocumentAmbiguous if the reader has a position in several of that name.
     """
     if book is None:
@@ -84,9 +84,11 @@ def find_position(positions: Sequence[Position], book: str | None) -> Position |
         known = position.label
         return known.number, known.doc_id, known.path, known.source_url
 
+    def title_label(position: Position) -> tuple[int, str, str]:
+        return position.label.number, position.label.path, position.title
+
     found = References(positions, label).find_one(book)
-    titled = [one for one in positions if one.title.casefold() == book.casefold()]
-    return titled[0] if found is None and len(titled) == 1 else found
+    return found or find_by_title(positions, book, title_label)
 
 
 class ReaderRetrieval:

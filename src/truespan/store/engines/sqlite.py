@@ -80,7 +80,7 @@ WORLD_TABLES: Final = frozenset(
             "words",
             "calibrations",
         ),
-        *("conversations", "turns", "cohorts"),
+        *("conversations", "turns", "notes", "cohorts"),
     }
 )
 """Tables with a `world_id`. Rows of other tables refer to a row of these tables."""

@@ -27,6 +27,7 @@ from truespan.store.integrity.checksums import (
 )
 from truespan.store.integrity.erasure import queue_files, redact, rename_in_jobs
 from truespan.store.tables.conversations import delete_turns_of
+from truespan.store.tables.notes import delete_notes_of
 from truespan.store.tables.readers import Moves, move_positions, read_revised
 from truespan.store.tables.revisions import pending_chunks, write_revisions
 from truespan.store.tables.rows import (
@@ -341,7 +342,7 @@ class Documents(Part):
 
     @retry_on_conflict
     def tombstone(self, scope: Scope, document: int, *, erase: bool = False) -> dict[str, int]:
-        """Mark a document as deleted, and delete the turns of conversations that used it.
+        """Mark a document as deleted; delete its notes, and turns of conversations that used it.
 
         Returns:
             The numbers of deleted and redacted rows.
@@ -355,7 +356,7 @@ class Documents(Part):
             )
             if not hidden:
                 raise DocumentNotFound(str(document))
-            changed = delete_turns_of(session, document)
+            changed = delete_turns_of(session, document) | delete_notes_of(session, document)
             changed |= redact(session, document, now) if erase else {}
             with changing_revisions(session, scope.world, document):
                 session.execute(

@@ -26,6 +26,7 @@ from truespan.store.integrity.checksums import (
     verify_places,
 )
 from truespan.store.tables.conversations import move_turns, turn_places
+from truespan.store.tables.notes import move_notes, note_places
 from truespan.store.tables.rows import (
     REVISION,
     document_label,
@@ -50,7 +51,7 @@ from truespan.types.reading import (
     TailChunk,
 )
 from truespan.types.scope import Scope, admits
-from truespan.types.text import PlacedSentence
+from truespan.types.text import PageStart, PlacedSentence
 
 _TAIL_COLUMNS: Final = (
     *("position", "part", "start", "finish", "first_sid", "last_sid", "text", "text_hash"),
@@ -356,6 +357,21 @@ class Readers(Part):
             layout = read_layout(session, key, start, end)
         return None if text is None else Passage(text, *layout)
 
+    def page_starts(self, scope: Scope, revision: RevisionRef) -> list[PageStart]:
+        """Return the starts of all pages of a revision, verified."""
+        with self._db.read(scope) as session:
+            key = revision_key(session, revision)
+            rows = session.all(
+                "SELECT start, page, unit FROM pages WHERE revision = :key ORDER BY start", key=key
+            )
+            parts = session.value("SELECT parts FROM revisions WHERE key = :key", key=key)
+        if part_of(parts, "pages") != checksum("pages", scope.world, revision, *rows):
+            raise StoreDamaged(
+                f"The pages of document {revision.document} do not match their checksum.",
+                advice="Run 'truespan doctor'.",
+            )
+        return [PageStart(*row) for row in rows]
+
     def figures(
         self, scope: Scope, revision: RevisionRef, *, all_of_them: bool
     ) -> list[StoredFigure]:
@@ -442,7 +458,7 @@ class RevisedBook(Struct, frozen=True):
     positions: Sequence[tuple[int, int, int]]
     """Previous revision, position, and the last sentence up to which the new one is the same."""
     turns: Sequence[tuple[int, int, int]]
-    """The same for the turns of conversations."""
+    """The same for the turns of conversations, and for notes and the sentences they mark."""
     previous: Mapping[int, Sequence[str] | None]
     new: Sequence[str] | None
 
@@ -485,7 +501,7 @@ def read_revised(session: Session, key: int) -> RevisedBook:
            WHERE new.key = :key ORDER BY 1, 2""",
         key=key,
     )
-    turns = turn_places(session, key)
+    turns = list(dict.fromkeys([*turn_places(session, key), *note_places(session, key)]))
     same = dict[tuple[int, int], int]()
     for old, sid in dict.fromkeys([*((old, sid) for old, sid in rows), *turns]):
         changed = session.value(
@@ -508,10 +524,10 @@ def read_revised(session: Session, key: int) -> RevisedBook:
 
 
 def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> None:
-    """Move all positions and turns of a document to the revision that becomes active.
+    """Move all positions, turns and notes of a document to the revision that becomes active.
 
-    `moves` was computed before the transaction; it is computed again if positions or turns were
-    added since.
+    `moves` was computed before the transaction; it is computed again if positions, turns or notes
+    were added since.
     """
     rows = session.all(
         """SELECT e.name, d.number, p.updated_at, p.checksum, old.number, new.number, p.reader,
@@ -525,9 +541,11 @@ def move_positions(session: Session, world: WorldId, key: int, moves: Moves) -> 
         key=key,
     )
     known = all(tuple(row[-2:]) in moves.positions for row in rows)
-    if not known or not moves.turns.keys() >= set(turn_places(session, key)):
+    others = {*turn_places(session, key), *note_places(session, key)}
+    if not known or not moves.turns.keys() >= others:
         moves = read_revised(session, key).moves()
     move_turns(session, world, key, moves.turns)
+    move_notes(session, world, key, moves.turns)
     for name, book, updated_at, recorded, before, number, reader, document, old, sid in rows:
         ref = RevisionRef(book, before)
         if recorded != position_checksum(world, name, ref, sid, updated_at):

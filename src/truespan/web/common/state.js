@@ -1,6 +1,6 @@
 // The state of the page, events when it changes, and the route: what is shown, as parameters in the
 // hash of the URL, so that it can be shared and the back button works. Parameters: view, pane, world,
-// document, reader, q, conversation, top_k, mode, filters, and for comparing left and right. What has
+// document, look, reader, q, conversation, top_k, mode, filters, and for comparing left and right. What has
 // its default value is left out.
 
 import { path } from "./api.js";

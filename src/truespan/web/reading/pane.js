@@ -4,7 +4,7 @@ import { get } from "../common/api.js";
 import { button, byId, complain, fill, make } from "../common/dom.js";
 import { cellsOf, figure, kindOf, marked, table, unmarked } from "./blocks.js";
 import { isTable, widthOf } from "../common/lines.js";
-import { asReader, boundReader, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
+import { asReader, boundReader, emit, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const PAGE = 120;
@@ -269,6 +269,7 @@ export async function open() {
   titles();
   unlight();
   turn += 1;
+  emit("turned");
   if (!state.document) {
     fill(text, make("p", { class: "empty" }, texts.reading.chooseDocument));
     return;
@@ -280,6 +281,12 @@ export async function open() {
 
 /** Return the text of a sentence if it is loaded. */
 export const wordsOf = (sid) => loaded.get(sid)?.text ?? null;
+
+/** Return the page of the source on which a sentence begins; null if it is not known. */
+export const pageOf = (sid) => loaded.get(sid)?.page ?? null;
+
+/** Return the page of the first sentence in view. */
+export const pageInView = () => pageOf(Number(anchor()?.sid ?? low));
 
 /** Return whether a sentence is in view. */
 function inView(span) {
@@ -358,6 +365,7 @@ export async function show(first, last, best = null) {
   lit = { first, last, best: within };
   relight();
   nameChapter(within.first);
+  emit("lit", lit);
   reveal(within.first, { smooth: true });
 }
 

@@ -32,6 +32,7 @@ function place() {
   const top = above > 4 ? above : Math.min(box.bottom - frame.top + 8, frame.height - 54);
   toolbar.style.top = `${Math.max(4, top)}px`;
   toolbar.style.left = `${Math.max(8, Math.min(box.left - frame.left, frame.width - toolbar.offsetWidth - 8))}px`;
+  byId("note-selection").hidden = byId("open-notes").hidden;
   byId("read-here").hidden = !(asReader() && may("write") && may("read"));
 }
 
@@ -46,6 +47,14 @@ function readHere() {
   if (!found) return;
   const sid = sidAt(found.range.endContainer) ?? sidAt(found.range.startContainer);
   if (sid !== null) emit("read-to", sid);
+  clearSelection();
+}
+
+function note() {
+  const found = selected();
+  if (!found) return;
+  const sids = [sidAt(found.range.startContainer), sidAt(found.range.endContainer)].filter((sid) => sid !== null);
+  if (sids.length) emit("note", { first: Math.min(...sids), last: Math.max(...sids), words: found.words });
   clearSelection();
 }
 
@@ -88,6 +97,7 @@ document.addEventListener("selectionchange", place);
 text.addEventListener("scroll", place, { passive: true });
 toolbar.addEventListener("mousedown", (event) => event.preventDefault());
 byId("ask-selection").addEventListener("click", ask);
+byId("note-selection").addEventListener("click", note);
 byId("read-here").addEventListener("click", readHere);
 on("opened", () => {
   cursor = null;

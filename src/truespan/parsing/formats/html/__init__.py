@@ -7,6 +7,7 @@ import codecs
 import re
 from collections.abc import Callable, Mapping
 from html import escape
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 import lxml.etree as etree
@@ -196,7 +197,16 @@ _PREFIXES = {
 }
 
 
-def read_page(name: str, content: bytes, reader: PageReader, *, xhtml: bool = False) -> None:
+class PageTarget(Protocol):
+    """Receiver of the elements and the text of a page, as the parser calls it."""
+
+    def start(self, tag: str, attributes: Attributes, /) -> object: ...
+    def end(self, tag: str, /) -> object: ...
+    def data(self, text: str, /) -> object: ...
+    def close(self) -> object: ...
+
+
+def read_page(name: str, content: bytes, reader: PageTarget, *, xhtml: bool = False) -> None:
     """Feed a page to `reader`, parsed as XML if it is XHTML and well-formed, else as HTML."""
     xhtml = xhtml or bool(_XHTML.match(content, 0, _HEAD))
     if xhtml and (root := _parse_xml(name, content)) is not None:
@@ -253,7 +263,7 @@ def _read_attributes(element: etree._Element) -> Attributes:
     return result
 
 
-def _parse_html(name: str, text: str, reader: PageReader, *, xhtml: bool) -> None:
+def _parse_html(name: str, text: str, reader: PageTarget, *, xhtml: bool) -> None:
     """Feed a page to `reader` while it is parsed.
 
     No tree is built: trees are cut at a depth of 2,048 elements, and an element with 100,000

@@ -64,6 +64,8 @@ class Line(NamedTuple):
     """The texts that were joined across wide gaps, if there are several."""
     confidence: float | None = None
     """Confidence of OCR; None for text of the file."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Start and end of its characters on the page, by piece; empty for OCR."""
 
     @property
     def cells(self) -> int:
@@ -91,13 +93,14 @@ class _Word(NamedTuple):
     right: float
     top: float
     ends_line: bool
+    span: tuple[int, int] = (0, 0)
 
 
 def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
     """Return the pieces of lines on a page in file order, and whether the page was rotated."""
     textpage = page.get_textpage()
     try:
-        characters = _read_characters(textpage)
+        characters = read_characters(textpage)
         # The majority of a sample of characters determines the rotation in quarters.
         rotations: Counter[int] = Counter()
         for index in range(0, len(characters), max(1, len(characters) // _SAMPLES)):
@@ -132,7 +135,7 @@ def read_lines(page: pdfium.PdfPage) -> tuple[list[Line], bool]:
     return pieces + (_join_words(piece) if piece else []), rotation != 0
 
 
-def _read_characters(textpage: pdfium.PdfTextPage) -> str:
+def read_characters(textpage: pdfium.PdfTextPage) -> str:
     """Return exactly one character for each index of PDFium."""
     count = textpage.count_chars()
     if not count:
@@ -227,7 +230,15 @@ def _read_words(textpage: pdfium.PdfTextPage, characters: str, rotation: int) ->
             left, bottom, right, top = (
                 value if math.isfinite(value) else 0.0 for value in position
             )
-        yield _Word(text=text, left=left, bottom=bottom, right=right, top=top, ends_line=ends_line)
+        yield _Word(
+            text=text,
+            left=left,
+            bottom=bottom,
+            right=right,
+            top=top,
+            ends_line=ends_line,
+            span=found.span(),
+        )
 
 
 def _rotate(box: _Box, quarters: int) -> _Box:
@@ -282,6 +293,7 @@ def _join_words(words: list[_Word]) -> list[Line]:
             bottom=first.bottom,
             top=first.top,
             first_width=words[0].right - words[0].left,
+            spans=((words[0].span[0], words[-1].span[1]),),
         )
     ]
 
@@ -343,6 +355,7 @@ def _join_rows(parts: Sequence[Line]) -> list[Line]:
                 first_width=before.first_width,
                 pieces=pieces,
                 confidence=min(known, default=None),
+                spans=before.spans + piece.spans,
             )
         else:
             rows.append(piece)

@@ -520,6 +520,29 @@ CREATE TABLE turns (
 CREATE INDEX turns_by_time ON turns (world_id, asked_at);
 CREATE INDEX turns_by_document ON turns (world_id, document, revision) WHERE document IS NOT NULL;
 
+-- Notes of readers. A note is visible from `sid` on, the position at which it was written.
+-- `first_sid` and `last_sid` are the marked sentences; -1 if the present text does not have them.
+CREATE TABLE notes (
+  world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid
+    REFERENCES worlds ON DELETE CASCADE,
+  key bigint GENERATED ALWAYS AS IDENTITY,
+  id text COLLATE "C" NOT NULL,
+  reader text COLLATE "C" NOT NULL,
+  document integer NOT NULL,
+  revision integer NOT NULL,
+  sid integer NOT NULL,
+  first_sid integer NOT NULL,
+  last_sid integer NOT NULL,
+  written_at double precision NOT NULL,
+  content bytea NOT NULL,
+  content_hash bytea NOT NULL,
+  checksum bytea NOT NULL,
+  PRIMARY KEY (world_id, key),
+  UNIQUE (world_id, id)
+);
+CREATE INDEX notes_by_reader ON notes (world_id, reader, document);
+CREATE INDEX notes_by_document ON notes (world_id, document, revision);
+
 -- Vectors of fixed texts, which reveal a changed model.
 CREATE TABLE probes (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid

@@ -390,6 +390,27 @@ CREATE TABLE turns (
 CREATE INDEX turns_by_time ON turns (asked_at);
 CREATE INDEX turns_by_document ON turns (world_id, document, revision) WHERE document IS NOT NULL;
 
+-- Notes of readers. A note is visible from `sid` on, the position at which it was written.
+-- `first_sid` and `last_sid` are the marked sentences; -1 if the present text does not have them.
+CREATE TABLE notes (
+  key INTEGER PRIMARY KEY,
+  world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
+  id TEXT NOT NULL,
+  reader TEXT NOT NULL,
+  document INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  sid INTEGER NOT NULL,
+  first_sid INTEGER NOT NULL,
+  last_sid INTEGER NOT NULL,
+  written_at REAL NOT NULL,
+  content TEXT NOT NULL,
+  content_hash BLOB NOT NULL,
+  checksum BLOB NOT NULL,
+  UNIQUE (world_id, id)
+) STRICT;
+CREATE INDEX notes_by_reader ON notes (world_id, reader, document);
+CREATE INDEX notes_by_document ON notes (world_id, document, revision);
+
 -- Vectors of fixed texts, which reveal a changed model.
 CREATE TABLE probes (
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,

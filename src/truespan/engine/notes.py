@@ -1,0 +1,162 @@
+"""Notes of a reader about books: written at a position, and visible from it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from truespan.errors import InvalidArgument, NoteNotFound, PositionNotFound
+from truespan.retrieval.reading.book import find_position
+from truespan.retrieval.reading.pages import read_pages
+from truespan.store.tables.conversations import new_id
+from truespan.types.note import (
+    MAX_MARKED_SENTENCES,
+    MAX_NOTE_LENGTH,
+    MAX_NOTE_LIMIT,
+    MAX_QUOTE_LENGTH,
+    Note,
+    NoteContent,
+    StoredNote,
+)
+from truespan.types.reading import LAST_FIRST, NOTHING_READ, PageRequest, Position
+from truespan.types.request import check_whole
+from truespan.types.scope import Scope
+
+if TYPE_CHECKING:
+    from truespan.engine.access import WorldAccess
+
+Positions = Callable[[], tuple[Scope | None, list[Position]]]
+"""Returns the scope and the recorded positions of the reader, after checking the permission."""
+
+
+class ReaderNotes:
+    """Notes of one reader. Those written past the present position do not exist for it."""
+
+    def __init__(self, access: WorldAccess, reader: str, positions: Positions) -> None:
+        self._access = access
+        self._reader = reader
+        self._positions = positions
+
+    def add(self, text: str, book: str | None, first: int | None, last: int | None) -> Note:
+        """Store a note; see `Reader.add_note`."""
+        if not isinstance(text, str) or not 0 < len(text.strip()) <= len(text) <= MAX_NOTE_LENGTH:
+            raise InvalidArgument(f"A note has 1 to {MAX_NOTE_LENGTH} characters.")
+
+        def write() -> Note:
+            scope, positions = self._positions()
+            position = find_position(positions, book)
+            if scope is None or position is None:
+                raise PositionNotFound
+            marked = _marked(position, first, last)
+            quote = self._quote(scope, position, marked) if marked else ""
+            note = StoredNote(
+                id=new_id(),
+                sid=position.sid,
+                first=marked.start if marked else NOTHING_READ,
+                last=marked.stop - 1 if marked else NOTHING_READ,
+                written_at=self._access.components.clock.now(),
+                content=NoteContent(text.strip(), quote),
+            )
+            self._access.components.store.add_note(scope, self._reader, position.ref, note)
+            return _to_note(position, note)
+
+        return self._access.with_stable_snapshot(write)
+
+    def find(self, book: str | None, search: str | None, offset: int, limit: int) -> list[Note]:
+        """Return visible notes; see `Reader.notes`."""
+        check_whole("offset", offset, 0, LAST_FIRST)
+        check_whole("limit", limit, 1, MAX_NOTE_LIMIT)
+        words = search.casefold().split() if search else []
+        found = [
+            note
+            for note in self._access.with_stable_snapshot(lambda: self._read(book))
+            if all(word in f"{note.text}\n{note.quote}".casefold() for word in words)
+        ]
+        return found[offset : offset + limit]
+
+    def delete(self, note: str) -> None:
+        """Delete a visible note; raises NoteNotFound."""
+        if not any(found.id == note for found in self._read(None)):
+            raise NoteNotFound(note)
+        self._delete(note)
+
+    def delete_all(self) -> int:
+        """Delete every note of the reader, also those past the position."""
+        self._positions()
+        return self._delete(None)
+
+    def to_markdown(self, book: str | None) -> str:
+        """Return the visible notes as Markdown, by book and in the order of the text."""
+        parts: list[str] = []
+        title = None
+        for note in self._access.with_stable_snapshot(lambda: self._read(book)):
+            if note.title != title:
+                title = note.title
+                parts.append(f"# Notes on {title}")
+            if note.quote:
+                parts.append("\n".join(f"> {line}" for line in note.quote.split("\n")))
+            place = f"sentence {note.last}" if note.last is not None else f"up to {note.sid}"
+            text = "(damaged)" if note.damaged else note.text
+            parts.append(f"{text}\n\n*{place}*")
+        return "\n\n".join(parts) + "\n" if parts else ""
+
+    def _read(self, book: str | None) -> list[Note]:
+        scope, positions = self._positions()
+        if book is not None:
+            position = find_position(positions, book)
+            positions = [position] if position else []
+        store = self._access.components.store
+        return [
+            _to_note(position, note)
+            for position in positions
+            if scope is not None
+            for note in store.notes(scope, self._reader, position.ref, position.sid)
+        ]
+
+    def _delete(self, note: str | None) -> int:
+        scope = self._access.scope()
+        if scope is None:
+            return 0
+        return self._access.components.store.delete_notes(scope, self._reader, note)
+
+    def _quote(self, scope: Scope, position: Position, marked: range) -> str:
+        pages = read_pages(self._access.components.store, scope, position)
+        page = pages.page(PageRequest(marked.start, len(marked)))
+        parts: Sequence[str] = [
+            ("\n" if sentence.starts_line else " ") + sentence.text for sentence in page.sentences
+        ]
+        return "".join(parts).strip()[:MAX_QUOTE_LENGTH]
+
+
+def _marked(position: Position, first: int | None, last: int | None) -> range | None:
+    """Return the marked sentences; None for none. Unread ones are refused as if absent."""
+    if first is None and last is None:
+        return None
+    start, end = first if first is not None else last, last if last is not None else first
+    for name, value in (("first", start), ("last", end)):
+        check_whole(name, value, 0, LAST_FIRST)
+    assert start is not None
+    assert end is not None
+    if not start <= end <= position.sid or end - start >= MAX_MARKED_SENTENCES:
+        raise InvalidArgument(
+            f"A note marks 1 to {MAX_MARKED_SENTENCES} sentences in a row that were read."
+        )
+    return range(start, end + 1)
+
+
+def _to_note(position: Position, note: StoredNote) -> Note:
+    content = note.content
+    has_place = note.last != NOTHING_READ and content is not None
+    return Note(
+        id=note.id,
+        document=position.document,
+        doc_id=position.doc_id,
+        title=position.title,
+        sid=note.sid,
+        first=note.first if has_place else None,
+        last=note.last if has_place else None,
+        quote=content.quote if content else "",
+        text=content.text if content else "",
+        written_at=note.written_at,
+        damaged=content is None,
+    )

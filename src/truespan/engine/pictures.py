@@ -1,0 +1,174 @@
+"""The source of a document as it looks, for callers who may see all of it and for readers."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from truespan.engine.components import Components
+from truespan.errors import SourceRefused, StoreDamaged
+from truespan.retrieval.snapshot import Restart
+from truespan.types.picture import SOURCE, MarkedSentence, PagePicture, PictureRequest, Rendering
+from truespan.types.reading import ActiveRevision, StoredSentence
+from truespan.types.scope import Scope
+from truespan.types.source import UPLOAD, Source, is_page
+from truespan.types.text import PageStart
+
+if TYPE_CHECKING:
+    from truespan.store import Store
+
+_VERSION = "1"
+"""Changes whenever pages are drawn differently."""
+
+
+class _Part(Struct, frozen=True):
+    sid: int
+    text: str
+
+
+def draw_page(
+    components: Components,
+    scope: Scope,
+    revision: ActiveRevision,
+    page: int,
+    *,
+    until: int | None = None,
+) -> PagePicture | None:
+    """Return a page of a document as it looks; None if it cannot be shown to this caller.
+
+    `until` is the last sentence that a reader has read. A page before that of the position is shown
+    if all its text was read. On the page of the position, and on a page that also has unread text,
+    such as a list of contents, only read text is drawn. Whether anything follows on the page of the
+    position makes no difference.
+    """
+    store, pictures = components.store, components.pictures
+    last = revision.sentences - 1 if until is None else until
+    if pictures is None or last < 0 or _is_redacted(store, scope, revision):
+        return None
+    [end] = [each.end for each in store.sentences(scope, revision.ref, last, last)] or [-1]
+    if end < 0:
+        raise Restart
+    starts = store.page_starts(scope, revision.ref)
+    visible = [start for start in starts if start.offset < end]
+    parts = _read_parts(store, scope, revision, _spans(visible, page, end), last)
+    only_parts = False
+    if until is not None:
+        if not parts:
+            return None
+        is_last = visible[-1].page_number == page
+        unread = _spans(starts, page, revision.characters)[-1][1] > end
+        only_parts = is_last or unread
+    request = PictureRequest(
+        revision.name, page, tuple(part.text for part in parts), only_parts=only_parts
+    )
+    drawn = _draw(components, scope, revision, request)
+    if drawn is None:
+        return None
+    return PagePicture(
+        document=revision.ref.document,
+        doc_id=revision.doc_id,
+        page=page,
+        media_type=drawn.media_type,
+        width=drawn.width,
+        height=drawn.height,
+        partial=only_parts,
+        sentences=tuple(
+            MarkedSentence(part.sid, boxes)
+            for part, boxes in zip(parts, drawn.boxes, strict=True)
+            if boxes
+        ),
+        image=drawn.data,
+    )
+
+
+def _is_redacted(store: Store, scope: Scope, revision: ActiveRevision) -> bool:
+    """Return whether the sanitizer removed something, which the source still shows."""
+    return any(entry.redacted for entry in store.audit(scope, revision.ref.document))
+
+
+def _spans(starts: list[PageStart], page: int, end: int) -> list[tuple[int, int]]:
+    """Return the parts of a text up to `end` that are on a page."""
+    ends = [*(start.offset for start in starts[1:]), end]
+    return [
+        (start.offset, stop)
+        for start, stop in zip(starts, ends, strict=False)
+        if start.page_number == page
+    ]
+
+
+def _read_parts(
+    store: Store,
+    scope: Scope,
+    revision: ActiveRevision,
+    spans: list[tuple[int, int]],
+    last: int,
+) -> list[_Part]:
+    """Return the sentences in some parts of a text, each verified and cut at the page."""
+    parts: list[_Part] = []
+    for start, end in spans:
+        first = max(store.sentence_at(scope, revision.ref, start), 0)
+        until = min(store.sentence_at(scope, revision.ref, end - 1), last)
+        for sentence in store.sentences(scope, revision.ref, first, until):
+            if sentence.end <= start:
+                continue
+            text = _verified_text(store, scope, revision, sentence)
+            cut = text[max(start - sentence.start, 0) : end - sentence.start]
+            parts.append(_Part(sentence.sid, cut))
+    return parts
+
+
+def _verified_text(
+    store: Store, scope: Scope, revision: ActiveRevision, sentence: StoredSentence
+) -> str:
+    text = store.text_between(scope, revision.ref, sentence.start, sentence.end)
+    if sha256(text.encode()).digest() != sentence.digest:
+        raise StoreDamaged("A sentence of the document does not match its hash.")
+    return text
+
+
+def _draw(
+    components: Components, scope: Scope, revision: ActiveRevision, request: PictureRequest
+) -> Rendering | None:
+    """Return a drawn page from the pictures that are kept, or draw it; None if it cannot be."""
+    pictures = components.pictures
+    if pictures is None:
+        return None
+    key = sha256(_VERSION.encode() + msgspec.json.encode(request)).hexdigest()[:32]
+    owner = scope.world, revision.doc_id, revision.source_hash
+    if (kept := pictures.read(*owner, key)) is not None:
+        return msgspec.msgpack.decode(kept, type=Rendering)
+    data = _read_source(components, scope, revision)
+    # The file may have changed since it was ingested; then its pages have another text.
+    if data is None or sha256(data).hexdigest() != revision.source_hash:
+        return None
+    try:
+        drawn = components.parser.draw(data, request)
+    except SourceRefused:
+        return None
+    if drawn is not None:
+        pictures.write(*owner, key, msgspec.msgpack.encode(drawn))
+    return drawn
+
+
+def _read_source(components: Components, scope: Scope, revision: ActiveRevision) -> bytes | None:
+    """Return the source of a revision; None if it is not kept, or its file is gone."""
+    pictures = components.pictures
+    if pictures is None:
+        return None
+    kept = pictures.read(scope.world, revision.doc_id, revision.source_hash, SOURCE)
+    if kept is not None:
+        return kept
+    number = revision.ref.document
+    [path] = [
+        document.path for document in components.store.documents(scope.narrow(documents=[number]))
+    ] or [UPLOAD]
+    if path.startswith(UPLOAD) or is_page(path):
+        return None
+    source = Source(path, revision.name, revision.doc_id, 0, confined=True)
+    try:
+        return components.sources.read(source)
+    except SourceRefused:
+        return None

@@ -1,0 +1,179 @@
+"""Notes of readers: seen from their position on, moved with the text, deleted with the document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.reader import Reader
+from truespan.engine.world import World
+from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
+from truespan.types.ids import WorldId
+from truespan.types.scope import OWNER
+from truespan.wire.serialize import to_json
+
+SENTENCES = [f"The lamp of keeper number {number} went out at sea." for number in range(12)]
+BOOK = " ".join(SENTENCES)
+
+
+@pytest.fixture
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
+
+
+def write(lib: LibraryFixture, text: str, world: str = "world") -> World:
+    found = lib.library.world(world, create=True)
+    found.ingest(lib.write(f"{world}/book.txt", text), kind="book", title="Lamps")
+    return found
+
+
+def reader_at(world: World, sid: int, name: str = "ada") -> Reader:
+    reader = world.reader(name)
+    reader.set_position("book.txt", sentence=sid)
+    return reader
+
+
+@proves("notes.up-to-the-position")
+def test_note_is_seen_from_its_position_on(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    reader = reader_at(world, 8)
+    note = reader.add_note("Who puts them out?", first=2, last=3)
+    assert note.quote == " ".join(SENTENCES[2:4])
+    assert (note.sid, note.first, note.last) == (8, 2, 3)
+    reader_at(world, 4)
+    assert reader.notes() == []
+    assert reader.notes_to_markdown() == ""
+    with pytest.raises(NoteNotFound):
+        reader.delete_note(note.id)
+    early = reader.add_note("Only keepers so far.")
+    assert [one.id for one in reader.notes()] == [early.id]
+    assert (early.first, early.quote) == (None, "")
+
+    reader_at(world, 8)
+    assert {one.id for one in reader.notes()} == {note.id, early.id}
+    assert world.reader("bob").notes() == []
+
+
+@proves("notes.up-to-the-position")
+def test_replies_do_not_depend_on_later_notes(lib: LibraryFixture) -> None:
+    told = []
+    for number, later in enumerate((False, True)):
+        world = write(lib, BOOK, f"world-{number}")
+        if later:
+            reader_at(world, 11).add_note("The mate did it.", first=11)
+        reader = reader_at(world, 3)
+        told.append([
+            to_json(reader.notes()), reader.notes_to_markdown(),
+            to_json(reader.notes(search="mate")), to_json(reader.sentences().sentences),
+        ])  # fmt: skip
+
+    assert told[0] == told[1]
+
+
+@proves("notes.up-to-the-position")
+def test_unread_sentences_cannot_be_marked(lib: LibraryFixture) -> None:
+    reader = reader_at(write(lib, BOOK), 4)
+    refusals = set()
+    for first, last in ((5, 5), (3, 5), (500, 501), (4, 3)):
+        with pytest.raises(InvalidArgument) as refused:
+            reader.add_note("x", first=first, last=last)
+        refusals.add(str(refused.value))
+    assert len(refusals) == 1, "an unread sentence is refused like an absent one"
+    for text in ("", "  ", "x" * 5001):
+        with pytest.raises(InvalidArgument):
+            reader.add_note(text)
+    with pytest.raises(PositionNotFound):
+        reader.add_note("x", book="other.txt")
+    with pytest.raises(InvalidArgument):
+        reader.at_position("book.txt", 9).add_note("x")
+
+
+@proves("notes.up-to-the-position")
+def test_search_finds_words_of_note_and_quote(lib: LibraryFixture) -> None:
+    reader = reader_at(write(lib, BOOK), 9)
+    reader.add_note("The storm again", first=1)
+    reader.add_note("Somebody is lying", first=7)
+
+    assert [note.first for note in reader.notes(search="STORM")] == [1]
+    assert [note.first for note in reader.notes(search="number 7")] == [7]
+    assert [note.first for note in reader.notes(search="keeper")] == [1, 7]
+    assert reader.notes(search="harbour") == []
+    assert [note.first for note in reader.notes(limit=1, offset=1)] == [7]
+    shown = reader.notes_to_markdown(book="book.txt")
+    assert shown.startswith("# Notes on Lamps\n\n> The lamp of keeper number 1")
+    assert "Somebody is lying\n\n*sentence 7*" in shown
+
+
+@proves("notes.moved-and-deleted")
+def test_notes_move_with_the_text(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    reader = reader_at(world, 8)
+    reader.add_note("stays", first=6, last=7)
+    reader.add_note("loses its sentence", first=3)
+    changed = [*SENTENCES]
+    changed[3] = "The lamp of keeper number 3 went out at night."
+    write(lib, "A short preface was added by the publisher. " + " ".join(changed))
+
+    notes = {note.text: note for note in reader.notes()}
+    assert reader.position().sid == 9
+    assert (notes["stays"].first, notes["stays"].last) == (7, 8)
+    assert notes["stays"].sid == 9
+    assert notes["loses its sentence"].first is None
+    assert notes["loses its sentence"].quote == SENTENCES[3]
+    assert reader_at(world, 8).notes() == []
+
+
+@proves("notes.moved-and-deleted")
+def test_notes_go_with_their_document_and_reader(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    ada, bob = reader_at(world, 8), reader_at(world, 8, "bob")
+    for reader in (ada, bob):
+        reader.add_note("one")
+        reader.add_note("two")
+    reader_at(world, 3)
+    assert ada.delete_notes() == 2
+    reader_at(world, 8)
+    assert ada.notes() == []
+    ada.add_note("three")
+    ada.delete_note(ada.notes()[0].id)
+    assert len(bob.notes()) == 2
+
+    receipt = world.documents.delete("book.txt")
+    assert receipt.rows["notes"] == 2
+    write(lib, BOOK)
+    assert reader_at(world, 8, "bob").notes() == []
+
+
+@proves("notes.moved-and-deleted")
+def test_damaged_note_is_named_without_its_text(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    reader = reader_at(world, 8)
+    reader.add_note("mine", first=1)
+    lib.sql("UPDATE notes SET sid = 2")
+    reader_at(world, 3)
+
+    [note] = reader.notes()
+    assert note.damaged
+    assert (note.text, note.quote, note.first) == ("", "", None)
+
+
+@proves("notes.up-to-the-position", "authority.only-narrows")
+def test_bound_reader_writes_own_notes_only(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    reader_at(world, 5)
+    reader_at(world, 5, "bob").add_note("of Bob")
+    bound = lib.library.under(OWNER.as_reader(WorldId(world.id), "ada")).world("world")
+
+    assert bound.reader("ada").add_note("mine", first=5).quote == SENTENCES[5]
+    assert [note.text for note in bound.reader("ada").notes()] == ["mine"]
+    for attempt in (
+        lambda: bound.reader("bob").notes(),
+        lambda: bound.reader("bob").add_note("x"),
+        lambda: bound.reader("bob").delete_notes(),
+        lambda: bound.reader("bob").notes_to_markdown(),
+    ):
+        with pytest.raises(NotAllowed):
+            attempt()

@@ -1,0 +1,77 @@
+"""Documents by title, by file name without its ending, and by the beginning of either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises import proves
+from tests.support.rows import each_row
+from tests.support.worlds import make_library
+from truespan.errors import DocumentAmbiguous, DocumentNotFound, PositionNotFound
+from truespan.types.catalog import find_by_title
+
+BOOKS = [
+    (1, "novels/the-glass-ferry.md", "The Glass Ferry"),
+    (2, "novels/the-glass-key.md", "Keys"),
+    (3, "optics.md", "Light and Lenses"),
+    (4, "lens.txt", "optics"),
+]
+
+
+@each_row(
+    "reference, expected",
+    [
+        ("the glass ferry", 1),
+        ("The  Glass Ferry", 1),
+        ("the-glass-key", 2),
+        ("THE-GLASS-F", 1),
+        ("Light", 3),
+        ("keys", 2),
+        ("optics", 4),
+        ("li", None),
+        ("absent", None),
+        ("", None),
+    ],
+)
+def test_names_find_one_document(reference: str, expected: int | None) -> None:
+    found = find_by_title(BOOKS, reference, lambda book: book)
+    assert (found and found[0]) == expected
+
+
+@proves("documents.by-title")
+def test_ambiguous_beginning_lists_the_candidates() -> None:
+    with pytest.raises(DocumentAmbiguous) as refused:
+        find_by_title(BOOKS, "the-glass", lambda book: book)
+    assert refused.value.matches == (BOOKS[0][:2], BOOKS[1][:2])
+
+
+@proves("documents.by-title")
+def test_readers_name_books_by_what_they_may_know(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(heron__md="# The Bailiff Did It\n\nOne. Two. Three.", hawk__md="# X\n\nOne.")
+    world.ingest(
+        lib.write("world/heron.md", "# The Bailiff Did It\n\nOne. Two. Three."), title="Herons"
+    )
+    reader = world.reader("ada")
+    assert reader.set_position("her", sentence=1).title == "Herons"
+    assert reader.position("herons").sid == 1
+    assert reader.position("HER").sid == 1
+    for unknown in ("The Bailiff Did It", "hawk"):
+        with pytest.raises(PositionNotFound):
+            reader.position(unknown)
+
+
+@proves("documents.by-title")
+def test_documents_are_deleted_by_exact_names_only(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(heron__md="One. Two.")
+    assert world.documents.get("heron").number == 1
+    for attempt in (
+        lambda: world.documents.delete("heron"),
+        lambda: world.documents.update("her", tags=["x"]),
+    ):
+        with pytest.raises(DocumentNotFound):
+            attempt()
+    assert world.documents.delete("heron.md").number == 1
