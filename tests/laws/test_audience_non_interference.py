@@ -14,13 +14,18 @@ from tests.promises import proves
 from tests.support.audience_replies import MADE_UP, replies, replies_about
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.sample_texts import story
-from tests.support.worlds import LibraryFixture, make_library
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
-from truespan.errors import ConversationNotFound, NotAllowed, WorldNotFound
+from truespan.errors import ConversationNotFound, DocumentNotFound, NotAllowed, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.retrieval import fused
 from truespan.types.audience import AudienceRule
+from truespan.types.document import RevisionRef
 from truespan.types.ids import FIRST_UNCOUNTED
+from truespan.types.profile import Calibration
+from truespan.types.scope import OWNER, Scope
+from truespan.types.trust import Hit
+from truespan.types.vectors import Vector
 
 LAMP = "The lamp burned in the harbour. Ann lit the lamp. It was the night of the ships."
 NIGHT = "# Night\n\nThe harbour was dark at night.\n\n## Ships\n\nNo ship had a lamp."
@@ -39,8 +44,18 @@ def small_pool() -> Iterator[None]:
         yield
 
 
-def fill(folder: Path) -> tuple[LibraryFixture, World]:
-    lib = make_library(folder)
+class LeakyIndex(MemoryIndex):
+    """An index that, once it `leaks`, returns hits of all documents of the world."""
+
+    leaks = False
+
+    def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:
+        wanted = scope.for_everyone() if self.leaks else scope
+        return super().search(wanted, vector, limit=limit, floor=floor)
+
+
+def fill(folder: Path, index: MemoryIndex | None = None) -> tuple[LibraryFixture, World]:
+    lib = make_library(folder, index=index)
     world = lib.library.create_world("world")
     world.ingest([lib.write("lamp.txt", LAMP), lib.write("night.md", NIGHT)])
     world.add_text(PAY, id="pay.txt", audience=["group:hr"], metadata={"salary": 3}, kind="book")
@@ -97,7 +112,14 @@ def _stop_ingesting(lib: LibraryFixture, world: World) -> None:
             stopped.add_text(story(20, "lamp"), id=f"new {step}.txt", audience=["group:hr"])
 
 
+def _calibrate(lib: LibraryFixture, world: World) -> None:
+    # By the owner, over all documents.
+    measured = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "all documents")
+    lib.store.keep_calibration(lib.scope(world), measured)
+
+
 CHANGES: dict[str, Change] = {
+    "calibrate": _calibrate,
     "add": _add,
     "replace": _replace,
     "move": _move,
@@ -129,6 +151,52 @@ def test_hidden_documents_change_no_reply(tmp_path: Path, change: str) -> None:
     for secret in ("payroll of", "Ropes", 'salary"', "group:"):
         assert secret not in shown.replace("salary'", "")
     assert "Ropes" in "\n".join(before[1])
+    assert "group:hr" not in "\n".join(before[1])
+
+
+@proves("audience.non-interference", "audience.enforced")
+def test_index_that_returns_hidden_chunks_changes_no_reply(tmp_path: Path) -> None:
+    index = LeakyIndex()
+    lib, world = fill(tmp_path, index)
+    _add(lib, world)
+    callers = [world.for_audience(labels) for labels in CALLERS]
+    before = [replies(caller) for caller in callers]
+    index.leaks = True
+    _damage_text(lib, world)
+
+    assert [replies(caller) for caller in callers] == before
+
+
+@proves("audience.enforced")
+def test_store_statements_check_the_audience_again(tmp_path: Path) -> None:
+    lib, world = fill(tmp_path)
+    store, whole = lib.store, lib.scope(world)
+    number = world.documents.get("pay.txt").number
+    chunk = world.documents.chunks("pay.txt").chunks[0].chunk_id
+    ref = RevisionRef(number, 1)
+    # A scope that names a document of another audience, as no caller gets it.
+    legal = OWNER.for_audience(["group:legal"])
+    scope = Scope(legal, whole.world, whole.generation, documents=frozenset([number]))
+
+    def read(scope: Scope) -> list[bool]:
+        return [
+            bool(store.documents(scope)),
+            bool(store.read_chunks(scope, [chunk])),
+            bool(store.sentences_across(scope, number, 0, 9) != (-1, -1)),
+            bool(store.in_force(scope, number)),
+            bool(store.positions(scope, "ben")),
+            bool(store.position_at(scope, "ben", number, 0)),
+            bool(store.sentences(scope, ref, 0, 1)),
+            bool(store.text_between(scope, ref, 0, 9)),
+            bool(store.readers(scope)),
+        ]
+
+    assert read(scope) == [False] * 9
+    assert read(whole) == [True] * 9
+    with pytest.raises(DocumentNotFound):
+        store.canonical_text(scope, number)
+    with pytest.raises(ValueError, match="must list"):
+        Scope(legal, whole.world, whole.generation)
 
 
 @proves("audience.enforced")

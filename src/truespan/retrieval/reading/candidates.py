@@ -30,7 +30,7 @@ from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.refine import CandidateText, Refinement
-from truespan.retrieval.stages import complete_until, reveal, verify
+from truespan.retrieval.stages import complete_until, failures_in_scope, reveal, verify
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import ChunkRecord, DocumentLabel
@@ -366,7 +366,8 @@ class ReadCandidates:
             if hit.chunk_id not in part.chunks and hit.chunk_id not in part.unread
         ]
         self._read([hit.chunk_id for hit in others if hit.chunk_id not in self._records])
-        for failed in verify(others, self._records).failures:
+        outcome = verify(others, self._records)
+        for failed in failures_in_scope(outcome, self._records, self._scope):
             record = self._records.get(failed.chunk_id)
             # An index that ignores the scope may return what belongs to other documents.
             if record is None or self._is_of_book(record.document):
