@@ -1,6 +1,7 @@
-"""What a filter by metadata adds to a search of 100,000 chunks, in few documents and in many.
+"""What a filter or an audience adds to a search of 100,000 chunks, in few documents and in many.
 
 Vectors cost nothing and the sides take turns. Each filter is searched with as often as no filter.
+Callers with an audience see a tenth, half or all of the documents.
 The first search with a filter after a change reads all metadata and is measured apart. Run it with
 `python -m bench.filters`; `--full` has 50,000 documents of two chunks instead of 10,000.
 """
@@ -35,6 +36,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "nine tenths": {"tenth": {"lt": 9}},
     "all but one": {"number": {"gte": 2}},
 }
+AUDIENCES = {"a tenth": "group:tenth", "half": "group:half", "all": "group:all"}
 
 
 def measure(options: Options) -> list[Figure]:
@@ -50,7 +52,7 @@ def measure_world(folder: Path, documents: int, chunks: int) -> Iterator[Figure]
     """Give the figures of one world."""
     Corpus(chunks).write(folder / "files", documents)
     lines = [
-        {"path": path.name, "metadata": metadata_of(number)}
+        {"path": path.name, "metadata": metadata_of(number), "audience": audience_of(number)}
         for number, path in enumerate(sorted((folder / "files").iterdir()), 1)
     ]
     manifest = folder / "files" / "all.jsonl"
@@ -67,7 +69,25 @@ def measure_world(folder: Path, documents: int, chunks: int) -> Iterator[Figure]
         sides: dict[str, Work] = {"none": lambda: search(world, next(questions))}
         for name, filters in FILTERS.items():
             sides[name] = lambda filters=filters: search(world, next(questions), filters)
+        for name, label in AUDIENCES.items():
+            caller = world.for_audience([label])
+            began = time.perf_counter()
+            search(caller, next(questions))
+            say(f"{what}: first search for {name} {time.perf_counter() - began:.3f} s")
+            sides[f"audience {name}"] = lambda caller=caller: search(caller, next(questions))
         taken = medians(sides, ROUNDS, wall_seconds)
+        for name in AUDIENCES:
+            ratio = taken[f"audience {name}"] / taken["none"]
+            say(f"{what}: audience {name} {ratio:.2f} of none")
+            yield Figure(
+                f"search of a caller who sees {name} of the documents, {what}, p50",
+                taken[f"audience {name}"] * 1e3,
+                "ms",
+                "the owner",
+                taken["none"] * 1e3,
+                ratio,
+                at_most(RATIO_TARGET),
+            )
         for name in FILTERS:
             ratio = taken[name] / taken["none"]
             say(f"{what}: {name} {taken[name] * 1e3:.1f} ms, {ratio:.2f} of none")
@@ -92,6 +112,13 @@ def metadata_of(number: int) -> dict[str, Any]:
         "team": f"team {number % 7}",
         "due": f"2026-{number % 12 + 1:02}-{number % 28 + 1:02}",
     }
+
+
+def audience_of(number: int) -> list[str]:
+    """Return the labels of a document."""
+    labels = ["group:all"]
+    labels += ["group:half"] if number % 2 == 0 else []
+    return labels + (["group:tenth"] if number % 10 == 3 else [])
 
 
 def search(world: World, query: str, filters: dict[str, Any] | None = None) -> None:
