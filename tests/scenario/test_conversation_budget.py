@@ -78,9 +78,14 @@ def test_longer_passages_count_although_a_part_was_sent(asked: World | Reader) -
     first = asked.retrieve(QUERIES[0], top_k=1)
     seen = [note.receipt for note in first.metadata.sources]
     budget = first.total_tokens + 5
-    for options in ({"neighbours": 5}, {"granularity": "sentence", "neighbours": 5}):
+    for granularity in ("passage", "sentence"):
         bundle = asked.retrieve(
-            QUERIES[0], top_k=1, seen=seen, conversation_tokens=budget, **options
+            QUERIES[0],
+            top_k=1,
+            seen=seen,
+            conversation_tokens=budget,
+            neighbours=5,
+            granularity=granularity,
         )
         assert bundle.total_tokens <= 5
 

@@ -33,5 +33,5 @@ def test_answer_names_documents_that_disagree(tmp_path: Path) -> None:
             in notice.message
         )
 
-        world.documents.delete(answer.citations[0].document, erase=False)
+        world.documents.delete(found.statements[0].quote.document, erase=False)
         assert world.answer("What is the rent of the boathouse?").disagreements == ()

@@ -154,7 +154,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
 
 
 def test_each_member_of_a_note_is_its_own() -> None:
-    assert asdict(_source_note(SHOWN, SCOPE)) == {
+    assert asdict(_source_note(SHOWN, SCOPE, tables=False)) == {
         "chunk_id": "id of the chunk",
         "document": 21,
         "source": "name",

@@ -33,7 +33,7 @@ class Part(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """What the sources have instead of a quote."""
+    """The verdict on a quote, with the words that the sources have instead."""
 
     verdict: QuoteVerdict
     parts: tuple[Part, ...]
