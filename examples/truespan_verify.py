@@ -12,7 +12,6 @@ say that they are true.
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -178,9 +177,11 @@ def _open(envelope: dict[str, Any], key: dict[str, Any]) -> bytes:
 
 def _decode(text: Any) -> bytes:
     """Return the bytes of base64 in its only accepted spelling."""
+    from base64 import b64decode, b64encode
+
     try:
-        data = base64.b64decode(text, validate=True)
-        if base64.b64encode(data).decode() == text:
+        data = b64decode(text, validate=True)
+        if b64encode(data).decode() == text:
             return data
     except (TypeError, ValueError):
         pass

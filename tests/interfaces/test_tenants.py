@@ -31,7 +31,7 @@ ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "healthz", "ready"}
 """Public operations, which reveal nothing about callers."""
 FREE = {
-    "me", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
+    "me", "listKeys", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
     "reingestDocument", "listModels", "completeChat", "embedTexts", "showChatModel",
     "findChatServers", "connectChatModel", "disconnectChatModel",
 }  # fmt: skip

@@ -19,6 +19,7 @@ from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import NotAllowed, ReceiptInvalid, SigningKeyMissing
+from truespan.maintenance.delete import digest_of
 from truespan.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 from truespan.types.ids import hash_text
@@ -249,6 +250,46 @@ def test_program_in_one_file_verifies_without_truespan(
     changed = run()
     assert changed.returncode == EXIT_CODES["text_differs"]
     assert "was changed" in changed.stderr
+
+
+@proves("proof.receipts")
+def test_export_deletion_and_evaluation_can_be_signed(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    conversation = world.conversation()
+    conversation.ask(QUERY)
+    exported = conversation.export(signed=True)
+    golden = b"- query: Where did the brass key hang?\n  phrases: [the seventh hook]\n"
+    *_, report = world.evaluation.report_stream(golden, signed=True)
+    deleted = world.documents.delete("other.md", signed=True)
+    gone = lib.library.delete_world(world.id, signed=True)
+
+    receipts = {
+        "conversation": (exported.pop("signed_receipt"), exported),
+        "evaluation": (getattr(report, "signed_receipt", None), None),
+        "deletion": (deleted.signed_receipt, replace(deleted, signed_receipt=None).to_json()),
+    }
+    for operation, (receipt, content) in receipts.items():
+        data = json.dumps(receipt) if isinstance(receipt, dict) else as_json(receipt)
+        verified = verify(data, keys_of(lib))
+        assert verified.claims["operation"] == operation
+        assert content is None or json.loads(verified.texts[0]) == content
+    assert deleted.digest == digest_of(deleted.to_json())
+    assert verify(as_json(gone.signed_receipt), keys_of(lib)).claims["world"] == gone.world_id
+
+
+@proves("proof.receipts")
+def test_nothing_is_deleted_if_the_receipt_cannot_be_signed(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    world.ingest(lib.write("guide.md", GUIDE))
+
+    with pytest.raises(SigningKeyMissing):
+        world.documents.delete("guide.md", signed=True)
+    with pytest.raises(SigningKeyMissing):
+        lib.library.delete_world(world.id, signed=True)
+    assert [document.name for document in world.documents.list()] == ["guide.md"]
 
 
 def _find(lib: LibraryFixture, name: str) -> Path:

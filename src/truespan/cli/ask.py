@@ -3,7 +3,6 @@
 import shlex
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
@@ -18,13 +17,15 @@ from truespan.cli.options import (
     NoErase,
     PassageOptions,
     Query,
+    SignTo,
     Target,
     TopK,
     WorldName,
     describe,
     open_world,
+    write_receipt,
 )
-from truespan.cli.terminal import confirm, echo, new_file
+from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import (
     DEFAULT_TOP_K,
@@ -49,9 +50,6 @@ AsReader = Annotated[
 ]
 OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
-SignTo = Annotated[
-    Path | None, Option("--sign", help="Write a signed receipt to this new file.", metavar="FILE")
-]
 LATEST = "latest"
 """Names the conversation with the latest turn."""
 
@@ -242,13 +240,16 @@ def export_conversation(
     library: Folder = None,
     reader: OfReader = None,
     format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
+    sign: SignTo = None,
 ) -> None:
     """Print a conversation as JSON or Markdown."""
     if format not in ("json", "markdown"):
         raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
     with open_world(library, world) as chosen:
         found = _open(chosen, reader, conversation)
-        text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
+        content = found.export(signed=sign is not None)
+        text = found.to_markdown() if format == "markdown" else to_json(content) + "\n"
+    write_receipt(sign, content.get("signed_receipt"))
     echo(text, nl=False)
 
 
@@ -361,13 +362,6 @@ def retrieve(
             )
     write_receipt(sign, bundle.signed_receipt)
     return report_bundle(bundle, context=context, as_json=as_json)
-
-
-def write_receipt(path: Path | None, receipt: object) -> None:
-    """Write the signed receipt of a result to a new file, if that was requested."""
-    if path is not None:
-        with new_file(path) as file:
-            file.write(to_json(receipt).encode() + b"\n")
 
 
 def report_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> int:

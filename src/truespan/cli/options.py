@@ -137,6 +137,9 @@ GenerationNumber = Annotated[
 ]
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
 Query = Annotated[str, Argument(help=QUERY_ARGUMENTS["query"].description)]
+SignTo = Annotated[
+    Path | None, Option("--sign", help="Write a signed receipt to this new file.", metavar="FILE")
+]
 TopK = Annotated[int, describe(QUERY_ARGUMENTS["top_k"], "--top-k", "-k")]
 Rerank = Annotated[bool | None, describe(QUERY_ARGUMENTS["rerank"], "--rerank/--no-rerank")]
 BookName = Annotated[str | None, describe(QUERY_ARGUMENTS["book"], "--book")]
@@ -261,6 +264,17 @@ class FilterOptions(DocumentFilters):
     def arguments(self) -> "FilterArguments":
         places: FilterArguments = {"chapter": self.chapter, "section": self.section}
         return {**super().arguments(), **places}
+
+
+def write_receipt(path: Path | None, receipt: object) -> None:
+    """Write the signed receipt of a result to a new file, if that was requested."""
+    if path is None:
+        return
+    from truespan.cli.terminal import new_file
+    from truespan.wire.serialize import to_json
+
+    with new_file(path) as file:
+        file.write(to_json(receipt).encode() + b"\n")
 
 
 def metadata_from(meta: list[str] | None) -> dict[str, Any] | None:

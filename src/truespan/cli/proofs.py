@@ -7,7 +7,7 @@ from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import Folder, Json, folder_of, open_library
 from truespan.cli.terminal import echo
-from truespan.errors import InvalidArgument, ReceiptInvalid
+from truespan.errors import InvalidArgument, ReceiptInvalid, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InvalidArgument(f"Cannot read {path}: {error.strerror}.") from None
+        refusal = InvalidArgument(f"Cannot read {path}: {error.strerror}.")
+        raise resource_error(error) or refusal from None
 
 
 def _read_keys(path: Path | None, library: Path | None) -> "PublicKeys | dict[str, Any]":

@@ -12,8 +12,10 @@ from truespan.cli.options import (
     GenerationNumber,
     Json,
     Rerank,
+    SignTo,
     WorldName,
     open_world,
+    write_receipt,
 )
 from truespan.cli.terminal import echo, table, write_file
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
@@ -108,6 +110,7 @@ def evaluate(
     ] = None,
     per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
+    sign: SignTo = None,
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
@@ -128,8 +131,10 @@ def evaluate(
             rerank=rerank,
             reader=reader,
             without=without or (),
+            signed=sign is not None,
         )
     assert isinstance(report, EvaluationReport)
+    write_receipt(sign, report.signed_receipt)
     if html is not None:
         write_file(html, report_page(report))
     found, verdict = report.evaluations[-1], report.verdict

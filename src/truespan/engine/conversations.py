@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
@@ -205,10 +205,25 @@ class Conversation:
             )
         return _describe(found.record, found.turns)
 
-    def export(self) -> dict[str, Any]:
-        """Return the conversation and its visible turns as plain values for JSON."""
+    def export(self, *, signed: bool = False) -> dict[str, Any]:
+        """Return the conversation and its visible turns as plain values for JSON.
+
+        Args:
+            signed: Whether to add the member `signed_receipt`, a signed receipt of all others.
+
+        Raises:
+            SigningKeyMissing: `signed` is given, and the library has no signing key.
+        """
         info, turns = self._export()
-        return {**info.to_json(), "turns": [turn.to_json() for turn in turns]}
+        content = {**info.to_json(), "turns": [turn.to_json() for turn in turns]}
+        if not signed:
+            return content
+        from truespan.engine.signing import Operation, Signer
+
+        signer = Signer(self._access.components, self._access.authority)
+        world = self._access.record().id
+        receipt = signer.sign_content(world, Operation.CONVERSATION, content)
+        return content | {"signed_receipt": to_builtins(receipt)}
 
     def to_markdown(self) -> str:
         """Return the conversation and its visible turns as Markdown."""

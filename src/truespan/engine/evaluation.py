@@ -158,6 +158,7 @@ class WorldEvaluation(Struct, frozen=True):
         rerank: bool | None = None,
         reader: str | None = None,
         without: Sequence[RankPart | str] = (),
+        signed: bool = False,
     ) -> Iterator[EvaluationProgress | EvaluationReport]:
         """Evaluate step by step: progress after each query, and at the end the report.
 
@@ -172,6 +173,7 @@ class WorldEvaluation(Struct, frozen=True):
             reader: Name of a reader to ask as, in the current book. Queries are judged by the
                 phrases that were read; a query without such a phrase is not judged.
             without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
+            signed: Whether the report has a signed receipt.
 
         Returns:
             An iterator. The first progress comes once the arguments are checked and before anything
@@ -208,7 +210,7 @@ class WorldEvaluation(Struct, frozen=True):
             names = tuple(map(name_generation, evaluations))
         elif len(wanted) > 1:
             title = title.replace(f", {wanted[-1]}", "")
-        yield EvaluationReport(
+        report = EvaluationReport(
             title=title,
             names=names if comparisons else ("mean",),
             evaluations=tuple(evaluations),
@@ -216,6 +218,14 @@ class WorldEvaluation(Struct, frozen=True):
             verdict=None if against is None else gate(comparisons[0], allowed_drop),
             curve=calibrate(scored_hits(evaluations[-1])),
         )
+        if signed:
+            from truespan.engine.signing import Operation, Signer
+
+            signer = Signer(self._access.components, self._access.authority)
+            world = self._access.record().id
+            receipt = signer.sign_content(world, Operation.EVALUATION, report)
+            report = replace(report, signed_receipt=receipt)
+        yield report
 
     def calibrate(
         self, golden: Golden, *, generation: int | None = None, keep: bool = False

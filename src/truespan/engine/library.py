@@ -15,6 +15,7 @@ from msgspec import structs
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
+from truespan.engine.deletion import require_signing_key, sign_deletion
 from truespan.engine.server import IdempotencyStore
 from truespan.engine.world import World
 from truespan.errors import (
@@ -235,18 +236,21 @@ class Library:
         # The counts include changes of documents that the caller does not see.
         return [structs.replace(world, changes=0) for world in worlds]
 
-    def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
+    def delete_world(self, reference: str, *, erase: bool = True, signed: bool = False) -> Receipt:
         """Delete a world with everything in it.
 
         Args:
             reference: Id or name of the world.
             erase: Whether to rewrite the files that contained it; see `Documents.delete`.
+            signed: Whether the receipt is signed.
 
         Returns:
             A receipt that says what was deleted and whether it was erased.
 
         Raises:
             WorldNotFound: The world is absent, or this authority may not delete it.
+            SigningKeyMissing: `signed` is given, and the library has no signing key. Nothing was
+                deleted.
             WorldBusy: A job of the world is running.
         """
         from truespan.engine.jobs import Jobs
@@ -258,7 +262,10 @@ class Library:
         jobs = Jobs(self._components, scope).list()
         if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
             raise WorldBusy(world.name, running[0])
-        return self._components.remover().world(self._authority, world, erase=erase)
+        if signed:
+            require_signing_key(self._components)
+        receipt = self._components.remover().world(self._authority, world, erase=erase)
+        return sign_deletion(self._components, receipt) if signed else receipt
 
     @property
     def server(self) -> LibraryServer:

@@ -130,14 +130,10 @@ class Signer(Struct, frozen=True):
         }
         return self._sign_passages(world, scope, asked, sources, claims, answer.answer)
 
-    def sign_content(
-        self, world: World | None, operation: Operation, content: Any
-    ) -> SignedReceipt:
-        """Return the receipt of content without passages; its JSON is the text."""
+    def sign_content(self, world: str, operation: Operation, content: Any) -> SignedReceipt:
+        """Return the receipt of content of a world without passages; its JSON is the text."""
         text = json.dumps(msgspec.to_builtins(content), ensure_ascii=False, sort_keys=True)
-        claims = self._describe(operation)
-        if world is not None:
-            claims["world"] = world.id
+        claims = self._describe(operation) | {"world": world}
         return self._sign(claims, [operation.value], [text])
 
     def _sign_passages(

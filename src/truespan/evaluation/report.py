@@ -32,6 +32,7 @@ from truespan.evaluation.tables import (
     query_rows,
     verdict_lines,
 )
+from truespan.types.receipt import SignedReceipt
 
 MAX_ROWS = 1000
 NAMES_SHOWN = 3
@@ -85,6 +86,8 @@ class EvaluationReport(Struct, frozen=True):
     """Precision and recall over the threshold, in the last evaluation."""
     html: str | UnsetType = UNSET
     """Figures and plots as HTML, without the queries; only over HTTP, on request."""
+    signed_receipt: SignedReceipt | UnsetType = UNSET
+    """Signed receipt of everything else but `html`, if it was requested."""
 
 
 def name_generation(evaluation: Evaluation) -> str:

@@ -36,6 +36,7 @@ from truespan.types.maintenance import (
     TraceScan,
     sum_files,
 )
+from truespan.types.receipt import SignedReceipt
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
 from truespan.types.vectors import ROW_BYTES
 
@@ -83,6 +84,8 @@ class Receipt(Struct, frozen=True):
     """The id of a deleted conversation; in JSON only if there is one, as the reader."""
     reader: str | None = None
     """The reader whose conversations were deleted."""
+    signed_receipt: SignedReceipt | None = None
+    """Signature of everything above; in JSON only if it was requested."""
 
     def with_digest(self) -> Receipt:
         return replace(self, digest=digest_of(self.to_json()))
@@ -94,7 +97,8 @@ class Receipt(Struct, frozen=True):
         fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = to_builtins(self.points)
         fields["deleted_at"] = format_time(self.deleted_at)
-        for name in ("conversation", "reader"):
+        fields["signed_receipt"] = to_builtins(self.signed_receipt)
+        for name in ("conversation", "reader", "signed_receipt"):
             if fields[name] is None:
                 del fields[name]
         return fields
@@ -102,7 +106,8 @@ class Receipt(Struct, frozen=True):
 
 def digest_of(receipt: Mapping[str, Any]) -> str:
     """Return the digest of a receipt in JSON, to compare it with the one it contains."""
-    fields = {name: value for name, value in receipt.items() if name != "digest"}
+    outside = ("digest", "signed_receipt")
+    fields = {name: value for name, value in receipt.items() if name not in outside}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 

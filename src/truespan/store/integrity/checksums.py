@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from truespan.errors import StoreDamaged
-from truespan.proof.merkle import sentence_tree
 from truespan.store.engines.session import Row, Session
 from truespan.types.document import OutlineEntry, RevisionRef
 from truespan.types.ids import WorldId
@@ -255,6 +254,9 @@ class Structure(NamedTuple):
         )
 
     def checksums(self, world: WorldId, ref: RevisionRef) -> StructureChecksums:
+        # Imported on first use, because a search checks no whole structure.
+        from truespan.proof.merkle import sentence_tree
+
         text = CanonicalText(
             "",
             tuple(row[0] for row in self.places),
