@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import string
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -231,6 +232,23 @@ def test_each_failure_has_its_own_name(signed: Signed, verifiers: list[ModuleTyp
         assert failure(verifier, plain, signed.keys, root="0" * 64) == "other_root"
         codes = list(verifier.EXIT_CODES.values())
         assert len(set(codes)) == len(codes)
+
+
+@proves("proof.verified")
+def test_signature_in_another_spelling_is_refused(
+    signed: Signed, verifiers: list[ModuleType]
+) -> None:
+    alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    made = deepcopy(signed.receipt)
+    signature = made["envelope"]["signatures"][0]
+    last = signature["sig"][-3]
+    # The last four bits of this letter are not used: other letters stand for the same bytes.
+    same = signature["sig"][:-3] + alphabet[alphabet.index(last) ^ 1] + "=="
+    assert base64.b64decode(same) == base64.b64decode(signature["sig"])
+    signature["sig"] = same
+
+    found = [failure(verifier, json.dumps(made), signed.keys) for verifier in verifiers]
+    assert found == ["not_a_receipt", "not_a_receipt"]
 
 
 @proves("proof.verified")

@@ -1,0 +1,59 @@
+"""Signed receipts over HTTP and on the command line: the reply has them, and they are valid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_client import serve_library
+from tests.promises import proves
+from tests.support.receipts import GUIDE, signing_world
+from truespan.cli import run
+from truespan.proof.verify import EXIT_CODES, verify
+
+QUERY = "Where did the brass key hang?"
+
+
+@proves("proof.receipts")
+def test_http_replies_have_receipts_if_they_are_requested(tmp_path: Path) -> None:
+    lib, world = signing_world(tmp_path)
+    world.reader("ann").set_position("guide.md", sentence=3)
+    paths = ("search", "retrieve", "answer", "readers/ann/retrieve", "readers/ann/answer")
+
+    with serve_library(lib.library) as client:
+        keys = client.json("GET", "/v1/keys").content
+        for path in paths:
+            body: dict[str, Any] = {"query": QUERY}
+            plain = client.json("POST", f"/v1/worlds/world/{path}", body).content
+            reply = client.json("POST", f"/v1/worlds/world/{path}", body | {"signed": True}).content
+            assert "signed_receipt" not in plain
+            verified = verify(json.dumps(reply["signed_receipt"]), keys)
+            assert verified.claims["operation"] == path.rpartition("/")[2]
+            assert ("state" in verified.claims) is ("readers" not in path)
+    lib.library.close()
+
+
+@proves("proof.verified")
+def test_commands_sign_verify_and_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRUESPAN_WORLD", raising=False)
+    receipt, where = tmp_path / "receipt.json", ["--library", str(tmp_path / "library")]
+    (tmp_path / "guide.md").write_text(GUIDE)
+    assert run(["init", "--sign", *where]) == 0
+    assert run(["ingest", str(tmp_path / "guide.md"), *where]) == 0
+    assert run(["search", QUERY, "--sign", str(receipt), *where]) == 0
+    capsys.readouterr()
+
+    assert run(["verify", str(receipt), *where]) == 0
+    assert capsys.readouterr().out.startswith("Valid. Signed: search of ")
+    assert run(["replay", str(receipt), *where]) == 0
+    assert "the same, byte for byte" in capsys.readouterr().out
+    changed = json.loads(receipt.read_text())
+    changed["texts"][0] += " "
+    receipt.write_text(json.dumps(changed))
+    assert run(["verify", str(receipt), "--json", *where]) == EXIT_CODES["text_differs"]
+    assert json.loads(capsys.readouterr().out)["failure"] == "text_differs"
