@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct
 
 from truespan.types.answer import Message
-from truespan.types.chat_server import ChatConnection, ChatServer, ChatTest
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.identity import AccessRule
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
-from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.receipt import PublicKey
 from truespan.types.scope import Scope
@@ -37,6 +35,8 @@ from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
     from truespan.proof.keys import SigningKey
+    from truespan.types.chat_server import ChatConnection, ChatServer, ChatTest
+    from truespan.types.picture import PictureRequest, Rendering
 
 
 class Clock(Protocol):

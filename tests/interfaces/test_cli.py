@@ -258,7 +258,7 @@ def test_a_repeated_search_imports_only_what_it_uses(terminal: Terminal) -> None
     )
     # With Python 3.11; fewer with later versions.
     # The environment may add one or two. Choosing the sentences that are printed takes more.
-    for options, most_own, most in ((["--json"], 124, 306), ([], 133, 323)):
+    for options, most_own, most in ((["--json"], 127, 310), ([], 136, 327)):
         script = (
             f"import sys; from truespan.cli import run; code = run({[*search, *options]!r}); "
             "own = sum(name.partition('.')[0] == 'truespan' for name in sys.modules); "

@@ -82,7 +82,8 @@ def _standard_preparation() -> Preparation:
     return Preparation()
 
 
-def _proof_trees() -> ProofTrees:
+def proof_trees() -> ProofTrees:
+    """Return an empty cache of Merkle trees."""
     from truespan.proof.trees import ProofTrees
 
     return ProofTrees()
@@ -174,7 +175,7 @@ class Components(Struct, frozen=True):
     """Keys that sign receipts."""
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""
-    proof_trees: ProofTrees = field(default_factory=_proof_trees)
+    proof_trees: ProofTrees = field(default_factory=proof_trees)
     """Merkle trees of the revisions that receipts were signed for."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None

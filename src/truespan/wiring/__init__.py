@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
-from truespan.engine.components import Components, OtherEmbedder
+from truespan.engine.components import Components, OtherEmbedder, proof_trees
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
 from truespan.index.edge.client import EdgeIndex
@@ -189,6 +189,7 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             signing_keys=defer(partial(_signing_keys, folder, settings)),
             signs_questions=settings.sign_questions,
+            proof_trees=defer(proof_trees),
             pictures=_pictures(folder, settings),
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
