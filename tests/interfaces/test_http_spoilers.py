@@ -123,8 +123,9 @@ def test_other_end_of_the_book_changes_no_byte_for_its_reader(shelf: Shelf) -> N
 
         def replies() -> list[tuple[object, ...]]:
             found = [shown(one.sent(client, shelf.key)) for one in asked]
-            # New conversations would be listed the next time.
+            # New conversations and notes would be listed the next time.
             shelf.world.delete_conversations(erase=False)
+            shelf.world.reader("ann").delete_notes()
             return found
 
         before = replies()

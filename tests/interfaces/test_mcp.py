@@ -79,6 +79,7 @@ def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
     assert {name: set(schema["properties"]) for name, schema in schemas.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
+        "list_notes": {"book", "search"},
         "retrieve_context": {
             "query",
             "book",
@@ -87,6 +88,7 @@ def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
             "rerank",
             "seen",
             "conversation_tokens",
+            "signed",
             *PassageArguments.__annotations__,
         },
     }
@@ -102,14 +104,15 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert set(schemas) == {"search", "retrieve"}
     assert set(schemas["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
-        *FILTER_NAMES,
+        *FILTER_NAMES, "signed",
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)} - {
         "filters",
         "passages",
         "by_default",
     }
-    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "seen", "conversation_tokens"}
+    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "signed"}
+    options |= {"seen", "conversation_tokens"}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 

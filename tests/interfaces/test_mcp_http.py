@@ -118,18 +118,22 @@ def refusal_of(session: Session, uri: str) -> tuple[int, str, Any]:
 def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> None:
     reading = {name: tool.input_schema for name, tool in ann.tools().items()}
     owning = {name: tool.input_schema for name, tool in owner.tools().items()}
-    options = PassageArguments.__annotations__
+    options = {*PassageArguments.__annotations__, "signed"}
 
     assert {name: set(schema["properties"]) for name, schema in reading.items()} == {
         "list_books": set(),
         "get_reading_position": {"book"},
-        "retrieve_context": {"query", "book", "top_k", "mode", "rerank", *options},
-    }
+        "list_notes": {"book", "search"},
+        "retrieve_context": {
+            "query", "book", "top_k", "mode", "rerank", "seen", "conversation_tokens", *options,
+        },
+    }  # fmt: skip
     assert set(owning["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *options, *FILTER_NAMES,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}
+    request |= {"seen", "conversation_tokens"}
     assert set(owning["retrieve"]["properties"]) == request | {*FILTER_NAMES, *options}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False

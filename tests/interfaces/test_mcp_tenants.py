@@ -130,7 +130,7 @@ def test_mcp_token_gets_its_tools_and_its_own_session(
             token=made.keys["two worlds"],
         )
 
-    reading = ["list_books", "get_reading_position", "retrieve_context"]
+    reading = ["list_books", "get_reading_position", "retrieve_context", "list_notes"]
     all_of_it = ["search", "retrieve"]
     assert tools["read"] == tools["administer+follow+read+write"] == all_of_it
     assert tools["two worlds"] == all_of_it

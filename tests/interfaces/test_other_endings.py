@@ -44,6 +44,7 @@ VOLATILE_MEMBERS = {
     "updated_at": "when a conversation was continued",
     "deleted_at": "when conversations were deleted",
     "digest": "the digest of a receipt, which has that time",
+    "library": "the random id of a library",
 }
 VOLATILE_WORDS = re.compile(r"\(\d+ ms\)|Record [0-9a-f]{12}")
 """The same in what the command line prints for people."""
@@ -119,6 +120,9 @@ def fill(library: truespan.Library, sources: Path, side: int) -> None:
     for name in BOOKS:
         place = reader.set_position(name, passage=BOUNDARY)
         assert place.last_sentence == BOUNDARY, name
+        if name.endswith("pdf"):
+            # Drawn now: the files of the other side are written to the same paths.
+            reader.picture(book=name)
     reader.set_position("figures.docx", passage=BOUNDARY)
 
 

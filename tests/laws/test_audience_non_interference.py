@@ -80,13 +80,20 @@ def _move(lib: LibraryFixture, world: World) -> None:
     world.documents.update("pay.txt", audience=["user:eve", "group:board"], tags=["lamp"])
 
 
+def _change_world(world: World) -> None:
+    """Let what is kept for a state of the world be read again."""
+    world.add_text("Nothing about light.", id="other.txt", audience=["group:hr"])
+
+
 def _damage_labels(lib: LibraryFixture, world: World) -> None:
     # As if somebody without the keys tried to show the document to everyone.
     lib.sql("UPDATE revisions SET audience = 'everyone' WHERE name = 'pay.txt'")
+    _change_world(world)
 
 
 def _damage_title(lib: LibraryFixture, world: World) -> None:
     lib.sql("UPDATE revisions SET title = 'The lamp' WHERE name = 'pay.txt'")
+    _change_world(world)
 
 
 def _damage_text(lib: LibraryFixture, world: World) -> None:

@@ -161,7 +161,8 @@ def test_without_a_model_the_passages_are_quoted_and_cited(tmp_path: Path, best:
     assert [citation.source for citation in answer.citations] == ["a.txt", "b.txt"]
     assert all(quote.verified for quote in answer.quotes)
     assert len(answer.quotes) == 2
-    assert answer.warnings == ()
+    # The texts of the test differ in a number.
+    assert {notice.code for notice in answer.warnings} <= {"sources_disagree"}
 
 
 @proves("decision.sources-used")

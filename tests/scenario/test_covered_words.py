@@ -33,6 +33,11 @@ MEASURED = Calibration(
     measured_on="a test",
 )
 ANSWERING = "The miller held the spare key to the hut."
+GERMAN = (
+    "Der Müller hatte den zweiten Schlüssel zu der Hütte, und das ist der Grund, aus dem er in der "
+    "Nacht nicht zu dem Fluss ging und auch nicht mit den anderen in das Dorf kam, das an der "
+    "Straße lag und in dem sich alle über ihn und über seinen Hund wunderten."
+)
 OTHER = "Rain fell on the harbour."
 
 
@@ -165,7 +170,8 @@ def test_passage_in_a_language_unknown_to_the_model_is_marked(
 
     def is_foreign(language: str) -> tuple[bool, bool]:
         built = made(tmp_path / language)
-        path = built.lib.write("book.txt", scored(0.6, ANSWERING))
+        text = GERMAN if language == "de" else ANSWERING
+        path = built.lib.write("book.txt", scored(0.6, text, long=language != "de"))
         built.world.ingest(path, kind="book", language=language)
         reader = built.world.reader("ann")
         # German rules divide this text into fewer sentences.

@@ -73,9 +73,9 @@ def test_reader_gets_pages_up_to_the_position(lib: LibraryFixture) -> None:
         reader.picture(1)
     reader.set_position("book.pdf", sentence=3)
 
-    whole = reader.picture(1)
-    assert not whole.partial
-    assert whole.image == world.documents.picture("book.pdf", 1).image
+    earlier = reader.picture(1)
+    assert earlier.partial
+    assert [mark.sid for mark in earlier.sentences] == [0, 1, 2]
     own = reader.picture(2)
     assert own.partial
     assert [mark.sid for mark in own.sentences] == [3]
@@ -155,7 +155,8 @@ def test_page_with_a_list_of_contents_shows_read_text_only(lib: LibraryFixture) 
     shown = reader.picture(1)
     assert shown.partial
     assert [mark.sid for mark in shown.sentences] == [0]
-    assert not reader.picture(2).partial
+    # A page drawn whole would tell that it has no unread text.
+    assert reader.picture(2).partial
 
 
 @proves("pictures.nothing-ahead", "authority.only-narrows")

@@ -61,6 +61,7 @@ BUILT: dict[str, Callable[[], Iterable[str]]] = {
     "parsing/formats/code.py:_by_indentation": lambda: _languages("definition"),
     "parsing/formats/ooxml.py:_split": lambda: ["[;,]", ";"],
     "providers/http.py:says": _said_by_providers,
+    "types/audience.py:_compile": lambda: [r"\A(?:.*/)?hr/[^/]*\.md"],
     "words/terms.py:_pattern": _words,
     "sanitize/findings.py:hide_markers": lambda: [r"\[(?:EMAIL|PHONE)(?::[0-9a-f]{10})?\]"],
     "sanitize/numbers.py:_is_valid": lambda: [r"(?<!\w)steuer"],

@@ -39,10 +39,9 @@ def draw_page(
 ) -> PagePicture | None:
     """Return a page of a document as it looks; None if it cannot be shown to this caller.
 
-    `until` is the last sentence that a reader has read. A page before that of the position is shown
-    if all its text was read. On the page of the position, and on a page that also has unread text,
-    such as a list of contents, only read text is drawn. Whether anything follows on the page of the
-    position makes no difference.
+    `until` is the last sentence that a reader has read: only read text is drawn then, on every
+    page. An earlier page may also have unread text, such as a list of contents, and a page that is
+    drawn whole would tell that it has none.
     """
     store, pictures = components.store, components.pictures
     last = revision.sentences - 1 if until is None else until
@@ -54,13 +53,9 @@ def draw_page(
     starts = store.page_starts(scope, revision.ref)
     visible = [start for start in starts if start.offset < end]
     parts = _read_parts(store, scope, revision, _spans(visible, page, end), last)
-    only_parts = False
-    if until is not None:
-        if not parts:
-            return None
-        is_last = visible[-1].page_number == page
-        unread = _spans(starts, page, revision.characters)[-1][1] > end
-        only_parts = is_last or unread
+    only_parts = until is not None
+    if only_parts and not parts:
+        return None
     request = PictureRequest(
         revision.name, page, tuple(part.text for part in parts), only_parts=only_parts
     )

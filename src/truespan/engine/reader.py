@@ -250,9 +250,9 @@ class Reader(Struct, frozen=True):
     def picture(self, page: int = 1, *, book: str | None = None) -> PagePicture:
         """Return a page of a book as it looks, without anything that was not read.
 
-        A page before that of the position is shown whole if all its text was read. On the page of
-        the position only read text is drawn. Only PDF files have pages for readers: elsewhere it is
-        unknown where the position is.
+        Only read text is drawn, on every page: a page that is drawn whole would tell that it has no
+        unread text. Only PDF files have pages for readers: elsewhere it is unknown where the
+        position is.
 
         Args:
             page: Number of the page, from 1.

@@ -380,10 +380,20 @@ class ReaderList(Struct, frozen=True, kw_only=True):
     readers: list[str]
 
 
+@members_of(Note, "id document doc_id title sid first last quote text written_at damaged")
+class NoteEntry(Struct, frozen=True, kw_only=True):
+    """A note of a reader about a book.
+
+    `first` and `last` are the marked sentences, null if the present text does not have them.
+    `quote` is their text when the note was written. A note is visible from the position `sid` on.
+    A damaged note has no text.
+    """
+
+
 class NoteList(Struct, frozen=True, kw_only=True):
     """Notes of a reader, in the order of the text."""
 
-    notes: list[Note]
+    notes: list[NoteEntry]
 
 
 class WrittenNote(Struct, frozen=True, kw_only=True):

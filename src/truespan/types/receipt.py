@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 
 class Signature(Struct, frozen=True):
@@ -107,15 +107,18 @@ class ReplayReport(Struct, frozen=True):
         return passages and state and self.same_result is not False
 
 
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
 class PublicKey(Struct, frozen=True):
     """A public key of a library; `key_id` is the SHA-256 of its bytes."""
 
     key_id: str
     public_key: str
     """Raw Ed25519 public key in base64."""
-    created_at: str | None = None
+    created_at: Time | None = None
     """Time from which receipts are signed with the key; None if it is unknown."""
-    retired_at: str | None = None
+    retired_at: Time | None = None
     """Time from which no receipt is signed with the key; None while it is in use."""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TIMES = frozenset(
     {
         *("at", "created_at", "seen_at", "finished_at", "deleted_at", "expires_at", "revoked_at"),
-        *("asked_at", "updated_at"),
+        *("asked_at", "updated_at", "written_at"),
     }
 )
 """Members of records that are times, in seconds since 1970."""
@@ -74,6 +74,7 @@ STATUS: dict[type[errors.TruespanError], Status] = {
     errors.Overloaded: Status(503, 4, _SERVER),
     errors.OperatorError: Status(500, 3, _SERVER),
     errors.ProfileMismatch: Status(409, 3, _SERVER),
+    errors.SigningKeyMissing: Status(409, 3, _SERVER),
     errors.StorageFull: Status(507, 3, _SERVER),
     errors.TooManyOpenFiles: Status(503, 3, _SERVER),
     errors.ServiceError: Status(502, 4, _SERVER),

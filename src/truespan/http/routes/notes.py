@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from msgspec.structs import asdict
 
@@ -10,7 +11,7 @@ from truespan import errors
 from truespan.http import requests, schemas
 from truespan.http.operation import CallContext, Reply, Routes
 from truespan.http.routes.conversations import MARKDOWN
-from truespan.wire.serialize import members
+from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
     from truespan.engine.reader import Reader
@@ -36,7 +37,8 @@ def list_notes(context: CallContext, query: requests.NotesQuery) -> schemas.Note
     Returns them by book and in the order of the text, of one book or with some words if the request
     names them.
     """
-    return schemas.NoteList(notes=_reader(context).notes(**asdict(query)))
+    found = _reader(context).notes(**asdict(query))
+    return schemas.NoteList(notes=[schemas.NoteEntry(**record_data(note)) for note in found])
 
 
 @notes.post(
@@ -53,7 +55,10 @@ def add_note(context: CallContext, body: requests.NewNote) -> Reply[schemas.Writ
     """
     note = _reader(context).add_note(**asdict(body))
     written = members(note, *schemas.WrittenNote.__struct_fields__)
-    return Reply(schemas.WrittenNote(**written), 201)
+    # A name may contain characters that headers cannot.
+    path = {name: quote(value, safe="") for name, value in context.path.items()}
+    location = f"{_ALL.format(**path)}/{note.id}"
+    return Reply(schemas.WrittenNote(**written), 201, (("location", location),))
 
 
 @notes.delete(_ALL)
