@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,7 +79,11 @@ def asked_for(one: Request | Message) -> set[str]:
 
 
 def shown(response: Response) -> tuple[object, ...]:
-    kept = [pair for pair in response.headers if pair[0] not in ("date", "content-length")]
+    kept = [
+        (name, re.sub("[0-9a-f]{32}", "a random id", value) if name == "location" else value)
+        for name, value in response.headers
+        if name not in ("date", "content-length")
+    ]
     content = response.header("content-type") or ""
     body = (
         without_time(result_of(response))
