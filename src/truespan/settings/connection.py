@@ -7,7 +7,6 @@ table; the key has a block at the end. Other lines are never changed.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from truespan.types.token import Secret
 KEY_FILE = "chat.key"
 _BEGIN = "# Connected chat model; 'truespan models connect' writes these lines."
 _END = "# End of the connected chat model."
-_BLOCK = re.compile(rf"^{re.escape(_BEGIN)}\n.*?^{re.escape(_END)}\n", re.DOTALL | re.MULTILINE)
 
 
 def write_connection(
@@ -56,8 +54,17 @@ def remove_connection(folder: Path) -> Settings:
 
 def _own_lines(folder: Path) -> str:
     """Return the lines of the settings file that are not in marked blocks."""
-    lines = _BLOCK.sub("", read_file(folder))
-    return lines if not lines or lines.endswith("\n") else f"{lines}\n"
+    own: list[str] = []
+    block: list[str] = []
+    for line in read_file(folder).splitlines():
+        if line == _END and block:
+            block.clear()
+        elif line == _BEGIN or block:
+            block.append(line)
+        else:
+            own.append(line)
+    # A block without its end is not ours alone.
+    return "".join(f"{line}\n" for line in own + block)
 
 
 def _block(lines: Sequence[str]) -> str:
