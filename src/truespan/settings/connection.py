@@ -56,7 +56,8 @@ def _own_lines(folder: Path) -> str:
     """Return the lines of the settings file that are not in marked blocks."""
     own: list[str] = []
     block: list[str] = []
-    for line in read_file(folder).splitlines():
+    text = read_file(folder)
+    for line in text.removesuffix("\n").split("\n") if text else ():
         if line == _END and block:
             block.clear()
         elif line == _BEGIN or block:
