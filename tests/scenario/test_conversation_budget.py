@@ -40,18 +40,18 @@ def asked(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
 @proves("context.conversation-budget")
 def test_text_that_the_client_has_is_named_and_not_sent(asked: World | Reader) -> None:
     first = asked.retrieve(QUERIES[0], top_k=3)
-    receipts = [note.receipt for note in first.metadata.sources]
-    assert len(set(receipts)) == len(first.retrieved_chunks) > 0
+    keys = [note.text_key for note in first.metadata.sources]
+    assert len(set(keys)) == len(first.retrieved_chunks) > 0
 
-    again = asked.retrieve(QUERIES[0], top_k=3, seen=receipts)
+    again = asked.retrieve(QUERIES[0], top_k=3, seen=keys)
 
     assert again.retrieved_chunks == ()
     assert (again.context, again.total_tokens) == ("", 0)
-    assert [note.receipt for note in again.metadata.referred] == receipts
+    assert [note.text_key for note in again.metadata.referred] == keys
     assert again.metadata.saved_tokens == first.total_tokens
     assert again.status == first.status
-    part = asked.retrieve(QUERIES[0], top_k=3, seen=receipts[:1])
-    assert [note.receipt for note in part.metadata.sources] == receipts[1:]
+    part = asked.retrieve(QUERIES[0], top_k=3, seen=keys[:1])
+    assert [note.text_key for note in part.metadata.sources] == keys[1:]
     assert part.total_tokens == first.total_tokens - part.metadata.saved_tokens
 
 
@@ -64,7 +64,7 @@ def test_conversation_never_takes_more_tokens_than_its_budget(
     for query in QUERIES * 2:
         bundle = asked.retrieve(query, seen=seen, conversation_tokens=budget, **options)
         spent += bundle.total_tokens
-        seen += [note.receipt for note in bundle.metadata.sources]
+        seen += [note.text_key for note in bundle.metadata.sources]
         texts += [chunk.content for chunk in bundle.retrieved_chunks]
         assert spent <= budget
     assert spent > 0
@@ -76,7 +76,7 @@ def test_conversation_never_takes_more_tokens_than_its_budget(
 @proves("context.conversation-budget")
 def test_longer_passages_count_although_a_part_was_sent(asked: World | Reader) -> None:
     first = asked.retrieve(QUERIES[0], top_k=1)
-    seen = [note.receipt for note in first.metadata.sources]
+    seen = [note.text_key for note in first.metadata.sources]
     budget = first.total_tokens + 5
     for granularity in ("passage", "sentence"):
         bundle = asked.retrieve(
@@ -95,7 +95,7 @@ def test_changed_text_is_sent_again(tmp_path: Path) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world(create=True)
         world.add_text(TEXT, id="harbour")
-        seen = [note.receipt for note in world.retrieve(QUERIES[0]).metadata.sources]
+        seen = [note.text_key for note in world.retrieve(QUERIES[0]).metadata.sources]
         world.add_text(TEXT.replace("white", "yellow"), id="harbour")
 
         bundle = world.retrieve(QUERIES[0], seen=seen)
@@ -108,8 +108,8 @@ def test_changed_text_is_sent_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "seen", ["0123456789abcdef-12", ["x"], [1], ["0123456789abcdef-12"] * 5001]
 )
-def test_wrong_receipts_are_refused(tmp_path: Path, seen: Any) -> None:
+def test_wrong_keys_are_refused(tmp_path: Path, seen: Any) -> None:
     with truespan.open(tmp_path / "library", create=True) as library:
         world = library.world(create=True)
-        with pytest.raises(InvalidArgument, match="receipts"):
+        with pytest.raises(InvalidArgument, match="keys"):
             world.retrieve(QUERIES[0], seen=seen)

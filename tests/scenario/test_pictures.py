@@ -157,6 +157,12 @@ def test_page_with_a_list_of_contents_shows_read_text_only(lib: LibraryFixture) 
     assert [mark.sid for mark in shown.sentences] == [0]
     # A page drawn whole would tell that it has no unread text.
     assert reader.picture(2).partial
+    plain = make_pdf(
+        [Page(front[:2]), Page(column(FIRST, size=13, pitch=16)), Page(column(SECOND))]
+    )
+    other = ingest(lib, plain, world="other").reader("ada")
+    other.set_position("book.pdf", sentence=last_read)
+    assert other.picture(1).image == shown.image
 
 
 @proves("pictures.nothing-ahead", "authority.only-narrows")

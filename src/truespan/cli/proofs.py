@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import Folder, Json, folder_of, open_library
-from truespan.cli.terminal import echo
+from truespan.cli.terminal import echo, pluralize
 from truespan.errors import InvalidArgument, ReceiptInvalid, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, to_json
 
@@ -124,7 +124,8 @@ def _show(found: "VerifiedReceipt") -> str:
     if "scope" in claims:
         lines.append(f"Scope: {claims['scope']['text']}.")
     if "state" in claims:
-        lines.append(f"State: {claims['state']['documents']} documents, {claims['state']['root']}")
+        count = pluralize(claims["state"]["documents"], "document")
+        lines.append(f"State: {count}, {claims['state']['root']}")
     for place in found.places:
         sentences = f"sentences {place.first_sentence}-{place.last_sentence}"
         where = ", ".join(filter(None, (place.location, sentences)))

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.arguments import list_arguments
-from truespan.engine.deletion import require_signing_key, sign_deletion
 from truespan.engine.jobs import remove_uploads
 from truespan.errors import (
     ChunkNotFound,
@@ -463,13 +462,19 @@ class Documents(Struct, frozen=True):
         """
         access, record = self._access, self._access.record()
         if signed:
+            from truespan.engine.signing import require_signing_key
+
             require_signing_key(access.components)
         scope, document = self._writable(reference)
         # Uploads first: if this process stops in between, the document can be deleted again.
         uploads = remove_uploads(access.components, scope, document.path)
         remover = access.components.remover()
         receipt = remover.document(scope, record, document, erase=erase, uploads=uploads)
-        return sign_deletion(access.components, receipt) if signed else receipt
+        if not signed:
+            return receipt
+        from truespan.engine.signing import sign_deletion
+
+        return sign_deletion(access.components, receipt)
 
     def _writable(self, reference: str | int) -> tuple[Scope, Document]:
         """Return a document and the scope to change it in; raises WorldNotFound if none may."""

@@ -15,7 +15,6 @@ from msgspec import structs
 
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
-from truespan.engine.deletion import require_signing_key, sign_deletion
 from truespan.engine.server import IdempotencyStore
 from truespan.engine.world import World
 from truespan.errors import (
@@ -263,9 +262,15 @@ class Library:
         if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
             raise WorldBusy(world.name, running[0])
         if signed:
+            from truespan.engine.signing import require_signing_key
+
             require_signing_key(self._components)
         receipt = self._components.remover().world(self._authority, world, erase=erase)
-        return sign_deletion(self._components, receipt) if signed else receipt
+        if not signed:
+            return receipt
+        from truespan.engine.signing import sign_deletion
+
+        return sign_deletion(self._components, receipt)
 
     @property
     def server(self) -> LibraryServer:

@@ -34,11 +34,12 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
 from truespan.types.receipt import DocumentProof, SignedReceipt
 from truespan.types.request import FILTER_NAMES
-from truespan.types.scope import UNLIMITED, Authority, Scope, Verb, World
+from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb, World
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
     from truespan.engine.components import Components
+    from truespan.maintenance.delete import Receipt
     from truespan.proof.keys import SigningKey
 
 
@@ -301,3 +302,15 @@ def _digest(content: Any) -> str:
 @cache
 def _version() -> str:
     return version("truespan")
+
+
+def require_signing_key(components: Components) -> None:
+    """Raise SigningKeyMissing unless the library can sign, before anything is deleted."""
+    Signer(components, OWNER).require_key()
+
+
+def sign_deletion(components: Components, receipt: Receipt) -> Receipt:
+    """Return the receipt of a deletion with its signature."""
+    signer = Signer(components, OWNER)
+    signed = signer.sign_content(receipt.world_id, Operation.DELETION, receipt.to_json())
+    return replace(receipt, signed_receipt=signed)

@@ -45,7 +45,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
-from truespan.types.request import make_receipt
+from truespan.types.request import make_text_key
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -75,21 +75,21 @@ class Packed(Struct):
 
 
 class Seen(Struct, frozen=True):
-    """The receipts of passages that a client already has."""
+    """The keys of texts that a client already has."""
 
-    receipts: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
 
     def has(self, part: Visible, *, tables: bool) -> bool:
         """Return whether the client has the text of a part."""
-        return bool(self.receipts) and receipt_of(part, tables=tables) in self.receipts
+        return bool(self.keys) and text_key_of(part, tables=tables) in self.keys
 
     def cost(self, part: Visible, *, tables: bool) -> int:
         """Return the number of tokens that sending a part takes."""
         return 0 if self.has(part, tables=tables) else count_rendered(part, tables=tables)
 
 
-def receipt_of(part: Visible, *, tables: bool) -> str:
-    return make_receipt(part.text, count_rendered(part, tables=tables))
+def text_key_of(part: Visible, *, tables: bool) -> str:
+    return make_text_key(part.text, count_rendered(part, tables=tables))
 
 
 NOTHING_SEEN = Seen()
@@ -447,7 +447,7 @@ def _source_note(part: Visible, scope: Scope, *, tables: bool) -> SourceNote:
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,
-        receipt=receipt_of(part, tables=tables),
+        text_key=text_key_of(part, tables=tables),
     )
 
 

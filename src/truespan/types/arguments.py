@@ -23,7 +23,7 @@ MAX_REQUESTED_TOKENS = 32_000
 """Maximum token budget of a request, unless the operator sets another."""
 MAX_CONVERSATION_TOKENS = 10_000_000
 MAX_SEEN = 5000
-"""Maximum number of receipts of passages that a client already has."""
+"""Maximum number of keys of texts that a client already has."""
 MAX_NEIGHBOURS = 10
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
@@ -85,8 +85,8 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         maximum=MAX_REQUESTED_TOKENS,
     ),
     "seen": Argument(
-        "Receipts of passages that the client already has: they are named again, but their text is "
-        "not sent and takes no tokens.",
+        "Keys (`text_key`) of passages that the client already has: they are named again, but "
+        "their text is not sent and takes no tokens.",
         (),
         maximum=MAX_SEEN,
     ),

@@ -221,8 +221,8 @@ class SourceNote(SourceLabels, frozen=True):
     text_language: str | None = None
     """Language of the text itself, if `language` is another and the search compared words."""
     other_places: tuple[OtherPlace, ...] = ()
-    receipt: str = ""
-    """Receipt of the text; a later request that lists it in `seen` is not sent the text again."""
+    text_key: str = ""
+    """Key of the text; a later request that lists it in `seen` is not sent the text again."""
 
 
 class ContextPassage(SourceNote, frozen=True, kw_only=True):

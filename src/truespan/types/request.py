@@ -281,21 +281,21 @@ class RankArguments(TypedDict, total=False):
     rerank: bool | None
 
 
-_RECEIPT = re.compile(r"[0-9a-f]{16}-[0-9]{1,7}", re.ASCII)
+_TEXT_KEY = re.compile(r"[0-9a-f]{16}-[0-9]{1,7}", re.ASCII)
 
 
-def make_receipt(text: str, tokens: int) -> str:
-    """Return the receipt of a passage: the beginning of its hash, and its number of tokens."""
+def make_text_key(text: str, tokens: int) -> str:
+    """Return the key of a text: the beginning of its hash, and its number of tokens."""
     return f"{hash_text(text)[:16]}-{tokens}"
 
 
-def is_receipt(receipt: object) -> bool:
-    return isinstance(receipt, str) and _RECEIPT.fullmatch(receipt) is not None
+def is_text_key(key: object) -> bool:
+    return isinstance(key, str) and _TEXT_KEY.fullmatch(key) is not None
 
 
-def receipt_tokens(receipt: str) -> int:
-    """Return the number of tokens of the passage that a receipt is for."""
-    return int(receipt.partition("-")[2])
+def text_key_tokens(key: str) -> int:
+    """Return the number of tokens of the text that a key is for."""
+    return int(key.partition("-")[2])
 
 
 class PassageArguments(TypedDict, total=False):
@@ -321,7 +321,7 @@ class PassageOptions(Struct, frozen=True):
     highlight: bool = False
     """Whether passages include the matching sentence and words. Answers do not have this option."""
     seen: Sequence[str] = ()
-    """Receipts of passages that the client already has."""
+    """Keys of texts that the client already has."""
     conversation_tokens: int | None = None
     """Token budget of a conversation, from which the tokens of `seen` are subtracted."""
 
@@ -339,10 +339,10 @@ class PassageOptions(Struct, frozen=True):
         if self.conversation_tokens is not None:
             check_whole("conversation_tokens", self.conversation_tokens, 1, MAX_CONVERSATION_TOKENS)
         is_list = isinstance(self.seen, Sequence) and not isinstance(self.seen, str)
-        if not is_list or len(self.seen) > MAX_SEEN or not all(map(is_receipt, self.seen)):
+        if not is_list or len(self.seen) > MAX_SEEN or not all(map(is_text_key, self.seen)):
             raise InvalidArgument(
-                f"seen must be a list of at most {MAX_SEEN} receipts of passages.",
-                advice="Pass the receipts of earlier bundles: metadata.sources[...].receipt.",
+                f"seen must be a list of at most {MAX_SEEN} keys of texts.",
+                advice="Pass the keys of earlier bundles: metadata.sources[...].text_key.",
             )
 
     @property
@@ -358,7 +358,7 @@ class PassageOptions(Struct, frozen=True):
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""
         if self.conversation_tokens is not None:
-            spent = sum(map(receipt_tokens, dict.fromkeys(self.seen)))
+            spent = sum(map(text_key_tokens, dict.fromkeys(self.seen)))
             return min(self._request_budget(allowed), max(self.conversation_tokens - spent, 0))
         return self._request_budget(allowed)
 
