@@ -146,3 +146,24 @@ def test_lines_of_a_terminal_break_between_words(
         *("The spare key", "hangs on hook", "seven.", "", "Nobody is to"),
         *("touch it:", "Donaudampfschifffahrt.", ""),
     ]
+
+
+def test_terminal_fills_the_lines_of_quoted_prose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prose = "> The spare key hangs\n> on hook seven at the inn.\n>\n> Nobody is\n> to touch it."
+    code = ">     if key:\n>         take(key)"
+    listed = "> - the key\n> - the hook"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    wrapped = WrappedText()
+
+    wrapped.write(f"{prose}\n\n{code}\n\n{listed}\n\n[1] Rules")
+    wrapped.finish()
+
+    lines = [line.rstrip() for line in capsys.readouterr().out.split("\n")]
+    assert lines == [
+        *("> The spare key hangs on hook", "> seven at the inn.", ">", "> Nobody is to touch it."),
+        *("", ">     if key:", ">         take(key)", "", "> - the key", "> - the hook"),
+        *("", "[1] Rules", ""),
+    ]

@@ -26,7 +26,7 @@ def test_refusal_below_threshold_shows_closest_passages(tmp_path: Path) -> None:
     answer = room.world.answer(QUESTION)
 
     assert answer.answer == (
-        "Nothing certain. No passage is close enough to the question: the best score is 0.239, and "
+        "Nothing certain. No passage is close enough to the question: the best score is 0.240, and "
         "0.25 is needed."
     )
     assert near(answer) == [
@@ -45,7 +45,7 @@ def test_refusal_names_each_failed_gate(tmp_path: Path) -> None:
     answer = room.with_rules(min_chunks_for_hybrid=2).answer(QUESTION)
 
     assert answer.answer == (
-        "Nothing certain. The best similarity is 0.45, and 0.5 is needed; 1 passages were found, "
+        "Nothing certain. The best similarity is 0.45, and 0.5 is needed; 1 passage was found, "
         "and 2 are needed."
     )
     assert near(answer) == [("p0.txt", 0.45, "returned")]

@@ -408,15 +408,14 @@ def _name_missing_words(decision: Decision) -> str:
     listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
     similar = f"There are similar passages, but none about {listed}" if listed else "No passage is"
     similar += "" if listed else " close enough to the question"
-    best, needed = decision.max_score or 0.0, decision.thresholds.low
-    return (
-        f"{similar}: the best evidence is {_round_down(best)}, and {shortest(needed):g} is needed"
-    )
+    best, needed = decision.max_score or 0.0, shortest(decision.thresholds.low)
+    return f"{similar}: the best evidence is {_show_below(best, needed)}, and {needed:g} is needed"
 
 
-def _round_down(score: float) -> str:
-    """Return a score as it is shown, not above its value: it must not reach what is needed."""
-    return f"{floor(1000 * score) / 1000:.3f}"
+def _show_below(score: float, needed: float) -> str:
+    """Return a score with three digits, rounded down if it would seem to be enough."""
+    shown = f"{score:.3f}"
+    return shown if float(shown) < needed else f"{floor(1000 * score) / 1000:.3f}"
 
 
 def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
@@ -432,16 +431,17 @@ def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
     if best is None:
         return "No passage was found"
     return (
-        f"No passage is close enough to the question: the best score is {_round_down(best)}, and "
-        f"{needed:g} is needed"
+        "No passage is close enough to the question: the best score is "
+        f"{_show_below(best, needed)}, and {needed:g} is needed"
     )
 
 
 def _describe_gate(gate: Gate) -> str:
     if gate.name is GateName.SIMILARITY:
         return f"the best similarity is {gate.found:.2f}, and {gate.needed:g} is needed"
-    unit = "passages" if gate.name is GateName.CHUNKS else "characters of text"
-    return f"{gate.found:g} {unit} were found, and {gate.needed:g} are needed"
+    unit = "passage" if gate.name is GateName.CHUNKS else "character"
+    found = f"1 {unit} was" if gate.found == 1 else f"{gate.found:g} {unit}s were"
+    return f"{found} found, and {gate.needed:g} are needed"
 
 
 def find_near_misses(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed, line separators, direction controls, surrogates."""
 _SPACES = re.compile(r"([\n \t])")
+_BLOCK_QUOTE = re.compile(r"(?:^>.*(?:\n|\Z))+", re.MULTILINE)
+_LINES_COUNT = re.compile(r"^>(?:\t| {3}| (?:[-*+•]|\d+[.)]) )| \| ", re.MULTILINE)
+"""Text in a block quote whose line ends matter: code, a list or a table."""
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""
 _SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
@@ -44,18 +47,22 @@ def echo(text: object = "", *, nl: bool = True, err: bool = False) -> None:
 
 
 class WrappedText:
-    """Prints a text that arrives in pieces, and breaks the lines of a terminal between words."""
+    """Prints a text that arrives in pieces, and breaks the lines of a terminal between words.
+
+    At a terminal, a block quote of prose that arrives in one piece fills the lines as well.
+    """
 
     def __init__(self) -> None:
         is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self._width = shutil.get_terminal_size().columns if is_terminal else None
-        self._column, self._word = 0, ""
+        self._column, self._word, self._margin = 0, "", ""
 
     def write(self, piece: str) -> None:
         """Print a piece. At a terminal, its last word waits until the word is complete."""
         if self._width is None:
             echo(piece, nl=False)
             return
+        piece = _BLOCK_QUOTE.sub(_fill_quote, piece)
         *parts, self._word = _SPACES.split(self._word + piece)
         for word, space in zip(parts[::2], parts[1::2], strict=True):
             self._place(word)
@@ -64,20 +71,31 @@ class WrappedText:
     def finish(self) -> None:
         """Print the last word and end the line."""
         self._place(self._word)
-        self._column, self._word = 0, ""
+        self._column, self._word, self._margin = 0, "", ""
         echo()
 
     def _place(self, part: str) -> None:
+        if not part:
+            return
         if part == "\n":
-            self._column = 0
+            self._column, self._margin = 0, ""
         elif self._width is not None and self._column + len(part) > self._width and self._column:
-            echo()
             # A space at the end of a line is not needed.
-            part = part.strip(" ")
+            part = self._margin + part.strip(" ")
             self._column = len(part)
+            echo()
         else:
+            if not self._column and part == ">":
+                self._margin = "> "
             self._column += len(part)
         echo(part, nl=False)
+
+
+def _fill_quote(block: re.Match[str]) -> str:
+    """Return a block quote with its paragraphs in one line each, unless its line ends matter."""
+    if _LINES_COUNT.search(block[0]):
+        return block[0]
+    return re.sub(r"(?<=[^>\n])\n> (?=\S)", " ", block[0])
 
 
 def write_error(text: str) -> None:

@@ -55,7 +55,7 @@ MODES = {
     AnswerMode.FALLBACK: "Not answered from the documents",
 }
 REASONS = {
-    DecisionReason.NOTHING_FOUND: "nothing reached the low threshold",
+    DecisionReason.NOTHING_FOUND: "no passage is close enough to the question",
     DecisionReason.NOTHING_USABLE: "no result can be given to a model",
     DecisionReason.BELOW_LOW: "the best passage is below the low threshold",
     DecisionReason.GATE_FAILED: "between the thresholds, and a check failed",
@@ -344,10 +344,10 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
+    passages = f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
     decision = (
         f"{MODES[AnswerMode(explained['mode'])]}: {REASONS[DecisionReason(explained['reason'])]}; "
-        f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
-        f"{models[explained['used_llm']]} was used"
+        f"{passages if counts['retrieved'] else ''}{models[explained['used_llm']]} was used"
     )
     lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
     lines += [f"Also searched for: {text}" for text in explained.get("generated_queries", ())]
