@@ -138,6 +138,9 @@ def test_models_are_worlds_and_readers_of_the_caller(tmp_path: Path) -> None:
             for t in (owner, reader)
         ]
         allowed = ask(client, QUESTION, model="truespan/world@ann", token=reader)
+        mail = create("mail", worlds=["world"], readers=["bea@b.org"])[1].reveal()
+        by_mail = ask(client, QUESTION, model="truespan/world@bea@b.org", token=mail)
+        other = ask(client, QUESTION, model="truespan/world@ann@b.org", token=mail)
         refused = ask(client, QUESTION, model="truespan/world", token=reader)
         no_token = ask(client, QUESTION)
         text = {"model": "truespan/world", "input": "x"}
@@ -158,6 +161,7 @@ def test_models_are_worlds_and_readers_of_the_caller(tmp_path: Path) -> None:
         ["truespan/a@b", "truespan/world", "truespan/world@ann"],
         ["truespan/world@ann"],
     ]
+    assert (by_mail.status, other.status) == (200, 403)
     assert [allowed.status, refused.status, no_token.status, embedding.status] == [
         200,
         403,

@@ -321,12 +321,15 @@ def _find(context: CallContext, model: str) -> tuple[World | Reader, World]:
     try:
         world = select_world(context, name)
     except errors.WorldNotFound:
-        # The name of a world may contain an @ too.
-        world_name, at, reader = (name or "").rpartition("@")
-        if not at:
-            raise
-        world = select_world(context, world_name)
-        return world.reader(reader), world
+        # Names of worlds and of readers may contain an @ too; the longest name of a world counts.
+        parts = (name or "").split("@")
+        for place in range(len(parts) - 1, 0, -1):
+            try:
+                world = select_world(context, "@".join(parts[:place]))
+            except errors.WorldNotFound:
+                continue
+            return world.reader("@".join(parts[place:])), world
+        raise
     return world, world
 
 
