@@ -52,6 +52,9 @@ def test_commands_sign_verify_and_replay(
     assert capsys.readouterr().out.startswith("Valid. Signed: search of ")
     assert run(["replay", str(receipt), *where]) == 0
     assert "the same, byte for byte" in capsys.readouterr().out
+    nowhere = ["--library", str(tmp_path / "elsewhere")]
+    assert run(["verify", str(receipt), *nowhere]) == 3
+    assert "name the public keys of the library with --keys" in capsys.readouterr().err
     changed = json.loads(receipt.read_text())
     changed["texts"][0] += " "
     receipt.write_text(json.dumps(changed))

@@ -7,7 +7,7 @@ from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import Folder, Json, folder_of, open_library
 from truespan.cli.terminal import echo, pluralize
-from truespan.errors import InvalidArgument, ReceiptInvalid, resource_error
+from truespan.errors import InvalidArgument, LibraryNotFound, ReceiptInvalid, resource_error
 from truespan.wire.serialize import EXIT_UNHEALTHY, to_json
 
 if TYPE_CHECKING:
@@ -145,8 +145,15 @@ def _read_keys(path: Path | None, library: Path | None) -> "PublicKeys | dict[st
     from truespan.core.strict_json import JsonError, parse_json_object
 
     if path is None:
-        with open_library(library) as opened:
-            return opened.keys.list()
+        try:
+            with open_library(library) as opened:
+                return opened.keys.list()
+        except LibraryNotFound as error:
+            error.advice = (
+                "Elsewhere, name the public keys of the library with --keys; "
+                "its owner writes them with 'truespan keys list --json'."
+            )
+            raise
     try:
         return parse_json_object(_read(path))
     except JsonError as error:
