@@ -20,6 +20,8 @@ BOTH = frozenset(
         "tests.scenario.test_verify_and_repair",
         "tests.scenario.test_selection",
         "tests.scenario.test_retrieval_status",
+        "tests.laws.test_audience_non_interference",
+        "tests.interfaces.test_audience_twins",
         "tests.unit.test_word_counts",
         "tests.unit.test_jobs",
     }
@@ -49,6 +51,7 @@ ONE = frozenset(
 
 ONE_ROW = frozenset(
     {
+        "test_hidden_documents_change_no_reply",
         "test_position_follows_the_last_read_sentence_that_remains",
         "test_the_status_is_the_first_that_applies",
         "test_the_floor_of_relevance_is_three_tenths_and_belongs_to_it",

@@ -16,13 +16,15 @@ from truespan.store.integrity.erasure import queue_files
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
 from truespan.types.note import MAX_NOTES, NoteContent, StoredNote
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, Unlimited
 
 _NOTE: Final = """n.id, n.reader, n.document, n.revision, n.sid, n.first_sid, n.last_sid,
     n.written_at, n.content_hash"""
 """Cells that the checksum of a note covers."""
 _COLUMNS: Final = tuple(re.findall(r"n\.(\w+)", _NOTE))
 _REVISION, _SID, _FIRST, _LAST = 3, 4, 5, 6
+_SEEN: Final = "AND (:every OR document IN LIST(:documents))"
+"""Condition for notes about documents of the scope; `_seen` has its values."""
 NO_SENTENCE: Final = -1
 
 
@@ -53,7 +55,8 @@ class Notes(Part):
             if active != revision.revision:
                 raise DocumentNotFound(str(revision.document))
             count = session.value(
-                "SELECT count(*) FROM notes WHERE world_id = :world AND reader = :reader"
+                f"SELECT count(*) FROM notes WHERE world_id = :world AND reader = :reader {_SEEN}",
+                **_seen(scope),
             )
             if count >= MAX_NOTES:
                 raise InvalidArgument(
@@ -83,15 +86,25 @@ class Notes(Part):
 
     @retry_on_conflict
     def delete_notes(self, scope: Scope, reader: str, note: str | None = None) -> int:
-        """Delete a note of a reader, or all of them; return the number of deleted ones."""
+        """Delete a note of a reader, or all of them; return the number of deleted ones.
+
+        Notes about documents outside the audience of the caller stay.
+        """
         with self._db.write(scope, shared=True, reader=reader, id=note) as session:
             removed = session.execute(
-                """DELETE FROM notes WHERE world_id = :world AND reader = :reader
-                     AND (CAST(:id AS TEXT) IS NULL OR id = :id)"""
+                f"""DELETE FROM notes WHERE world_id = :world AND reader = :reader
+                     AND (CAST(:id AS TEXT) IS NULL OR id = :id) {_SEEN}""",
+                **_seen(scope),
             )
             if removed:
                 queue_files(session, [], self._clock.now(), urgent=False)
         return removed
+
+
+def _seen(scope: Scope) -> dict[str, Any]:
+    documents = scope.documents
+    every = isinstance(documents, Unlimited)
+    return {"every": every, "documents": [] if every else sorted(documents)}
 
 
 def note_checksum(world: WorldId, cells: Sequence[object]) -> bytes:

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import DocumentNotFound, StoreDamaged
 from truespan.store.engines.session import BRIEF_WAIT, Part, Session, retry_on_conflict
@@ -115,7 +116,11 @@ class Readers(Part):
         return list(dict.fromkeys(name for name, number in rows if admits(scope.documents, number)))
 
     def positions(self, scope: Scope, reader: str) -> list[Position]:
-        """Return the positions of a reader in active documents, by number."""
+        """Return the positions of a reader in active documents, by number.
+
+        For a caller with an audience, the book whose position was set last is the current one: the
+        recorded current book may be a hidden one.
+        """
         rows = self._db.at(scope, reader=reader).all(
             f"""SELECT p.revision, p.sid, e.current IS NOT DISTINCT FROM p.document, p.updated_at,
                  p.checksum, r.checksum, {REVISION_CELLS}
@@ -123,7 +128,7 @@ class Readers(Part):
                JOIN positions p ON p.reader = e.key
                JOIN documents d ON d.key = p.document AND d.deleted_at IS NULL
                JOIN revisions r ON r.document = d.key AND r.state = 'active' AND SEEN(r)
-               WHERE e.world_id = :world AND e.name = :reader"""
+               WHERE e.world_id = :world AND e.name = :reader ORDER BY p.updated_at, d.number"""
         )
         positions = []
         for revision, sid, current, updated_at, recorded, recorded_labels, *values in rows:
@@ -143,6 +148,9 @@ class Readers(Part):
                 # Its revision no longer exists.
                 continue
             positions.append(_position(scope, reader, cells, sid, current=bool(current)))
+        if scope.is_limited and positions:
+            positions = [replace(position, current=False) for position in positions]
+            positions[-1] = replace(positions[-1], current=True)
         return sorted(positions, key=lambda position: position.document)
 
     def position_at(self, scope: Scope, reader: str, document: int, sid: int) -> list[Position]:
