@@ -49,6 +49,17 @@ def test_few_texts_of_many_are_found_by_their_counts() -> None:
     assert foreign_languages([TEXTS["en"]] * 3, "en", count_terms([TEXTS["en"]] * 3, "en")) == {}
 
 
+def test_counts_exclude_no_text_in_another_language() -> None:
+    """Half of each text are words without a language, so that stop words are as rare as can be."""
+    rows = " ".join(ROWS)
+    texts = [f"{text} {rows[:size]}" for text in TEXTS.values() for size in range(0, 200, 10)]
+    for language in ("en", "de", "ru", "zh"):
+        each = {place: find_language(text, language) for place, text in enumerate(texts)}
+        others = {place: other for place, other in each.items() if other != language}
+        assert foreign_languages(texts, language, count_terms(texts, language)) == others
+        assert others
+
+
 def test_texts_in_several_languages_are_counted_each_in_its_own() -> None:
     languages = ["en", "de", "en", "zh"]
     texts = [TEXTS["en"], TEXTS["de"], "Häuser and houses", TEXTS["zh"]]

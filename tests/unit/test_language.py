@@ -4,6 +4,7 @@ import pytest
 
 from truespan.text.language import (
     SAMPLE,
+    _classifier,
     detect_language,
     detector_name,
     normal_language,
@@ -75,6 +76,25 @@ def test_text_after_the_sample_does_not_matter() -> None:
 
     assert detect_language(begin[:SAMPLE] + SENTENCES["zh"] * 5000) == "de"
     assert detect_language("x " * SAMPLE + begin) is None
+
+
+def test_ordinary_english_is_found_without_the_detector() -> None:
+    _classifier.cache_clear()
+    english = "The keeper of the lamps said that “it was not there” — and he went to the harbour. "
+
+    assert detect_language(english * 4) == "en"
+    assert _classifier.cache_info().currsize == 0
+    assert detect_language(english) == "en"
+    assert _classifier.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize("language", [code for code in SENTENCES if code != "en"])
+def test_english_beside_another_language_is_left_to_the_detector(language: str) -> None:
+    english = "The keeper of the lamps said that it was not there, and he went to the harbour. "
+    for parts in range(1, 8):
+        text = (SENTENCES[language] + " ") * parts + english * (8 - parts)
+        found, share = _classifier()(text[:SAMPLE])
+        assert detect_language(text) == (found if share >= 0.3 else None), (parts, share)
 
 
 def test_lone_surrogates_do_no_harm() -> None:

@@ -10,6 +10,9 @@ from truespan.proof.verify import sentence_leaf, split_size
 
 EMPTY_ROOT = sha256(b"").digest()
 """Root of a tree without leaves."""
+# Shared by threads: a hash that is copied and never updated.
+_NODE = sha256(b"\x01")
+"""Beginning of the hash of an inner node. Copying it takes half the time of creating a hash."""
 
 
 class MerkleTree:
@@ -19,7 +22,7 @@ class MerkleTree:
         self._levels = [list(leaves)]
         while len(level := self._levels[-1]) > 1:
             pairs = zip(level[::2], level[1::2], strict=False)
-            self._levels.append([sha256(b"\x01" + a + b).digest() for a, b in pairs])
+            self._levels.append([_hash_node(a, b) for a, b in pairs])
 
     def __len__(self) -> int:
         return len(self._levels[0])
@@ -50,7 +53,13 @@ class MerkleTree:
             level = size.bit_length() - 1
             return self._levels[level][start >> level]
         middle = start + split_size(size)
-        return sha256(b"\x01" + self._hash(start, middle) + self._hash(middle, end)).digest()
+        return _hash_node(self._hash(start, middle), self._hash(middle, end))
+
+
+def _hash_node(left: bytes, right: bytes) -> bytes:
+    node = _NODE.copy()
+    node.update(left + right)
+    return node.digest()
 
 
 def sentence_tree(sentences: Iterable[tuple[int, int, int, bytes]]) -> MerkleTree:

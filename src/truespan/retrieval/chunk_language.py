@@ -7,7 +7,6 @@ language of a chunk chooses its stemmer and stop words; filters use the language
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,6 +16,9 @@ from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import split_words, stem_function, stemmer_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from truespan.words.term_counts import TermCounts
 
 MIN_WORDS = 12
@@ -45,16 +47,31 @@ def foreign_languages(texts: Sequence[str], language: str, counts: TermCounts) -
     """
     import numpy as np
 
-    stops = np.zeros(len(counts.terms), bool)
-    for term in _stop_terms(stemmer_of(language)):
-        place = bisect_left(counts.terms, term)
-        if place < len(stops) and counts.terms[place] == term:
-            stops[place] = True
-    own = np.bincount(counts.text, stops[counts.term] * counts.count, len(texts))
-    sizes = np.array(counts.sizes, np.int64)
-    doubtful = np.flatnonzero((sizes >= MIN_WORDS) & (own < OWN_SHARE * sizes)).tolist()
-    found = {place: find_language(texts[place], language) for place in doubtful}
+    stemmer, sizes = stemmer_of(language), np.array(counts.sizes, np.int64)
+    own = _count_stops(counts, _stop_terms(stemmer))
+    doubtful = np.flatnonzero((sizes >= MIN_WORDS) & (own < OWN_SHARE * sizes))
+    if not len(doubtful):
+        return {}
+    # Terms that may come from a stop word of any language, so never fewer than there are.
+    any_stops = _count_stops(counts, _any_stop_terms(stemmer))
+    plain = any_stops < OTHER_SHARE * sizes
+    found = {
+        place: find_language(texts[place], language)
+        for place in doubtful.tolist()
+        if not (plain[place] and _is_latin(texts[place][:_SAMPLE]))
+    }
     return {place: other for place, other in found.items() if other != language}
+
+
+def _count_stops(counts: TermCounts, stops: frozenset[str]) -> NDArray[np.int64]:
+    """Return how many words of each text have one of these terms."""
+    import numpy as np
+
+    terms = counts.terms
+    is_stop = np.fromiter(map(stops.__contains__, terms), bool, len(terms))
+    found = is_stop[counts.term]
+    words = np.repeat(counts.text[found], counts.count[found])
+    return np.bincount(words, minlength=len(counts.sizes))
 
 
 def find_language(text: str, language: str) -> str:
@@ -112,3 +129,9 @@ def _all_stop_words() -> frozenset[str]:
 @cache
 def _stop_terms(stemmer: str) -> frozenset[str]:
     return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
+
+
+# Shared by threads: as above.
+@cache
+def _any_stop_terms(stemmer: str) -> frozenset[str]:
+    return frozenset(map(stem_function(stemmer), _all_stop_words()))

