@@ -22,6 +22,7 @@ from truespan.protocols import (
     FolderWatcher,
     Identities,
     JobQueue,
+    OfficeDrawing,
     PageFetcher,
     PictureStore,
     Processes,
@@ -182,6 +183,8 @@ class Components(Struct, frozen=True):
     """Search of the library's files for deleted content."""
     pictures: PictureStore | None = None
     """Drawn pages of sources; None if sources are not drawn."""
+    office: OfficeDrawing | None = None
+    """Converter of office documents to PDF; None if there is no LibreOffice."""
     pages: PageFetcher | None = None
     """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None

@@ -276,31 +276,40 @@ class Documents(Struct, frozen=True):
             raise ImageNotFound
         return found
 
-    def picture(self, reference: str | int, page: int = 1) -> PagePicture:
+    def picture(
+        self, reference: str | int, page: int = 1, *, sentence: int | None = None
+    ) -> PagePicture:
         """Return a page of the source as it looks, with the places of its sentences.
 
-        Pages of PDF files are drawn. Images and web pages have one page; a web page is HTML without
-        scripts. An upload is shown as long as there is room to keep it.
+        Pages of PDF files are drawn, and slides, sheets and texts of word processors where
+        LibreOffice is installed, as LibreOffice prints them. Images and web pages have one page; a
+        web page is HTML without scripts. An upload is shown as long as there is room to keep it.
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
             page: Number of the page, from 1.
+            sentence: A sentence whose page is wanted instead, if it is known.
 
         Raises:
+            OfficeMissing: The document needs LibreOffice, and there is none.
             ImageNotFound: There is no such page, the source has changed or is gone, the sanitizer
                 removed something from its text, or its format cannot be shown.
             DocumentNotFound, DocumentAmbiguous: As `get`.
-            InvalidArgument: `page` is out of range.
+            InvalidArgument: `page` or `sentence` is out of range.
         """
         from truespan.engine.pictures import draw_page
 
         check_whole("page", page, 1, LAST_FIRST)
+        if sentence is not None:
+            check_whole("sentence", sentence, 0, LAST_FIRST)
         components = self._access.components
 
         def read() -> PagePicture | None:
             scope, document = self._find(reference)
             revision = components.store.in_force(scope, document.number)
-            return draw_page(components, scope, revision, page) if revision else None
+            if revision is None:
+                return None
+            return draw_page(components, scope, revision, page, sentence=sentence)
 
         self._access.readable_scope()
         found = self._access.with_stable_snapshot(read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from truespan.engine.components import Components
+from truespan.engine.office_pictures import find_parts, is_office, keep_picture, read_pdf
 from truespan.errors import SourceRefused, StoreDamaged
 from truespan.retrieval.snapshot import Restart
 from truespan.types.picture import SOURCE, MarkedSentence, PagePicture, PictureRequest, Rendering
@@ -33,15 +35,21 @@ def draw_page(
     components: Components,
     scope: Scope,
     revision: ActiveRevision,
-    page: int,
+    page: int = 1,
     *,
+    sentence: int | None = None,
     until: int | None = None,
 ) -> PagePicture | None:
     """Return a page of a document as it looks; None if it cannot be shown to this caller.
 
-    `until` is the last sentence that a reader has read: only read text is drawn then, on every
-    page. An earlier page may also have unread text, such as a list of contents, and a page that is
-    drawn whole would tell that it has none.
+    With `sentence`, that is the page on which the sentence begins, if it is known. `until` is the
+    last sentence that a reader has read: only read text is drawn then, on every page. An
+    earlier page may also have unread text, such as a list of contents, and a page that is drawn
+    whole would tell that it has none. Office documents have no pages for readers: what follows may
+    move the read text.
+
+    Raises:
+        OfficeMissing: The document is an office document, and there is no LibreOffice.
     """
     store, pictures = components.store, components.pictures
     last = revision.sentences - 1 if until is None else until
@@ -50,7 +58,13 @@ def draw_page(
     [end] = [each.end for each in store.sentences(scope, revision.ref, last, last)] or [-1]
     if end < 0:
         raise Restart
+    if is_office(revision):
+        if until is not None:
+            return None
+        return _draw_office_page(components, scope, revision, page, sentence)
     starts = store.page_starts(scope, revision.ref)
+    if sentence is not None:
+        page = _page_of(store, scope, revision, starts, sentence) or page
     visible = [start for start in starts if start.offset < end]
     parts = _read_parts(store, scope, revision, _spans(visible, page, end), last)
     only_parts = until is not None
@@ -59,20 +73,47 @@ def draw_page(
     request = PictureRequest(
         revision.name, page, tuple(part.text for part in parts), only_parts=only_parts
     )
-    drawn = _draw(components, scope, revision, request)
+    drawn = _draw(
+        components, scope, revision, request, lambda: _source(components, scope, revision)
+    )
+    return _picture(revision, request, [part.sid for part in parts], drawn)
+
+
+def _draw_office_page(
+    components: Components, scope: Scope, revision: ActiveRevision, page: int, sentence: int | None
+) -> PagePicture | None:
+    pdf = read_pdf(components, scope, revision, lambda: _source(components, scope, revision))
+    if pdf is None:
+        return None
+    placed = find_parts(components, scope, revision, pdf)
+    page = next((part.page for part in placed if part.sid == sentence), page)
+    parts = [part for part in placed if part.page == page]
+    letters = tuple(part.letters for part in parts)
+    request = PictureRequest(f"{revision.name}.pdf", page, letters, anywhere=True)
+    drawn = _draw(components, scope, revision, request, lambda: pdf)
+    return _picture(revision, request, [part.sid for part in parts], drawn)
+
+
+def _picture(
+    revision: ActiveRevision,
+    request: PictureRequest,
+    sids: Sequence[int],
+    drawn: Rendering | None,
+) -> PagePicture | None:
+    """Return a drawn page with the places of sentences."""
     if drawn is None:
         return None
     return PagePicture(
         document=revision.ref.document,
         doc_id=revision.doc_id,
-        page=page,
+        page=request.page,
         media_type=drawn.media_type,
         width=drawn.width,
         height=drawn.height,
-        partial=only_parts,
+        partial=request.only_parts,
         sentences=tuple(
-            MarkedSentence(part.sid, boxes)
-            for part, boxes in zip(parts, drawn.boxes, strict=True)
+            MarkedSentence(sid, boxes)
+            for sid, boxes in zip(sids, drawn.boxes, strict=True)
             if boxes
         ),
         image=drawn.data,
@@ -125,7 +166,11 @@ def _verified_text(
 
 
 def _draw(
-    components: Components, scope: Scope, revision: ActiveRevision, request: PictureRequest
+    components: Components,
+    scope: Scope,
+    revision: ActiveRevision,
+    request: PictureRequest,
+    read: Callable[[], bytes | None],
 ) -> Rendering | None:
     """Return a drawn page from the pictures that are kept, or draw it; None if it cannot be."""
     pictures = components.pictures
@@ -135,17 +180,39 @@ def _draw(
     owner = scope.world, revision.doc_id, revision.source_hash
     if (kept := pictures.read(*owner, key)) is not None:
         return msgspec.msgpack.decode(kept, type=Rendering)
-    data = _read_source(components, scope, revision)
-    # The file may have changed since it was ingested; then its pages have another text.
-    if data is None or sha256(data).hexdigest() != revision.source_hash:
+    data = read()
+    if data is None:
         return None
     try:
         drawn = components.parser.draw(data, request)
     except SourceRefused:
         return None
     if drawn is not None:
-        pictures.write(*owner, key, msgspec.msgpack.encode(drawn))
+        keep_picture(components, scope, revision, key, msgspec.msgpack.encode(drawn))
     return drawn
+
+
+def _page_of(
+    store: Store,
+    scope: Scope,
+    revision: ActiveRevision,
+    starts: Sequence[PageStart],
+    sid: int,
+) -> int | None:
+    """Return the page on which a sentence begins; None if it is unknown."""
+    for sentence in store.sentences(scope, revision.ref, sid, sid):
+        before = [start for start in starts if start.offset <= sentence.start]
+        return before[-1].page_number if before else None
+    return None
+
+
+def _source(components: Components, scope: Scope, revision: ActiveRevision) -> bytes | None:
+    """Return the source of a revision; None if it is gone, or not the one that was ingested."""
+    data = _read_source(components, scope, revision)
+    # The file may have changed since it was ingested; then its pages have another text.
+    if data is None or sha256(data).hexdigest() != revision.source_hash:
+        return None
+    return data
 
 
 def _read_source(components: Components, scope: Scope, revision: ActiveRevision) -> bytes | None:

@@ -250,8 +250,18 @@ class PageQuery(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE_SENTENCES)] = PAGE_SENTENCES
 
 
-class PictureQuery(Arguments, frozen=True, kw_only=True):
+class DrawnPageQuery(Arguments, frozen=True, kw_only=True):
     page: Annotated[int, Meta(ge=1, le=LAST_FIRST)] = 1
+
+
+class PictureQuery(DrawnPageQuery, frozen=True, kw_only=True):
+    sentence: (
+        Annotated[
+            int,
+            Meta(ge=0, le=LAST_FIRST, description="A sentence; the page that it is on is drawn."),
+        ]
+        | None
+    ) = None
 
 
 _LIST_AS_JSON = "A JSON array of strings."
@@ -336,7 +346,7 @@ TriedPosition = Annotated[
 ]
 
 
-class BookPictureQuery(PictureQuery, frozen=True, kw_only=True):
+class BookPictureQuery(DrawnPageQuery, frozen=True, kw_only=True):
     book: Label | None = None
     sid: TriedPosition | None = None
 

@@ -77,6 +77,10 @@ _ENDINGS = {
 }
 SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
 """Formats of workbooks."""
+SLIDES = frozenset({Format.PPTX, Format.ODP})
+"""Formats of presentations."""
+OFFICE = SHEETS | SLIDES | {Format.DOCX, Format.ODT, Format.RTF}
+"""Formats that LibreOffice can draw."""
 RECOGNISED = frozenset({Format.PDF, Format.IMAGE})
 """Formats whose text may need OCR."""
 ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
@@ -145,6 +149,11 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
     if named is Format.CODE:
         return _ending(f"*{pattern}") == ending
     return ocr if named is Format.IMAGE else named is not None
+
+
+def format_by_name(name: str) -> Format | None:
+    """Return the format that the ending of a name stands for."""
+    return _ENDINGS.get(_ending(name))
 
 
 def format_of(name: str, data: bytes) -> Format | None:

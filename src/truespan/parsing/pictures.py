@@ -1,11 +1,14 @@
-"""Sources as they look: pages of PDF files, images, and web pages without scripts."""
+"""Sources as they look: pages of PDF files, images, and web pages without scripts.
+
+Office documents are converted to PDF first; see `parsing.sandbox.office`.
+"""
 
 from __future__ import annotations
 
-from truespan.parsing.detect import Format, format_of
+from truespan.parsing.detect import OFFICE, Format, format_of
 from truespan.types.picture import PictureRequest, Rendering
 
-DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML})
+DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML}) | OFFICE
 """Formats that can be shown as they look."""
 _MEDIA_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",

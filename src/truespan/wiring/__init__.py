@@ -28,6 +28,7 @@ from truespan.protocols import (
     Embedder,
     EmbeddingLimits,
     FolderWatcher,
+    OfficeDrawing,
     PageFetcher,
     Reranker,
     SourceFinder,
@@ -191,6 +192,7 @@ def open_library(
             signs_questions=settings.sign_questions,
             proof_trees=defer(proof_trees),
             pictures=_pictures(folder, settings),
+            office=_office(settings),
             backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             max_crashes=settings.worker.crashes,
@@ -353,6 +355,18 @@ def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
 
         path = folder / PICTURES_FOLDER
         return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)
+
+    return defer(make)
+
+
+def _office(settings: Settings) -> OfficeDrawing | None:
+    if not settings.libreoffice or not settings.pictures_max_mib:
+        return None
+
+    def make() -> OfficeDrawing:
+        from truespan.parsing.sandbox.office import OfficeConverter
+
+        return OfficeConverter(settings.libreoffice)
 
     return defer(make)
 

@@ -26,6 +26,7 @@ _CREATED = {"world": "$response.body#/id"}
 _DOCUMENTS = "/v1/worlds/{world}/documents"
 _IMAGE = "/v1/worlds/{world}/images/{image_ref:path}"
 _READ_ERRORS = (errors.NotAllowed,)
+_PICTURE_ERRORS = (*_READ_ERRORS, errors.ImageNotFound, errors.OfficeMissing)
 
 # Shared by threads: filled while modules are imported, then only read.
 worlds = Routes("Worlds", "Worlds keep documents apart. Domains are named aliases of generations.")
@@ -336,15 +337,16 @@ def show_image(context: CallContext) -> Reply[bytes]:
     return image_reply(context.world().documents.image(context.path["image_ref"]))
 
 
-@documents.get(_DOCUMENTS + "/{document}/picture", errors=(*_READ_ERRORS, errors.ImageNotFound))
+@documents.get(_DOCUMENTS + "/{document}/picture", errors=_PICTURE_ERRORS)
 def draw_document(context: CallContext, query: requests.PictureQuery) -> PagePicture:
     """Get a page of a document as it looks.
 
-    Returns a page of a PDF file, an image, or a web page without scripts, in Base64, with the
-    places of its sentences: left, top, right and bottom of each line, as shares of the width and
-    the height.
+    Returns a page of a PDF file or an office document, an image, or a web page without scripts, in
+    Base64, with the places of its sentences: left, top, right and bottom of each line, as shares of
+    the width and the height.
     """
-    return context.world().documents.picture(context.path["document"], query.page)
+    documents = context.world().documents
+    return documents.picture(context.path["document"], query.page, sentence=query.sentence)
 
 
 def image_reply(image: Any) -> Reply[bytes]:

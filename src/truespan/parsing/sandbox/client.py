@@ -49,7 +49,7 @@ from truespan.parsing.sandbox.process import (
     pack_request,
     peak_memory,
 )
-from truespan.types.picture import PictureRequest, Rendering
+from truespan.types.picture import PictureRequest, PlacedPart, PlacesRequest, Rendering
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentences
 
@@ -325,6 +325,22 @@ class ChildParser:
         if drawn is not None and len(drawn.boxes) != len(request.parts):
             raise LoaderCrashed(PurePath(request.name).name)
         return drawn
+
+    def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
+        """Return the sentences on each page of a PDF file; see `pdf.places.find_places`.
+
+        Raises:
+            SourceRefused: The file is broken, or reading it exceeded the limits.
+        """
+        subject = msgspec.json.encode(request).decode()
+        content = self._run(Task.FIND_PLACES, request.name, subject, data)
+        try:
+            found = msgspec.msgpack.decode(content, type=tuple[PlacedPart, ...])
+        except msgspec.DecodeError:
+            raise LoaderCrashed(PurePath(request.name).name) from None
+        if any(not 0 <= part.sid < len(request.sentences) or part.page < 1 for part in found):
+            raise LoaderCrashed(PurePath(request.name).name)
+        return found
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
         """Return the sentences of the text of the source `name`.

@@ -28,7 +28,7 @@ import msgspec
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
-from truespan.types.picture import PictureRequest
+from truespan.types.picture import PictureRequest, PlacesRequest
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
 
@@ -69,6 +69,7 @@ class Task(IntEnum):
     SPLIT = 1
     MEMBERS = 2
     DRAW = 3
+    FIND_PLACES = 4
 
 
 class Limits(NamedTuple):
@@ -109,7 +110,7 @@ def pack_request(
     """Return the header of a request with `size` bytes.
 
     The bytes are a document with its name, an encoded `CanonicalText` with its language, or a file
-    with an encoded `MembersRequest` or `PictureRequest`.
+    with an encoded `MembersRequest`, `PictureRequest` or `PlacesRequest`.
     """
     encoded = name.encode("utf-8", "surrogatepass")
     return _REQUEST.pack(task, *options, len(encoded), size, *limits) + encoded
@@ -248,6 +249,11 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
 
             drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
             return msgspec.msgpack.encode(drawn), True
+        if task == Task.FIND_PLACES:
+            from truespan.parsing.formats.pdf.places import find_places
+
+            found = find_places(document, msgspec.json.decode(name, type=PlacesRequest))
+            return msgspec.msgpack.encode(found), True
         if options.ocr:
             _allowed.add("os.putenv")
         return msgspec.msgpack.encode(load(name, document, options)), True

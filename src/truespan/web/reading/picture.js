@@ -6,8 +6,10 @@ import { arrive, pageInView, pageOf } from "./pane.js";
 import { asReader, boundReader, go, on, previewQuery, readerPath, route, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
-/** Names of files that the server can show as they look. */
+/** Names of files that the server can show as they look, for everyone and for readers. */
+const OFFICE = /\.(doc[xm]|dotx|p(pt|ps|ot)[xm]|f?od[tps]|ot[tps]|rtf|xls[xmb]?|xlt[xm]?)$/i;
 const DRAWN = /\.(pdf|x?html?|png|jpe?g|gif|webp|bmp)$/i;
+const DRAWN_FOR_READERS = /\.pdf$/i;
 const sheet = byId("sheet");
 const body = byId("sheet-body");
 let page = 1;
@@ -15,12 +17,23 @@ let lit = null;
 let turn = 0;
 
 const isOpen = () => !sheet.hidden;
-const canDraw = () => Boolean(state.document && DRAWN.test(state.document.path || state.document.name || ""));
+const canDraw = () => {
+  const name = state.document?.path || state.document?.name || "";
+  return asReader() ? DRAWN_FOR_READERS.test(name) : DRAWN.test(name) || OFFICE.test(name);
+};
 
+/** Return the address of a page; without a number, of the page with the found sentence. */
 function address(number) {
   const { number: book } = state.document;
-  if (asReader()) return `${readerPath()}/picture${previewQuery({ page: number, book })}`;
-  return worldPath() + path`/documents/${book}/picture?page=${number}`;
+  if (asReader()) return `${readerPath()}/picture${previewQuery({ page: number || 1, book })}`;
+  if (!number && lit) return worldPath() + path`/documents/${book}/picture?sentence=${lit.best.first}`;
+  return worldPath() + path`/documents/${book}/picture?page=${number || 1}`;
+}
+
+/** Return why a page is not shown as it looks. */
+function reasonOf(error, number) {
+  if (error.code === "office_missing") return texts.reading.noOffice;
+  return error.code === "image_not_found" ? texts.reading.noPage({ page: number || 1 }) : error.message;
 }
 
 /** Return the marks of a sentence: strong for the best ones, faint for those around them. */
@@ -57,10 +70,10 @@ async function load(number) {
     drawn = await get(address(number));
   } catch (error) {
     if (mine !== turn) return;
-    fill(body, make("p", { class: "empty" }, error.code === "image_not_found" ? texts.reading.noPage({ page: number }) : error.message));
+    fill(body, make("p", { class: "empty" }, reasonOf(error, number)));
   }
   if (mine !== turn) return;
-  page = number;
+  page = drawn?.page ?? number ?? 1;
   const isPage = drawn?.media_type !== "text/html";
   byId("page-name").textContent = isPage ? (drawn?.partial ? texts.reading.pagePart : texts.reading.pageNumber)({ page }) : texts.reading.pageWhole;
   byId("page-back").disabled = page <= 1;
@@ -74,7 +87,7 @@ function toggle(open) {
   byId("as-page").setAttribute("aria-pressed", String(open));
   sheet.parentElement.classList.toggle("paged", open);
   const last = asReader() ? state.position : null;
-  if (open) load((lit && pageOf(lit.best.first)) || (last !== null && pageOf(last)) || pageInView() || 1);
+  if (open) load((lit && pageOf(lit.best.first)) || (last !== null && pageOf(last)) || (!lit && pageInView()) || null);
   else arrive();
 }
 
@@ -93,6 +106,6 @@ on("turned", () => {
 });
 on("lit", (chosen) => {
   lit = chosen;
-  if (isOpen()) load(pageOf(chosen.best.first) || 1);
+  if (isOpen()) load(pageOf(chosen.best.first));
 });
 for (const change of ["saved", "settled"]) on(change, () => isOpen() && load(page));

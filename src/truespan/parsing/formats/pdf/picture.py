@@ -71,7 +71,7 @@ def _draw(page: pdfium.PdfPage, request: PictureRequest) -> Rendering | None:
     textpage = page.get_textpage()
     try:
         characters = read_characters(textpage)
-        parts = find_parts(characters, lines, request.parts)
+        parts = find_parts(characters, lines, request.parts, anywhere=request.anywhere)
         if request.only_parts and not all(parts):
             return None
         boxes = tuple(tuple(_line_boxes(page, textpage, part, size)) for part in parts)
@@ -89,12 +89,13 @@ def _draw(page: pdfium.PdfPage, request: PictureRequest) -> Rendering | None:
 
 
 def find_parts(
-    characters: str, lines: Sequence[Line], parts: Sequence[str]
+    characters: str, lines: Sequence[Line], parts: Sequence[str], *, anywhere: bool = False
 ) -> list[list[list[int]]]:
     """Return the characters of each part by line; empty for a part that is not found.
 
     A part begins where the part before it ends, or at the beginning of a later line: running heads
-    between them are not part of the text. So a part is found without reading what follows it.
+    between them are not part of the text. So a part is found without reading what follows it,
+    unless it may begin `anywhere`.
     """
     spots = [
         (letter, number, place)
@@ -119,6 +120,10 @@ def find_parts(
             if letters.startswith(wanted, start)
         )
         start = next(begins, None) if wanted else None
+        if start is None and wanted and anywhere:
+            start = next(
+                (at for at in (letters.find(wanted, cursor), letters.find(wanted)) if at >= 0), None
+            )
         if start is None:
             found.append([])
             continue
