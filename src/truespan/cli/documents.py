@@ -9,6 +9,7 @@ import click
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
+    AsLabels,
     Confirmed,
     DocumentFilters,
     Folder,
@@ -42,6 +43,7 @@ def show(
     chunks: Annotated[
         bool, Option("--chunks", help="List its chunks: places, states and texts.")
     ] = False,
+    labels: AsLabels = None,
     as_json: Json = False,
 ) -> None:
     """Show a document or a chunk as the store holds it."""
@@ -52,7 +54,7 @@ def show(
     if text and chunks:
         raise InvalidArgument("--text cannot be combined with --chunks.")
 
-    with open_world(library, world) as chosen:
+    with open_world(library, world, labels=labels) as chosen:
         documents = chosen.documents
         try:
             is_chunk = str(UUID(reference)) == reference.lower()
@@ -173,12 +175,13 @@ def facets(
     world: WorldName = None,
     library: Folder = None,
     limit: Annotated[int, Option(help="Maximum number of values for each key.")] = 10,
+    labels: AsLabels = None,
     as_json: Json = False,
 ) -> None:
     """Count the documents of a world by tag, language, version, kind and metadata."""
     from truespan.cli.output.documents import show_facets
 
-    with open_world(library, world) as chosen:
+    with open_world(library, world, labels=labels) as chosen:
         found = chosen.facets(keys or None, limit=limit, **filters.arguments())
     echo(to_json(found) if as_json else show_facets(found))
 

@@ -55,8 +55,12 @@ def find_world(
     generation: int | None = None,
     *,
     create: bool | None = False,
+    labels: list[str] | None = None,
 ) -> "World":
-    """Return the world of a command: by its name, by a domain's key, or the only world."""
+    """Return the world of a command: by its name, by a domain's key, or the only world.
+
+    With `labels` it is the world as a caller with these labels sees it.
+    """
     if domain is None:
         found = library.world(world, generation=generation, create=create)
     elif generation is None:
@@ -64,7 +68,7 @@ def find_world(
     else:
         raise InvalidArgument("Name a generation or a domain, not both.")
     CHOSEN_WORLD.set(found.name)
-    return found
+    return found if labels is None else found.for_audience(labels)
 
 
 @contextmanager
@@ -73,10 +77,11 @@ def open_world(
     world: str | None,
     domain: str | None = None,
     generation: int | None = None,
+    labels: list[str] | None = None,
 ) -> "Iterator[World]":
     """Open a library and yield the world of a command."""
     with open_library(library) as opened:
-        yield find_world(opened, world, domain, generation)
+        yield find_world(opened, world, domain, generation, labels=labels)
 
 
 def find_worlds(library: "Library", world: str | None) -> "list[World]":
@@ -135,6 +140,10 @@ Domain = Annotated[
 GenerationNumber = Annotated[
     int | None, Option("--generation", "-g", help="Use this generation, not the default.")
 ]
+AsLabels = Annotated[
+    list[str] | None,
+    Option("--as", help="Show what a caller with this label sees ('everyone': with none)."),
+]
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
 Query = Annotated[str, Argument(help=QUERY_ARGUMENTS["query"].description)]
 SignTo = Annotated[
@@ -163,12 +172,16 @@ class Target:
     library: Folder = None
     domain: Domain = None
     generation: GenerationNumber = None
+    labels: AsLabels = None
 
     @contextmanager
     def open(self) -> "Iterator[tuple[Library, World]]":
         """Open the library, and yield the library and the world."""
         with open_library(self.library) as opened:
-            yield opened, find_world(opened, self.world, self.domain, self.generation)
+            yield (
+                opened,
+                find_world(opened, self.world, self.domain, self.generation, labels=self.labels),
+            )
 
 
 @dataclass(frozen=True)
