@@ -42,6 +42,7 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
+from truespan.types.freshness import DocumentFreshness
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.maintenance import BackupReport
 from truespan.types.note import Note
@@ -317,6 +318,7 @@ class AsyncWorld:
         floor: float | None = ...,
         highlight: bool = ...,
         signed: bool = ...,
+        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult: ...
     async def retrieve(
@@ -330,6 +332,7 @@ class AsyncWorld:
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
         signed: bool = ...,
+        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
     async def why_not(
@@ -343,7 +346,12 @@ class AsyncWorld:
         **arguments: Unpack[QueryArguments],
     ) -> Reason: ...
     async def answer(
-        self, query: str, *, signed: bool = ..., **arguments: Unpack[QueryArguments]
+        self,
+        query: str,
+        *,
+        signed: bool = ...,
+        freshness: bool = ...,
+        **arguments: Unpack[QueryArguments],
     ) -> Answer: ...
     def answer_stream(
         self,
@@ -351,6 +359,7 @@ class AsyncWorld:
         *,
         history: Sequence[tuple[str, str]] = ...,
         signed: bool = ...,
+        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def usage(self, *, limit: int = ...) -> list[UsageRecord]: ...
@@ -504,10 +513,20 @@ class AsyncReader:
 
 class AsyncConversation:
     async def ask(
-        self, query: str, *, signed: bool = ..., **options: Unpack[QueryArguments]
+        self,
+        query: str,
+        *,
+        signed: bool = ...,
+        freshness: bool = ...,
+        **options: Unpack[QueryArguments],
     ) -> Answer: ...
     def ask_stream(
-        self, query: str, *, signed: bool = ..., **options: Unpack[QueryArguments]
+        self,
+        query: str,
+        *,
+        signed: bool = ...,
+        freshness: bool = ...,
+        **options: Unpack[QueryArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def turns(self) -> list[Turn]: ...
     async def info(self) -> ConversationInfo: ...
@@ -528,6 +547,7 @@ class AsyncDocuments:
         limit: int | None = ...,
         **filters: Unpack[FilterArguments],
     ) -> DocumentPage: ...
+    async def freshness(self, *, seconds: int = ...) -> list[DocumentFreshness]: ...
     async def get(self, reference: str | int) -> Document: ...
     async def text(self, reference: str | int) -> str: ...
     async def sentences(

@@ -38,7 +38,8 @@ FREE = {
 """Operations whose permission is not one verb in one world; each has tests of its own."""
 NEEDS = {
     "read": {
-        "listDocuments", "showDocument", "countFacets", "listReaders", "readSentences",
+        "listDocuments", "showDocument", "countFacets", "checkFreshness",
+        "listReaders", "readSentences",
         "listChunks", "showChunk", "showImage", "drawDocument", "listJobs", "showJob",
         "followJob", "search",
         "retrieve", "whyNot", "answer", "listUsage", "explain", "evaluate",

@@ -104,8 +104,8 @@ class Responder(Struct, frozen=True):
     trace: RequestTrace = NULL_OBSERVER
     comparison: Comparison | None = None
     """Comparison of sentences by similarity; None compares words only."""
-    sign: Callable[[Answer, Sequence[Visible]], Answer] = lambda answer, _sources: answer
-    """Adds a signed receipt to an answer from these sources, if it was requested."""
+    complete: Callable[[Answer, Sequence[Visible]], Answer] = lambda answer, _sources: answer
+    """Adds what was requested to an answer from these sources: a signed receipt, freshness."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is the start time of the request.
@@ -169,7 +169,7 @@ class Responder(Struct, frozen=True):
                 disagreements=disagreements,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
-        yield Finished(self.sign(answer, fitted.sources))
+        yield Finished(self.complete(answer, fitted.sources))
 
     def decide(self) -> Decision:
         """Return the decision on what was retrieved, before any model runs."""

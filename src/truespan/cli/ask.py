@@ -9,6 +9,7 @@ from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
     BookName,
+    CheckFreshness,
     Confirmed,
     ContextOnly,
     FilterOptions,
@@ -67,6 +68,7 @@ def search(
     ] = False,
     context: ContextOnly = False,
     sign: SignTo = None,
+    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
@@ -76,6 +78,7 @@ def search(
             top_k=top_k,
             floor=floor,
             signed=sign is not None,
+            freshness=freshness,
             **passages.arguments(),
             **filters.arguments(),
         )
@@ -107,6 +110,7 @@ def ask(
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
     sign: SignTo = None,
+    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes.
@@ -118,13 +122,15 @@ def ask(
     from truespan.cli.sources import open_asked, split_question
 
     chosen = filters.arguments()
-    _check_reader(reader, book, chosen)
+    _check_reader(reader, book, chosen, freshness=freshness)
     sources, question = split_question(words)
     signed = sign is not None
     with open_asked(target, sources, reader, hidden=as_json) as (library, world):
         options = passages.arguments(_granularity(library, as_json=as_json))
         if reader is None:
-            events = world.answer_stream(question, signed=signed, **options, **chosen)
+            events = world.answer_stream(
+                question, signed=signed, freshness=freshness, **options, **chosen
+            )
         else:
             person = world.reader(reader)
             events = person.answer_stream(question, book, signed=signed, **options)
@@ -173,11 +179,17 @@ def chat(
         return session.run()
 
 
-def _check_reader(reader: str | None, book: str | None, filters: "FilterArguments") -> None:
+def _check_reader(
+    reader: str | None, book: str | None, filters: "FilterArguments", *, freshness: bool = False
+) -> None:
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and any(filters.values()):
         raise InvalidArgument("Filters cannot be combined with --reader.")
+    if reader is not None and freshness:
+        from truespan.types.request import freshness_refusal
+
+        raise freshness_refusal()
 
 
 def _granularity(library: "Library", *, as_json: bool) -> str | None:
@@ -331,6 +343,7 @@ def retrieve(
     near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"], "--near-misses")] = False,
     context: ContextOnly = False,
     sign: SignTo = None,
+    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
@@ -339,6 +352,10 @@ def retrieve(
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and (any(chosen.values()) or selected or near_misses):
         raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
+    if reader is not None and freshness:
+        from truespan.types.request import freshness_refusal
+
+        raise freshness_refusal()
     if reader is not None and query is None:
         raise InvalidArgument("A reader's request needs a query.")
     with target.open() as (_, world):
@@ -357,6 +374,7 @@ def retrieve(
                 top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 near_misses=near_misses,
                 signed=sign is not None,
+                freshness=freshness,
                 **passages.arguments(),
                 **chosen,
             )

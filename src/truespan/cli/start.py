@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ from truespan.errors import (
     PromotionRefused,
     SourceMissing,
 )
-from truespan.types.arguments import DOCUMENT_ARGUMENTS
+from truespan.types.arguments import DOCUMENT_ARGUMENTS, MAX_FRESHNESS_SECONDS
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
 if TYPE_CHECKING:
@@ -287,7 +288,14 @@ def print_report(report: "IngestReport", as_json: bool) -> int:
     return EXIT_PARTIAL if report.ingested or report.unchanged else EXIT_REFUSED
 
 
-def status(world: AnyWorld = None, library: Folder = None, as_json: Json = False) -> None:
+def status(
+    world: AnyWorld = None,
+    library: Folder = None,
+    freshness: Annotated[
+        bool, Option("--freshness", help="Compare each source with what was indexed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
     from truespan.cli.output.start import show_world, show_worlds
 
@@ -303,15 +311,29 @@ def status(world: AnyWorld = None, library: Folder = None, as_json: Json = False
                 "status": numbers,
                 "documents": [document_data(entry) for entry in documents],
             }
-            shown = show_world(record, numbers, documents, opened.reranker)
+            states = chosen.documents.freshness(seconds=MAX_FRESHNESS_SECONDS) if freshness else []
+            if freshness:
+                result["freshness"] = states
+            shown = show_world(record, numbers, documents, opened.reranker, states)
             echo(to_json(result) if as_json else shown)
             return
         listed = [(entry, opened.world(entry.id).status()) for entry in opened.worlds()]
+        states = {
+            entry.id: Counter(
+                found.freshness.state
+                for found in opened.world(entry.id).documents.freshness(
+                    seconds=MAX_FRESHNESS_SECONDS
+                )
+            )
+            for entry, _ in listed
+            if freshness
+        }
     worlds = [
         {"world": entry.name, "id": entry.id, "defaults": entry.defaults, "status": counts}
+        | ({"freshness": states[entry.id]} if freshness else {})
         for entry, counts in listed
     ]
-    say(to_json({"worlds": worlds}) if as_json else show_worlds(listed))
+    say(to_json({"worlds": worlds}) if as_json else show_worlds(listed, states))
 
 
 def config(

@@ -81,6 +81,8 @@ class Answerer(Struct, frozen=True):
     authority: Authority
     asked: Asked | None = None
     """The request, if the answer is to have a signed receipt."""
+    freshness: bool = False
+    """Whether the answer says if its sources are still what was indexed."""
 
     def rules_for(self, query: str) -> Rules:
         """Return the function that gives the decision settings and the floor of a scope."""
@@ -196,17 +198,25 @@ class Answerer(Struct, frozen=True):
             record=self._usage_recorder(world, question.standalone, models),
             trace=trace,
             comparison=self._comparison(scope),
-            sign=lambda answer, sources: self._sign(retrieved, answer, sources),
+            complete=lambda answer, sources: self._complete(retrieved, answer, sources),
         )
         return responder, self._threshold_notices(scope, world, floor)
 
-    def _sign(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:
-        """Return an answer with its signed receipt, if that was requested."""
-        if self.asked is None:
-            return answer
+    def _complete(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:
+        """Return an answer with its signed receipt and its freshness, if they were requested."""
         world, scope = retrieved.world, retrieved.scope
-        receipt = self._signer().sign_answer(world, scope, self.asked, answer, sources)
-        return replace(answer, signed_receipt=receipt)
+        if self.asked is not None:
+            receipt = self._signer().sign_answer(world, scope, self.asked, answer, sources)
+            answer = replace(answer, signed_receipt=receipt)
+        if self.freshness:
+            from truespan.engine.freshness import add_to_answer
+
+            found = retrieved.chunks
+            revisions = {
+                each.document: each.revision for each in found if each.revision is not None
+            }
+            answer = add_to_answer(self.components, scope, answer, revisions)
+        return answer
 
     def _signer(self) -> Signer:
         from truespan.engine.signing import Signer

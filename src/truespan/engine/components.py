@@ -39,7 +39,7 @@ from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
-from truespan.types.arguments import MAX_REQUESTED_TOKENS
+from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
@@ -178,6 +178,8 @@ class Components(Struct, frozen=True):
     """Whether receipts contain the question; otherwise its keyed hash."""
     proof_trees: ProofTrees = field(default_factory=proof_trees)
     """Merkle trees of the revisions that receipts were signed for."""
+    freshness_seconds: float = FRESHNESS_SECONDS
+    """Maximum time for checking whether the sources of one result have changed."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
     """Search of the library's files for deleted content."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
@@ -41,11 +41,8 @@ from truespan.types.conversation import (
 )
 from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.reading import LAST_FIRST, Position
-from truespan.types.request import QueryArguments, check_whole, is_blank
+from truespan.types.request import QueryArguments, check_whole, freshness_refusal, is_blank
 from truespan.types.scope import UNLIMITED, Scope, Unlimited, Verb
-
-if TYPE_CHECKING:
-    from truespan.proof.statement import Asked
 
 NOT_STORED: Final = Notice(
     "turn_not_stored", "This turn could not be added to the conversation just now."
@@ -135,6 +132,7 @@ class Conversation:
         query: str,
         *,
         signed: bool = False,
+        freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
@@ -153,7 +151,7 @@ class Conversation:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.ask_stream(query, signed=signed, **options))
+        return final_answer(self.ask_stream(query, signed=signed, freshness=freshness, **options))
 
     @list_arguments
     def ask_stream(
@@ -161,6 +159,7 @@ class Conversation:
         query: str,
         *,
         signed: bool = False,
+        freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece. The turn is stored when the answer is complete.
@@ -181,8 +180,12 @@ class Conversation:
         find = self._prepare(query, **options, **book)
         if is_blank(query):
             raise BlankQuery
+        if freshness and self._reader is not None:
+            raise freshness_refusal()
         asked = asked_answer(query, {**options, **book}) if signed else None
-        return self._events(query.strip(), find, asked)
+        components, authority = self._access.components, self._access.authority
+        answerer = Answerer(components, authority, asked, freshness=freshness)
+        return self._events(query.strip(), find, answerer)
 
     def turns(self) -> list[Turn]:
         """Return the visible turns, the oldest first. A damaged turn has no text."""
@@ -250,11 +253,7 @@ class Conversation:
 
     # Asking
 
-    def _events(
-        self, query: str, find: Find, receipt: Asked | None = None
-    ) -> Iterator[AnswerEvent]:
-        components, reading = self._access.components, self._reader is not None
-        answerer = Answerer(components, self._access.authority, receipt)
+    def _events(self, query: str, find: Find, answerer: Answerer) -> Iterator[AnswerEvent]:
         asked: list[tuple[_Seen, Question, Retrieved]] = []
 
         def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:
@@ -273,7 +272,7 @@ class Conversation:
                     return question, retrieved
             raise StoreBusy
 
-        for event in answerer.events(ask, reading=reading):
+        for event in answerer.events(ask, reading=self._reader is not None):
             if isinstance(event, Finished):
                 yield Finished(self._store(event.answer, *asked[-1]))
             else:
@@ -316,7 +315,8 @@ class Conversation:
             rewritten_by=follow_up.rewritten_by,
             answer=answer.answer,
             mode=answer.mode,
-            citations=answer.citations,
+            # Whether a source has changed is true only now.
+            citations=tuple(replace(each, freshness=UNSET) for each in answer.citations),
             quotes=answer.quotes,
             support=answer.support,
             record=answer.record,

@@ -24,6 +24,7 @@ from truespan.errors import (
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
+from truespan.types.arguments import MAX_FRESHNESS_SECONDS
 from truespan.types.audience import EVERYONE, DocumentAccess, check_labels
 from truespan.types.catalog import document_references, find_by_title
 from truespan.types.chunk import ChunkRecord
@@ -38,6 +39,7 @@ from truespan.types.document import (
     OutlineEntry,
     RevisionRef,
 )
+from truespan.types.freshness import DocumentFreshness
 from truespan.types.ids import ChunkId
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
@@ -128,6 +130,22 @@ class Documents(Struct, frozen=True):
             return query.page(documents)
 
         return self._access.with_stable_snapshot(read)
+
+    def freshness(self, *, seconds: int = 10) -> list[DocumentFreshness]:
+        """Compare the source of each document with the indexed revision, by number.
+
+        Args:
+            seconds: Maximum time, 1 to 600. Sources that were not checked by then are `unknown`.
+
+        Raises:
+            InvalidArgument: `seconds` is out of range.
+            NotAllowed: The caller may read only as a reader.
+        """
+        from truespan.engine.freshness import list_states
+
+        check_whole("seconds", seconds, 1, MAX_FRESHNESS_SECONDS)
+        scope = self._access.readable_scope()
+        return list_states(self._access.components, scope, seconds) if scope else []
 
     def get(self, reference: str | int) -> Document:
         """Return one document.

@@ -95,6 +95,7 @@ class WorldQueries:
         floor: float | None = None,
         highlight: bool = False,
         signed: bool = False,
+        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
         """Find the passages closest to a query, each verified against the store as it is read.
@@ -114,16 +115,22 @@ class WorldQueries:
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
         with self.access.components.observer.request(Request.SEARCH) as trace:
             pipeline = self.access.pipeline(trace)
-            if not signed:
-                return search(pipeline, request)
-            from truespan.engine.signing import Asked, Operation, sign_stable
+            if signed:
+                from truespan.engine.signing import Asked, Operation, sign_stable
 
-            options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
-            return sign_stable(
-                self.access,
-                Asked(Operation.SEARCH, query, options),
-                lambda world: (search(pipeline, request), self.access.scope_in(world)),
-            )
+                options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
+                result = sign_stable(
+                    self.access,
+                    Asked(Operation.SEARCH, query, options),
+                    lambda world: (search(pipeline, request), self.access.scope_in(world)),
+                )
+            else:
+                result = search(pipeline, request)
+            if not freshness:
+                return result
+            from truespan.engine.freshness import add_to_search
+
+            return add_to_search(self.access.components, self.access.scope(), result)
 
     @list_arguments
     def retrieve(
@@ -137,6 +144,7 @@ class WorldQueries:
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
         signed: bool = False,
+        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
@@ -168,24 +176,31 @@ class WorldQueries:
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
             pipeline = self.access.pipeline(trace)
-            if not signed:
-                return Retrieval(pipeline, request, near_misses=near_misses).bundle()
-            from truespan.engine.signing import Asked, Operation, sign_stable
 
             def run(world: WorldRecord) -> tuple[ContextBundle, Scope | None]:
                 retrieval = Retrieval(pipeline, request, near_misses=near_misses)
                 return retrieval.bundle(), self.access.scope_in(world)
 
-            options = {
-                "selected_text": selected_text,
-                "top_k": top_k,
-                "near_misses": near_misses,
-                "highlight": highlight,
-                "seen": seen,
-                "conversation_tokens": conversation_tokens,
-                **arguments,
-            }
-            return sign_stable(self.access, Asked(Operation.RETRIEVE, query, options), run)
+            if signed:
+                from truespan.engine.signing import Asked, Operation, sign_stable
+
+                options = {
+                    "selected_text": selected_text,
+                    "top_k": top_k,
+                    "near_misses": near_misses,
+                    "highlight": highlight,
+                    "seen": seen,
+                    "conversation_tokens": conversation_tokens,
+                    **arguments,
+                }
+                bundle = sign_stable(self.access, Asked(Operation.RETRIEVE, query, options), run)
+            else:
+                bundle = Retrieval(pipeline, request, near_misses=near_misses).bundle()
+            if not freshness:
+                return bundle
+            from truespan.engine.freshness import add_to_bundle
+
+            return add_to_bundle(self.access.components, self.access.scope(), bundle)
 
     @list_arguments
     def why_not(
@@ -229,6 +244,7 @@ class WorldQueries:
         query: str,
         *,
         signed: bool = False,
+        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
@@ -247,7 +263,9 @@ class WorldQueries:
         """
         from truespan.engine.answering import final_answer
 
-        return final_answer(self.answer_stream(query, signed=signed, **arguments))
+        return final_answer(
+            self.answer_stream(query, signed=signed, freshness=freshness, **arguments)
+        )
 
     @list_arguments
     def answer_stream(
@@ -256,6 +274,7 @@ class WorldQueries:
         *,
         history: Sequence[tuple[str, str]] = (),
         signed: bool = False,
+        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -277,7 +296,9 @@ class WorldQueries:
 
         find = self._prepare(query, **arguments)
         asked = asked_answer(query, arguments) if signed else None
-        answerer = Answerer(self.access.components, self.access.authority, asked)
+        answerer = Answerer(
+            self.access.components, self.access.authority, asked, freshness=freshness
+        )
         return answerer.events(answerer.ask(query, find, None, history), reading=False)
 
     def _prepare(

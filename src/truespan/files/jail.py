@@ -12,7 +12,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ from truespan.ingest.manifest import PathPattern, path_fault, split_path
 from truespan.types.ids import slug
 from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path, short_path
 
+T = TypeVar("T")
 _HAS_SLASHES = os.sep == "/"
 
 
@@ -211,10 +213,32 @@ def read_file(path: str, name: str, *, jailed: bool, max_bytes: int) -> bytes:
         SourceTooLarge: the file has more than `max_bytes`.
         SourceUnreadable: the file cannot be opened, is not a regular file, or became a link.
     """
+    return _with_file(
+        path, name, lambda opened, size: _read(opened, size, name, max_bytes), jailed=jailed
+    )
+
+
+def hash_file(path: str, name: str, *, max_bytes: int) -> str:
+    """Return the SHA-256 of a regular file, read piece by piece without following any link.
+
+    Raises the errors of `read_file`.
+    """
+
+    def digest(opened: int, size: int) -> str:
+        if size > max_bytes:
+            raise _too_large(name, max_bytes)
+        with os.fdopen(opened, "rb", buffering=0, closefd=False) as file:
+            return file_digest(file, "sha256").hexdigest()
+
+    return _with_file(path, name, digest, jailed=True)
+
+
+def _with_file(path: str, name: str, use: Callable[[int, int], T], *, jailed: bool) -> T:
+    """Return what `use` returns for the descriptor and the size of an opened file."""
     try:
         opened, status = _open_in_jail(path) if jailed else _open(path, os.stat, os.open)
         try:
-            return _read(opened, status.st_size, name, max_bytes)
+            return use(opened, status.st_size)
         finally:
             os.close(opened)
     except (FileNotFoundError, NotADirectoryError):

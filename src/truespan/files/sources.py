@@ -14,11 +14,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import ManifestInvalid, SidecarInvalid, SourceMissing, SourceOutside
+from truespan.errors import (
+    ManifestInvalid,
+    SidecarInvalid,
+    SourceMissing,
+    SourceOutside,
+    SourceUnreadable,
+)
 from truespan.files.jail import (
     Jail,
     JailedPath,
     PathRefused,
+    hash_file,
     holder_of,
     list_folder,
     make_source,
@@ -37,6 +44,7 @@ from truespan.ingest.manifest import (
     split_path,
 )
 from truespan.types.source import (
+    UNDECLARED,
     DocumentOptions,
     Entry,
     FoundSources,
@@ -265,6 +273,26 @@ class FileSources:
         """Return the bytes of a source; links are not followed for a confined source."""
         jailed = source.confined or bool(source.origin)
         return read_file(source.path, source.name, jailed=jailed, max_bytes=self._max_bytes)
+
+    def locate(self, path: str) -> Source:
+        """Return the file at the recorded path of a document, or the file that contains it.
+
+        Raises:
+            SourceMissing: there is no such file.
+            SourceUnreadable: its name has bytes that are not UTF-8, which are not recorded.
+        """
+        if os.path.lexists(path):
+            return make_source(path, 0, UNDECLARED, root=os.path.dirname(path), confined=True)
+        holder = holder_of(path, self._may_hold_members)
+        if holder is not None:
+            root, member = os.path.dirname(holder), path[len(holder) + 1 :]
+            return make_source(holder, 0, UNDECLARED, root=root, confined=True, member=member)
+        name = display_path(os.path.basename(path))
+        raise SourceUnreadable(name) if self.exists(path) else SourceMissing(name)
+
+    def digest(self, source: Source) -> str:
+        """Return the SHA-256 of a file, without following links; raises SourceRefused."""
+        return hash_file(source.path, source.name, max_bytes=self._max_bytes)
 
     def read_sidecar(self, source: Source) -> tuple[str, bytes] | None:
         """Return name and bytes of the sidecar of a source; None without one.

@@ -37,6 +37,7 @@ from truespan.wire.arguments import (
     METADATA_KEY,
     Arguments,
     Book,
+    CheckFreshness,
     ContextArguments,
     DefaultFilterFields,
     FilterFields,
@@ -144,6 +145,7 @@ class Question(FilterFields, frozen=True, kw_only=True):
 
     query: Query
     signed: Signed = False
+    freshness: CheckFreshness = False
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 
@@ -424,6 +426,12 @@ class ExportQuery(Arguments, frozen=True, kw_only=True):
     format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
         "json"
     )
+
+
+class FreshnessQuery(Arguments, frozen=True, kw_only=True):
+    """Time for checking sources."""
+
+    seconds: Annotated[int, Meta(ge=1, le=60, description="Maximum time in seconds.")] = 10
 
 
 class EraseQuery(Arguments, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
+from truespan.types.freshness import DocumentFreshness
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
@@ -299,6 +300,12 @@ class DomainList(Struct, frozen=True, kw_only=True):
 )
 class UsageEntry(Struct, frozen=True, kw_only=True):
     """An answered request as the log keeps it."""
+
+
+class FreshnessList(Struct, frozen=True, kw_only=True):
+    """State of the source of each document, by number."""
+
+    documents: list[DocumentFreshness]
 
 
 class UsageList(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
@@ -22,6 +22,7 @@ from truespan.types.decision import (
     UsedModel,
     evidence_rules,
 )
+from truespan.types.freshness import Freshness
 from truespan.types.ids import ChunkId
 from truespan.types.profile import Calibration, Distance, EmbeddingProfile, weighs_late
 from truespan.types.receipt import SignedReceipt
@@ -165,6 +166,8 @@ class Citation(Struct, frozen=True):
     """Place of the sentence that matches the question best; None if none matches."""
     other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text."""
+    freshness: Freshness | UnsetType = UNSET
+    """Whether the source is still what was indexed; absent unless requested."""
 
 
 class QuoteVerdict(StrEnum):

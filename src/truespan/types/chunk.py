@@ -6,8 +6,9 @@ import re
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from truespan.types.freshness import Freshness
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.text import PlacedSentence
 from truespan.types.vectors import Vector, WordStates
@@ -236,6 +237,8 @@ class SourceLabels(Struct, frozen=True, kw_only=True):
     version: str
     tags: tuple[str, ...]
     metadata: dict[str, Any] | None = None
+    freshness: Freshness | UnsetType = UNSET
+    """Whether the source is still what was indexed; absent unless requested."""
 
 
 class ChunkRecord(Struct, frozen=True):

@@ -106,6 +106,7 @@ ConversationTokens = Annotated[int, describe_number(QUERY_ARGUMENTS["conversatio
 
 
 Signed = Annotated[bool, describe(QUERY_ARGUMENTS["signed"])]
+CheckFreshness = Annotated[bool, describe(QUERY_ARGUMENTS["freshness"])]
 
 
 class ReadingArguments(PassageFields, frozen=True, kw_only=True):
@@ -202,6 +203,7 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
     top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
     floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] | None = None
     signed: Signed = False
+    freshness: CheckFreshness = False
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
@@ -225,6 +227,7 @@ class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
     signed: Signed = False
+    freshness: CheckFreshness = False
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:

@@ -190,6 +190,7 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             signing_keys=defer(partial(_signing_keys, folder, settings)),
             signs_questions=settings.sign_questions,
+            freshness_seconds=settings.freshness_seconds,
             proof_trees=defer(proof_trees),
             pictures=_pictures(folder, settings),
             office=_office(settings),

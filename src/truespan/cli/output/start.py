@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from truespan.cli.output.documents import MAX_ROWS, NOTHING_FOUND
@@ -14,6 +15,8 @@ from truespan.ingest.report import IngestReport
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
 from truespan.types.document import Document, WorldStatus
+from truespan.types.freshness import DocumentFreshness, Freshness, SourceState
+from truespan.types.ids import WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.scope import World
 from truespan.wire.serialize import members
@@ -111,10 +114,16 @@ def show_dry_run(plan: DryRun) -> str:
 
 
 def show_world(
-    world: World, numbers: WorldStatus, documents: Sequence[Document], reranker: str | None
+    world: World,
+    numbers: WorldStatus,
+    documents: Sequence[Document],
+    reranker: str | None,
+    states: Sequence[DocumentFreshness] = (),
 ) -> str:
+    freshness = {found.document: _show_freshness(found.freshness) for found in states}
     # Columns for labels only where documents have them.
     labels: dict[str, Callable[[Document], str]] = {
+        "freshness": lambda entry: freshness.get(entry.number, ""),
         "tags": lambda entry: shorten(", ".join(entry.tags), 40),
         "metadata": lambda entry: shorten(_short_metadata(entry), 60),
         "source": lambda entry: entry.source_url or "",
@@ -133,10 +142,22 @@ def show_world(
     return "\n".join([_summary(world, numbers), *lines, "", *table(rows)])
 
 
-def show_worlds(listed: Sequence[tuple[World, WorldStatus]]) -> str:
+def show_worlds(
+    listed: Sequence[tuple[World, WorldStatus]],
+    states: Mapping[WorldId, Mapping[SourceState, int]] = MappingProxyType({}),
+) -> str:
+    """Show a line for each world; `states` are the numbers of sources by state, by world."""
     if not listed:
         return "No worlds yet. Create one with 'truespan init --world NAME'."
-    return "\n".join(_summary(world, numbers) for world, numbers in listed)
+    lines: list[str] = []
+    for world, numbers in listed:
+        counts = ", ".join(f"{count} {state}" for state, count in states.get(world.id, {}).items())
+        lines.append(_summary(world, numbers) + (f"; sources: {counts}" if counts else ""))
+    return "\n".join(lines)
+
+
+def _show_freshness(freshness: Freshness) -> str:
+    return f"{freshness.state} ({freshness.reason})" if freshness.reason else freshness.state
 
 
 def _summary(world: World, numbers: WorldStatus) -> str:

@@ -151,6 +151,17 @@ def list_documents(context: CallContext, query: requests.DocumentQuery) -> schem
     return schemas.document_list(context.world().documents, query)
 
 
+@documents.get("/v1/worlds/{world}/freshness", errors=_READ_ERRORS)
+def check_freshness(context: CallContext, query: requests.FreshnessQuery) -> schemas.FreshnessList:
+    """Compare the sources of documents with the indexed revisions.
+
+    Reads the files again, and sends conditional requests for web pages of hosts that the operator
+    allows. A source that was not checked within `seconds` is `unknown`.
+    """
+    found = context.world().documents.freshness(seconds=query.seconds)
+    return schemas.FreshnessList(documents=found)
+
+
 @documents.get("/v1/worlds/{world}/facets", errors=_READ_ERRORS)
 def count_facets(context: CallContext, query: requests.FacetQuery) -> Facets:
     """Count documents by label and metadata.

@@ -1,0 +1,306 @@
+"""Freshness: each passage says whether its source is still what was indexed."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.promises import proves
+from tests.support.answer_worlds import Scripted
+from tests.support.providers.bench import TickingClock
+from tests.support.receipts import as_json, claims_of, signing_world
+from tests.support.web_server import WebServer, page
+from tests.support.worlds import LibraryFixture, make_library
+from truespan.engine.freshness import check_sources
+from truespan.engine.library import Library
+from truespan.engine.world import World
+from truespan.errors import InvalidArgument
+from truespan.protocols import ChatModels
+from truespan.providers.web import WebPages
+from truespan.types.freshness import (
+    CHANGED,
+    CURRENT,
+    GONE,
+    Freshness,
+    UnknownReason,
+    unknown,
+)
+from truespan.types.source import Source, Upload
+from truespan.wire.serialize import to_json
+
+KEY = "A brass key hung on the seventh hook."
+OIL = "The oil for the lamp is in the cellar."
+QUERY = "Where did the brass key hang?"
+
+
+@pytest.fixture
+def lib(tmp_path: Path) -> LibraryFixture:
+    return make_library(tmp_path)
+
+
+def answering(lib: LibraryFixture, world: World) -> World:
+    """Return a world whose chat model cites the first passage."""
+    chat = ChatModels(Scripted(["On the seventh hook [1]."] * 2))
+    return Library(replace(lib.library._components, chat=chat)).world(world.id)
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with WebServer() as server:
+        yield server
+
+
+def states(world: World, query: str = "key lamp oil hook") -> dict[str, Freshness]:
+    """Return the freshness of the passages of a search, by path; that of a list is the same."""
+    found = world.search(query, floor=0.0, top_k=20, freshness=True)
+    by_path = {passage.path: passage.freshness for passage in found.passages}
+    listed = {each.path: each.freshness for each in world.documents.freshness()}
+    assert by_path == listed
+    return listed
+
+
+@proves("freshness.states")
+def test_files_are_compared_by_content_alone(lib: LibraryFixture) -> None:
+    names = ("same", "touched", "edited", "gone")
+    paths = [Path(lib.write(f"{name}.md", f"{KEY} It was {name}.")) for name in names]
+    world = lib.library.create_world("world")
+    world.ingest([str(path) for path in paths])
+    world.ingest_uploads([Upload("upload.md", OIL.encode())])
+    _, touched, edited, gone = paths
+    before = edited.stat()
+    os.utime(touched, (1, 1))
+    edited.write_text(edited.read_text().replace("seventh", "SEVENTH"))
+    os.utime(edited, ns=(before.st_atime_ns, before.st_mtime_ns))
+    gone.unlink()
+
+    assert edited.stat().st_size == before.st_size
+    assert states(world) == {
+        "files/same.md": CURRENT,
+        "files/touched.md": CURRENT,
+        "files/edited.md": CHANGED,
+        "files/gone.md": GONE,
+        "upload.md": unknown(UnknownReason.NO_SOURCE),
+    }
+
+
+@proves("freshness.states")
+def test_members_of_files_are_compared_one_by_one(lib: LibraryFixture, tmp_path: Path) -> None:
+    archive = tmp_path / "files" / "box.zip"
+
+    def pack(**members: str) -> None:
+        archive.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, text in members.items():
+                file.writestr(f"{name}.txt", text)
+
+    pack(key=KEY, oil=OIL, rope="The rope of the lamp.")
+    world = lib.library.create_world("world")
+    table = lib.write("lamps.jsonl", json.dumps({"body": "A lamp with oil."}) + "\n")
+    world.ingest([str(archive)])
+    world.ingest(table, fields={"text": "body"})
+    pack(key=KEY, oil=OIL + " It was locked.")
+
+    found = states(world)
+    [record] = [name for name in found if "lamps" in name]
+    assert found.pop(record) == unknown(UnknownReason.RECORD)
+    shown = "files/box.zip"
+    assert found == {
+        f"{shown}/key.txt": CURRENT, f"{shown}/oil.txt": CHANGED, f"{shown}/rope.txt": GONE,
+    }  # fmt: skip
+    archive.unlink()
+    assert {*states(world).values()} == {GONE, unknown(UnknownReason.RECORD)}
+
+
+@proves("freshness.states")
+def test_archive_is_read_once_for_all_of_its_members(lib: LibraryFixture, tmp_path: Path) -> None:
+    archive = tmp_path / "box.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(5):
+            file.writestr(f"{number}.txt", f"{KEY} It is number {number}.")
+    world = lib.library.create_world("world")
+    world.ingest(str(archive))
+    read: list[str] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lib.library._components.sources, name)
+
+        def read(self, source: Source) -> bytes:
+            read.append(source.path)
+            return lib.library._components.sources.read(source)
+
+    library = Library(replace(lib.library._components, sources=Counting()))
+    found = library.world(world.id).search(QUERY, top_k=20, floor=0.0, freshness=True)
+    assert [passage.freshness for passage in found.passages] == [CURRENT] * 5
+    assert read == [str(archive)]
+
+
+@proves("freshness.network")
+def test_pages_are_compared_by_validators_or_content(server: WebServer, tmp_path: Path) -> None:
+    clock = TickingClock()
+    pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
+    lib = make_library(tmp_path, clock=clock, pages=pages)
+    world = lib.library.create_world("world")
+
+    def tagged(headers: dict[str, str]) -> bytes:
+        if headers.get("if-none-match") == '"1"':
+            return page("", status="304 Not Modified")
+        return page(f"<p>{KEY}</p>", ETag='"1"')
+
+    server.pages |= {"/tagged": tagged, "/plain": page(f"<p>{OIL}</p>")}
+    server.pages |= {"/gone": page("<p>The lamp.</p>"), "/broken": page("<p>The hook.</p>")}
+    urls = {name: server.url(f"/{name}") for name in ("tagged", "plain", "gone", "broken")}
+    world.ingest_pages([*urls.values()])
+    server.requests.clear()
+    shown = {name: url.removeprefix("http://") for name, url in urls.items()}
+
+    assert states(world) == dict.fromkeys(shown.values(), CURRENT)
+    asked = [headers for path, headers in server.requests if path == "/tagged"]
+    assert all(headers["if-none-match"] == '"1"' for headers in asked)
+    del server.pages["/gone"]
+    server.pages["/plain"] = page(f"<p>{KEY}</p>")
+    server.pages["/broken"] = page("", status="500 Broken")
+    assert states(world) == {
+        shown["tagged"]: CURRENT,
+        shown["plain"]: CHANGED,
+        shown["gone"]: GONE,
+        shown["broken"]: unknown(UnknownReason.UNREADABLE),
+    }
+
+
+@proves("freshness.network")
+def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_path: Path) -> None:
+    clock = TickingClock()
+    pages = WebPages(["127.0.0.1"], clock=clock, version="1", max_bytes=1 << 20, private=True)
+    lib = make_library(tmp_path, clock=clock, pages=pages)
+    world = lib.library.create_world("world")
+    server.pages["/guide"] = page(f"<p>{KEY}</p>")
+    world.ingest_pages([server.url("/guide")])
+    server.requests.clear()
+
+    others = WebPages(["example.org"], clock=clock, version="1", max_bytes=1 << 20, private=True)
+    for fetcher in (None, others):
+        library = Library(replace(lib.library._components, pages=fetcher))
+        [state] = states(library.world(world.id)).values()
+        assert state == unknown(UnknownReason.NOT_ALLOWED)
+    assert server.requests == []
+
+
+@proves("freshness.bounded")
+def test_source_that_does_not_answer_delays_no_result(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("slow.md", KEY), lib.write("quick.md", OIL)])
+    answered, sources = Event(), lib.library._components.sources
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(sources, name)
+
+        def digest(self, source: Source) -> str:
+            if source.name == "slow.md":
+                answered.wait(60)
+            return sources.digest(source)
+
+    parts = replace(lib.library._components, sources=Slow(), freshness_seconds=0.2)
+    found = Library(parts).world(world.id).search(QUERY, floor=0.0, freshness=True)
+    assert not answered.is_set()
+    answered.set()
+
+    by_path = {passage.path: passage.freshness for passage in found.passages}
+    assert by_path == {"files/slow.md": unknown(UnknownReason.TIMEOUT), "files/quick.md": CURRENT}
+    assert [notice.code for notice in found.warnings] == ["source_unknown"]
+
+
+@proves("freshness.off-by-default")
+def test_result_without_freshness_reads_no_source(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([path := lib.write("guide.md", KEY)])
+    asked = [world.search, world.retrieve, world.answer]
+    plain = [to_json(ask(QUERY)) for ask in asked]
+    Path(path).write_text(OIL)
+
+    assert not any("freshness" in reply for reply in plain)
+    parts = replace(lib.library._components, sources=None)
+    blind = Library(parts).world(world.id)
+    for ask in (blind.search, blind.retrieve, blind.answer):
+        assert "freshness" not in to_json(ask(QUERY))
+
+
+@proves("freshness.states")
+def test_bundles_and_answers_name_changed_sources(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([path := lib.write("guide.md", KEY)])
+    Path(path).write_text(OIL)
+
+    bundle = world.retrieve(QUERY, freshness=True)
+    assert [passage.freshness for passage in bundle.passages] == [CHANGED]
+    answer = answering(lib, world).answer(KEY, freshness=True)
+    assert {note.freshness for note in answer.retrieved_chunks_metadata} == {CHANGED}
+    assert {citation.freshness for citation in answer.citations} == {CHANGED}
+    for warnings in (bundle.metadata.warnings, answer.warnings):
+        [notice] = [each for each in warnings if each.code == "source_changed"]
+        assert notice.message == "The source has changed since it was ingested: files/guide.md."
+
+
+@proves("freshness.states")
+def test_passage_of_a_replaced_revision_is_not_called_current(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([path := lib.write("guide.md", KEY)])
+    [before] = world.search(QUERY).passages
+    Path(path).write_text(OIL)
+    world.ingest([path])
+
+    revisions = {before.document: before.receipt.revision}
+    found = check_sources(lib.library._components, lib.scope(world), revisions)
+    assert found == {before.document: unknown(UnknownReason.REPLACED)}
+
+
+@proves("freshness.off-by-default")
+def test_receipt_does_not_depend_on_freshness(tmp_path: Path) -> None:
+    lib, world = signing_world(tmp_path)
+    (tmp_path / "files" / "guide.md").unlink()
+    receipts = [
+        world.search(QUERY, signed=True, freshness=freshness).signed_receipt
+        for freshness in (False, True)
+    ]
+
+    first, second = (claims_of(receipt) for receipt in receipts)
+    assert first == second
+    assert lib.library.replay(as_json(receipts[1])).same_result
+
+
+@proves("freshness.readers")
+def test_readers_get_no_freshness(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([path := lib.write("book.md", f"{KEY}\n\n# Later\n\n{OIL}")], kind="book")
+    reader = world.reader("ann")
+    reader.set_position("book.md", sentence=0)
+    asked: list[Any] = [reader.retrieve, reader.answer]
+
+    for text in (KEY, OIL):
+        Path(path).write_text(text)
+        for ask in asked:
+            with pytest.raises(TypeError, match="freshness"):
+                ask(QUERY, freshness=True)
+        with pytest.raises(InvalidArgument, match="Readers get no freshness"):
+            reader.conversation().ask(QUERY, freshness=True)
+        assert "freshness" not in to_json(reader.retrieve(QUERY))
+
+
+@proves("freshness.states")
+def test_turn_of_a_conversation_keeps_no_freshness(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("guide.md", KEY)])
+    conversation = answering(lib, world).conversation()
+
+    answer = conversation.ask(KEY, freshness=True)
+    assert {citation.freshness for citation in answer.citations} == {CURRENT}
+    assert "freshness" not in json.dumps(conversation.export())
