@@ -107,6 +107,13 @@ def test_missing_names_the_rarest_words_without_a_text() -> None:
     assert measured.missing("the", [], 9) == ()
 
 
+def test_missing_names_no_stop_words_of_an_english_query() -> None:
+    query, texts = "When should the lamp be lit?", ["Der Leuchtturm steht auf der Klippe."]
+    measured = rarity(query, texts, "de")
+
+    assert measured.missing(query, texts, 9) == ("lamp", "lit")
+
+
 # Window shares
 
 RARITY = {"ferry": 3.0, "lamp": 1.0}

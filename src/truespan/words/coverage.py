@@ -21,6 +21,7 @@ from msgspec import Struct
 from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
 from truespan.words.query import Forms, WordQuery
+from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 
 WINDOW = 20
@@ -49,11 +50,14 @@ class WordRarity(Struct, frozen=True):
         return Coverage(min(contained / total, 1.0), window_share(found, rarity))
 
     def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
-        """Return the rarest words of the query that no text contains, as the query has them."""
+        """Return the rarest words of the query that no text contains, as the query has them.
+
+        English stop words are no subject of a question, also if the texts are in other languages.
+        """
         contained = {number for text in texts for number in self._find(text)}
         names: dict[str, str] = {}
         for word, number in zip(words(query), self._find(query), strict=True):
-            if number and number not in contained:
+            if number and number not in contained and word not in STOP_WORDS["english"]:
                 names.setdefault(number, word)
         rarest = sorted(names, key=lambda number: -self.words[int(number)][1])
         return tuple(names[number] for number in rarest[:most])
