@@ -24,13 +24,18 @@ UNKNOWN = other_profile()
         ("Wer hat den Mietvertrag unterschrieben?", "de"),
         ("Кто подписал договор аренды?", "ru"),
         ("谁签署了房屋的租约？", "zh"),
+        # Too short for the detector, but not without stop words.
+        ("Who has the key?", "en"),
+        ("Wer hat ihn?", "de"),
+        ("¿Quién es él?", "es"),
         # Too short to tell.
+        ("the key", None),
         ("Mietvertrag", None),
         ("Miami", None),
         ("", None),
     ],
 )
-def test_query_language_of_short_query_is_unknown(query: str, language: str | None) -> None:
+def test_query_language_is_told_by_a_few_words(query: str, language: str | None) -> None:
     assert query_language(MULTILINGUAL, query) == language
     # One language, or no known one: nothing could follow from it.
     assert query_language(ENGLISH, query) is None

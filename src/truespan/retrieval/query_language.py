@@ -1,7 +1,7 @@
 """The language of a query, for models that know several.
 
-No language can be told of a few words with certainty. Such a query is taken for one in the language
-of each text.
+The language of a short query is told by its stop words. If it cannot be told, the query is taken
+for one in the language of each text.
 """
 
 from __future__ import annotations
@@ -23,19 +23,36 @@ def query_language(profile: EmbeddingProfile, query: str) -> str | None:
 
     It depends on the query alone, so that no text changes it.
     """
-    if len(trained_languages(profile) or ()) < 2:
-        return None
-    return _detect(query)
+    languages = trained_languages(profile) or frozenset()
+    return _detect(query, languages) if len(languages) > 1 else None
 
 
 # Shared by threads: an `lru_cache` of texts, which locks.
 @lru_cache(maxsize=64)
-def _detect(query: str) -> str | None:
+def _detect(query: str, languages: frozenset[str]) -> str | None:
     """Detect a language; a request asks several times."""
     # Imported here because the tables of the detector take 70 MB.
     from truespan.text.language import detect_language
 
-    return detect_language(query)
+    return detect_language(query) or _language_of_stop_words(query, languages)
+
+
+def _language_of_stop_words(query: str, languages: Iterable[str]) -> str | None:
+    """Return the language that has two or more words of a query as stop words.
+
+    It must have twice as many as any other language; None if no language does.
+    """
+    # Imported here because a search by similarity alone needs no words.
+    from truespan.words.stop_words import STOP_WORDS
+    from truespan.words.terms import stemmer_of, words
+
+    listed = set(words(query))
+    counts = sorted(
+        (len(listed & STOP_WORDS.get(stemmer_of(language), frozenset())), language)
+        for language in languages
+    )
+    (second, _), (most, language) = counts[-2:]
+    return language if most >= max(2, 2 * second) else None
 
 
 def parse_words(profile: EmbeddingProfile, query: str, stemmers: Iterable[str]) -> WordQuery:
