@@ -37,6 +37,7 @@ from truespan.errors import (
     WorldNotFound,
 )
 from truespan.files.assets import AssetFolder
+from truespan.files.pictures import PictureFolder
 from truespan.protocols import Clock
 from truespan.store.engines.sqlite import known_schemas
 from truespan.store.transfer.copy import StoreRows, copy_rows
@@ -44,6 +45,7 @@ from truespan.store.transfer.snapshot import (
     NOT_RESTORED,
     FileSnapshots,
     ServerSnapshots,
+    Snapshot,
     open_rows,
     prepare_snapshot,
 )
@@ -57,6 +59,8 @@ from truespan.types.maintenance import (
     manifest_from_json,
 )
 
+_ASSETS, _SOURCES = "assets", "sources"
+"""Folders of a backup: images, and kept uploads."""
 SETTINGS = "truespan.toml"
 RESTORED_SETTINGS = "truespan.toml.restored"
 """Name of restored settings that must not take effect because they name a server."""
@@ -89,9 +93,9 @@ def write_archive(target: Path, manifest: Manifest, sources: dict[str, Path]) ->
         archive.writestr(_zip_entry(MANIFEST), manifest.to_json(), ZIP_STORED)
         for member in manifest.members:
             entry = _zip_entry(member.name)
-            # Images are compressed already.
-            image = member.name.startswith("assets/")
-            entry.compress_type = ZIP_STORED if image else ZIP_DEFLATED
+            # Images and most documents are compressed already.
+            compressed = member.name.startswith((f"{_ASSETS}/", f"{_SOURCES}/"))
+            entry.compress_type = ZIP_STORED if compressed else ZIP_DEFLATED
             entry._compresslevel = _COMPRESSION_LEVEL  # type: ignore[attr-defined]
             with (
                 sources[member.name].open("rb") as content,
@@ -190,10 +194,14 @@ def _map_errors(path: Path) -> Iterator[None]:
 
 
 class BackupWriter(Struct, frozen=True):
-    """Writes backups of one library. `settings` and `keys` are files by their names in a backup."""
+    """Writes backups of one library. `settings` and `keys` are files by their names in a backup.
+
+    `pictures` has the uploads that are kept; None if none are.
+    """
 
     store: FileSnapshots | ServerSnapshots
     assets: AssetFolder
+    pictures: PictureFolder | None
     settings: Mapping[str, Path]
     keys: Mapping[str, Path]
     version: Callable[[], str]
@@ -243,15 +251,15 @@ class BackupWriter(Struct, frozen=True):
         while True:
             attempt += 1
             store.unlink(missing_ok=True)
-            shutil.rmtree(work / "assets", ignore_errors=True)
+            shutil.rmtree(work / _ASSETS, ignore_errors=True)
             snapshot = self.store.take(store, vectors=vectors)
             images: dict[str, Path] = {}
             missing = 0
             for world, doc_id, token in snapshot.images:
-                folder = work / "assets" / doc_id
+                folder = work / _ASSETS / doc_id
                 if self.assets.copy_published(world, doc_id, token, folder):
                     for file in sorted(folder.iterdir()):
-                        images[f"assets/{doc_id}/{file.name}"] = file
+                        images[f"{_ASSETS}/{doc_id}/{file.name}"] = file
                 else:
                     missing += 1
             if not missing or attempt >= self.store.attempts:
@@ -268,7 +276,15 @@ class BackupWriter(Struct, frozen=True):
             missing_images=missing,
             members=(),
         )
-        return manifest, {STORE: store, **images}
+        return manifest, {STORE: store, **images, **self._copy_sources(snapshot, work)}
+
+    def _copy_sources(self, snapshot: Snapshot, work: Path) -> dict[str, Path]:
+        """Copy the uploads that are kept; one that was removed meanwhile can be done without."""
+        if self.pictures is None:
+            return {}
+        folder = work / _SOURCES
+        copies = (self.pictures.copy_source(*owner, folder) for owner in snapshot.sources)
+        return {str(copy.relative_to(work).as_posix()): copy for copy in copies if copy is not None}
 
 
 def _require_free_name(target: Path, *, replace: bool) -> None:
@@ -283,13 +299,19 @@ def _require_free_name(target: Path, *, replace: bool) -> None:
 
 
 def restore_to_folder(
-    path: Path, folder: Path, *, assets: str, names_server: NamesServer = lambda _: False
+    path: Path,
+    folder: Path,
+    *,
+    assets: str,
+    pictures: str,
+    names_server: NamesServer = lambda _: False,
 ) -> Manifest:
     """Restore the files of a backup into a new or empty folder; the index is rebuilt later.
 
     The files are verified and unpacked beside the folder, and then renamed together, so that a
-    folder never has a part of them. `assets` is the folder of images in a library. Settings that
-    name a server get another name: with them, the library on that server would be opened.
+    folder never has a part of them. `assets` and `pictures` are the folders of images and of kept
+    uploads in a library. Settings that name a server get another name: with them, the library on
+    that server would be opened.
     """
     folder = folder.absolute()
     _require_empty(folder)
@@ -299,7 +321,7 @@ def restore_to_folder(
     work = folder.with_name(f".{folder.name}{_RESTORING}")
     lock = _claim_folder(work)
     try:
-        unpack(path, work, assets)
+        unpack(path, work, {_ASSETS: assets, _SOURCES: pictures})
         if (work / SETTINGS).exists() and names_server(work / SETTINGS):
             os.rename(work / SETTINGS, work / RESTORED_SETTINGS)
         _require_empty(folder)
@@ -316,7 +338,13 @@ def restore_to_folder(
 
 
 def restore_to_server(
-    path: Path, folder: Path, *, assets: Path, target: StoreRows, names_server: NamesServer
+    path: Path,
+    folder: Path,
+    *,
+    assets: Path,
+    pictures: Path,
+    target: StoreRows,
+    names_server: NamesServer,
 ) -> Manifest:
     """Restore a backup into a library with settings in its folder and its store on a server.
 
@@ -329,9 +357,13 @@ def restore_to_server(
     work = folder / _RESTORING
     lock = _claim_folder(work)
     try:
-        unpack(path, work, "assets")
-        images = [source for source in sorted((work / "assets").rglob("*")) if source.is_file()]
-        files = {assets / source.relative_to(work / "assets"): source for source in images}
+        unpack(path, work, {_ASSETS: _ASSETS, _SOURCES: _SOURCES})
+        files = {
+            home / source.relative_to(work / name): source
+            for name, home in ((_ASSETS, assets), (_SOURCES, pictures))
+            for source in sorted((work / name).rglob("*"))
+            if source.is_file()
+        }
         files |= {folder / source.name: source for source in sorted(work.glob("*.key"))}
         if (settings := work / SETTINGS).exists():
             # Existing settings stay in effect.
@@ -355,12 +387,15 @@ def restore_to_server(
     return manifest
 
 
-def unpack(path: Path, work: Path, assets: str) -> None:
-    """Unpack a backup into a folder and prepare its store; return once all is on disk."""
+def unpack(path: Path, work: Path, folders: Mapping[str, str]) -> None:
+    """Unpack a backup into a folder and prepare its store; return once all is on disk.
+
+    `folders` maps folders of the backup to folders of the library.
+    """
 
     def write_member(member: Member, blocks: Iterator[bytes]) -> None:
         parent, _, rest = member.name.partition("/")
-        name = f"{assets}/{rest}" if parent == "assets" else rest
+        name = f"{folders[parent]}/{rest}" if parent in folders else rest
         target = work / (_UNREADY_STORE if member.name == STORE else name)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with create_file(target) as file:

@@ -13,10 +13,11 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from truespan.core.disk import replace_file, require_space
+from truespan.core.disk import create_file, replace_file, require_space
 from truespan.errors import StorageFull, resource_error
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files
+from truespan.types.picture import SOURCE
 
 _DIGEST = sha256().digest_size
 _SHORT = 32
@@ -63,6 +64,19 @@ class PictureFolder:
             known = resource_error(error)
             if known is not None and not isinstance(known, StorageFull):
                 raise known from None
+
+    def copy_source(
+        self, world: WorldId, doc_id: str, source_hash: str, folder: Path
+    ) -> Path | None:
+        """Copy a kept source below another folder and return the copy; None if there is none."""
+        data = self.read(world, doc_id, source_hash, SOURCE)
+        if data is None:
+            return None
+        target = folder / self._path(world, doc_id, source_hash, SOURCE).relative_to(self._folder)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with create_file(target) as file:
+            file.write(sha256(data).digest() + data)
+        return target
 
     def keep_only(self, world: WorldId, doc_id: str, source_hash: str) -> None:
         """Remove the files of a document that were made from another source."""

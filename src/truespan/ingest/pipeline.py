@@ -183,6 +183,16 @@ class _Run:
                     self._log.enter(Phase.READING)
         self._index(group, queue)
 
+    def _keep_upload(self, draft: Draft, data: bytes | None) -> None:
+        """Keep an upload, so that it can be shown; none whose text was redacted."""
+        pictures, world = self._deps.pictures, self._scope.world
+        if pictures is None:
+            return
+        if any(entry.redacted for entry in draft.audit):
+            pictures.remove(world, draft.doc_id)
+        elif data is not None:
+            pictures.write(world, draft.doc_id, draft.source_hash, SOURCE, data)
+
     def _add(
         self, group: _Group, source: Source, known: Document | None, made: SourceDraft
     ) -> None:
@@ -192,10 +202,7 @@ class _Run:
             self._copies.append(f"{source.shown_path or source.name}: same content as {original}.")
         if draft is not None:
             self._add_draft(group, source, draft)
-            if kept is not None and self._deps.pictures is not None:
-                self._deps.pictures.write(
-                    self._scope.world, draft.doc_id, draft.source_hash, SOURCE, kept
-                )
+            self._keep_upload(draft, kept)
         elif known is None:
             self._report_linked(source, original)
         else:

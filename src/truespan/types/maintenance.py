@@ -26,6 +26,7 @@ _MAX_SIZE = 1 << 50
 
 _MEMBER = re.compile(
     r"store\.db|settings/truespan\.toml|keys/(?:pseudonyms|usage|signing)\.key"
+    r"|sources/[A-Za-z0-9-]{1,64}/[0-9a-f]{32}/[0-9a-f]{32}-source"
     r"|assets/[A-Za-z0-9][A-Za-z0-9._-]{0,127}/(?:\.world|img_[0-9]{3,9}\.[A-Za-z0-9]{1,10})"
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 INDEX_FOLDER = "index"
 UPLOADS_FOLDER = "uploads"
-PICTURES_FOLDER = "data/page-pictures"
 BUILT_IN_MODELS = {
     "local": {"embedding_provider": "local", "local_device": ""},
     "local-gpu": {"embedding_provider": "local", "local_device": "auto"},
@@ -128,6 +127,7 @@ def open_library(
     model = providers.local_model(settings)
     wordpiece = defer(partial(_wordpiece, model))
     assets = defer(partial(_assets, folder, settings))
+    pictures = _pictures(folder, settings)
     usage_key = defer(partial(_usage_key, folder))
     max_bytes = settings.source_max_mib * MEBIBYTE
     paces = store if on_server else None
@@ -192,9 +192,11 @@ def open_library(
             signs_questions=settings.sign_questions,
             freshness_seconds=settings.freshness_seconds,
             proof_trees=defer(proof_trees),
-            pictures=_pictures(folder, settings),
+            pictures=pictures,
             office=_office(settings),
-            backups=defer(partial(storage.backup_writer, folder, assets, settings, clock, store)),
+            backups=defer(
+                partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)
+            ),
             queue=storage.server_queue(folder, settings) if on_server else JobThread(),
             max_crashes=settings.worker.crashes,
             doctor_hours=settings.worker.doctor_hours,
@@ -354,7 +356,7 @@ def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
     def make() -> PictureFolder:
         from truespan.files.pictures import PictureFolder
 
-        path = folder / PICTURES_FOLDER
+        path = folder / storage.PICTURES_FOLDER
         return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)
 
     return defer(make)
@@ -396,7 +398,7 @@ def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -
         folder / INDEX_FOLDER,
         storage.assets_folder(folder, settings),
         folder / UPLOADS_FOLDER,
-        folder / PICTURES_FOLDER,
+        folder / storage.PICTURES_FOLDER,
     ]
     return find_leftovers(own_files, traces)
 

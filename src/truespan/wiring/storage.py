@@ -23,12 +23,14 @@ from truespan.types.token import Secret
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
     from truespan.files.backup import BackupWriter
+    from truespan.files.pictures import PictureFolder
     from truespan.index.server import ServerOptions
     from truespan.jobs.queue import ProcrastinateQueue
 
 __all__ = ["STORE_FILE"]
 
 ASSETS_FOLDER = "data/rag-assets"
+PICTURES_FOLDER = "data/page-pictures"
 KEY_FILE = "pseudonyms.key"
 USAGE_KEY_FILE = "usage.key"
 SIGNING_KEYS_FILE = "signing.key"
@@ -169,7 +171,12 @@ def approximate_worlds(settings: Settings) -> frozenset[WorldId]:
 
 
 def backup_writer(
-    folder: Path, assets: AssetFolder, settings: Settings, clock: Clock, store: Store
+    folder: Path,
+    assets: AssetFolder,
+    pictures: PictureFolder | None,
+    settings: Settings,
+    clock: Clock,
+    store: Store,
 ) -> BackupWriter:
     from truespan.files.backup import BackupWriter
     from truespan.store.transfer.snapshot import FileSnapshots, ServerSnapshots
@@ -184,6 +191,7 @@ def backup_writer(
         if is_on_server(settings)
         else FileSnapshots(folder / STORE_FILE),
         assets=assets,
+        pictures=pictures,
         settings={f"settings/{FILE_NAME}": folder / FILE_NAME},
         keys={f"keys/{name}": folder / name for name in KEY_FILES},
         version=version,
@@ -208,13 +216,20 @@ def restore_library(path: Path, folder: Path) -> Manifest:
 
     settings = read_settings(folder)
     if not is_on_server(settings):
-        return restore_to_folder(path, folder, assets=ASSETS_FOLDER, names_server=names_server)
+        return restore_to_folder(
+            path,
+            folder,
+            assets=ASSETS_FOLDER,
+            pictures=PICTURES_FOLDER,
+            names_server=names_server,
+        )
     store = open_store(folder, settings, SystemClock())
     try:
         return restore_to_server(
             path,
             folder,
             assets=assets_folder(folder, settings),
+            pictures=folder / PICTURES_FOLDER,
             target=store.as_rows(),
             names_server=names_server,
         )

@@ -40,6 +40,8 @@ class Snapshot(NamedTuple):
     chunks: int
     images: tuple[tuple[WorldId, str, str], ...]
     """Documents with images: world, id, and the token of their revision."""
+    sources: tuple[tuple[WorldId, str, str], ...]
+    """All documents: world, id, and the hash of their source."""
 
 
 class FileSnapshots(Struct, frozen=True):
@@ -165,8 +167,15 @@ def _describe(copy: apsw.Connection) -> Snapshot:
            JOIN worlds w ON w.world_id = d.world_id
            WHERE f.image_ref IS NOT NULL ORDER BY 1, 2"""
     ).fetchall()
+    sources: list[Row] = copy.execute(
+        """SELECT DISTINCT w.id, d.doc_id, r.source_hash FROM documents d
+           JOIN revisions r ON r.document = d.key AND r.state = 'active'
+           JOIN worlds w ON w.world_id = d.world_id
+           WHERE d.deleted_at IS NULL ORDER BY 1, 2"""
+    ).fetchall()
     return Snapshot(
         *counts[0],
+        sources=tuple((WorldId(world), doc_id, source) for world, doc_id, source in sources),
         images=tuple(
             (WorldId(world), doc_id, assets_token(source, recipe))
             for world, doc_id, source, recipe in documents
