@@ -173,8 +173,12 @@ def _describe(copy: apsw.Connection) -> Snapshot:
            JOIN worlds w ON w.world_id = d.world_id
            WHERE d.deleted_at IS NULL ORDER BY 1, 2"""
     ).fetchall()
+    schema, worlds, live, chunks = counts[0]
     return Snapshot(
-        *counts[0],
+        schema=schema,
+        worlds=worlds,
+        documents=live,
+        chunks=chunks,
         sources=tuple((WorldId(world), doc_id, source) for world, doc_id, source in sources),
         images=tuple(
             (WorldId(world), doc_id, assets_token(source, recipe))
