@@ -17,7 +17,7 @@ from truespan.protocols import VectorIndex
 from truespan.types.chunk import ChunkKind, Point, PointPlace
 from truespan.types.ids import ChunkId, WorldId, chunk_id, hash_text
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.scope import OWNER, Generation, MostDocuments, Scope
+from truespan.types.scope import OWNER, DocumentSubset, Generation, Scope
 from truespan.types.vectors import Vector
 
 COSINE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
@@ -240,11 +240,29 @@ class IndexContract:
         index.upsert(scope, points)
         halves = frozenset(range(0, 600, 2)), everything - {3, 77}
 
-        for chosen in (*halves, MostDocuments.of(halves[1], everything)):
+        for chosen in (*halves, DocumentSubset.of(halves[1], everything)):
             hits = index.search(
                 scope.narrow(documents=chosen), vector(*EAST), limit=600, floor=None
             )
             assert {hit.chunk_id for hit in hits} == {points[n].chunk_id for n in chosen}
+
+    def test_share_of_documents_does_not_change_what_is_found(self, index, scope):
+        everything = frozenset(range(400))
+        points = [point(scope, n, leaning(1 - n / 500), document=n) for n in everything]
+        index.upsert(scope, points)
+        chosen = (
+            frozenset(range(0, 400, 2)),
+            # Most of the closest documents are left out.
+            frozenset([*range(0, 100, 20), *range(100, 400)]),
+            everything - {0, 1, 399},
+            frozenset(range(300, 400)),
+        )
+        for documents in chosen:
+            for limit in (1, 2, 30, 200, 400):
+                part = scope.narrow(documents=DocumentSubset.of(documents, everything))
+                hits = index.search(part, vector(*EAST), limit=limit, floor=None)
+                expected = [points[n].chunk_id for n in sorted(documents)[:limit]]
+                assert [hit.chunk_id for hit in hits] == expected, (len(documents), limit)
 
     @proves("authority.empty-means-nothing")
     def test_a_scope_without_documents_finds_nothing(self, index, scope):

@@ -18,14 +18,15 @@ from truespan.index.filters import (
     Equals,
     Field,
     HasId,
-    NoneOf,
+    Numbers,
     build,
     conditions,
+    pack,
     tenant,
 )
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
-from truespan.types.scope import OWNER, Generation, MostDocuments, Scope
+from truespan.types.scope import OWNER, DocumentSubset, Generation, Scope
 
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
 WORLD = WorldId(str(uuid4()))
@@ -46,13 +47,18 @@ def test_a_scope_over_some_documents_demands_one_of_them():
 
 
 def test_a_scope_over_most_documents_leaves_out_the_others():
-    most = MostDocuments.of(frozenset({2, 5, 9}), frozenset(range(10)))
-    assert type(most) is frozenset
-    most = MostDocuments.of(frozenset({2, 5, 9}), frozenset({9, 2, 5, 4}))
+    few = DocumentSubset.of(frozenset({2, 5}), frozenset(range(10)))
+    assert type(few) is frozenset
+    some = DocumentSubset.of(frozenset(range(300)), frozenset(range(1000)))
+    assert conditions(SCOPE.narrow(documents=some))[1:] == (Numbers(pack(some), share=0.3),)
+    most = DocumentSubset.of(frozenset({2, 5, 9}), frozenset({9, 2, 5, 4}))
     narrowed = SCOPE.narrow(documents=most)
 
     assert narrowed.documents == {2, 5, 9}
-    assert conditions(narrowed) == (TENANT, NoneOf(Field.DOCUMENT, (4,)))
+    assert conditions(narrowed) == (
+        TENANT,
+        Numbers(pack(frozenset({4})), excluded=True, share=0.75),
+    )
     # What is narrowed further is another set, with other others.
     assert conditions(narrowed.narrow(documents=[5, 9])) == (TENANT, AnyOf(Field.DOCUMENT, (5, 9)))
     assert narrowed.for_reader(5, 1, 3).documents == {5}
@@ -72,7 +78,7 @@ def test_only_strings_and_whole_numbers_are_compared_with(value: Any):
     with pytest.raises(TypeError):
         AnyOf(Field.DOCUMENT, (value,))
     with pytest.raises(TypeError):
-        NoneOf(Field.DOCUMENT, (value,))
+        Numbers(value)
 
 
 @proves("index.typed-filters")
@@ -168,14 +174,15 @@ def test_the_client_of_a_server_gets_every_condition_in_its_own_classes():
 
 
 def test_many_values_are_compared_with_instead_of_looked_up():
-    many = tuple(range(MAX_LISTED + 1))
+    many = frozenset(range(MAX_LISTED + 1))
+    (_, listed) = conditions(SCOPE.narrow(documents=many))
 
-    chosen = build((TENANT, AnyOf(Field.DOCUMENT, many), NoneOf(Field.DOCUMENT, (7,))), qdrant_edge)
+    chosen = build((TENANT, listed, Numbers(pack(frozenset({7})), excluded=True)), qdrant_edge)
 
     world, others = chosen.must
     (none,) = chosen.must_not
     assert (world.key, others.key, others.match.value) == ("tenant", "document", [7])
-    assert (none.key, none.match.value) == ("document", list(many))
+    assert (none.key, none.match.value) == ("document", sorted(many))
 
 
 def recorded(name: str):

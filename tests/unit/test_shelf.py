@@ -15,7 +15,7 @@ from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.request import Filters
-from truespan.types.scope import OWNER, UNLIMITED, Generation, MostDocuments, Scope
+from truespan.types.scope import OWNER, UNLIMITED, DocumentSubset, Generation, Scope
 
 ENGLISH = Filters(language="en", version="1.0")
 PROFILE = EmbeddingProfile("local", "m", "r", 4, Distance.COSINE, "document", "query", 510)
@@ -88,7 +88,7 @@ def test_counts_are_of_the_documents_in_scope(numbers: list[int]):
         sum(document.pending for document in chosen),
     )
     assert shelf.count_chunks(UNLIMITED) == (9, 9)
-    most = MostDocuments.of(frozenset({1, 3}), shelf.numbers)
+    most = DocumentSubset.of(frozenset({1, 3}), shelf.numbers)
     assert shelf.count_chunks(most) == (4, 7)
 
 

@@ -18,7 +18,7 @@ from truespan.types.audience import EVERYONE, Audience, is_visible
 from truespan.types.document import Document
 from truespan.types.metadata import Condition, Value, ValueKind, type_value, type_values
 from truespan.types.request import Filters
-from truespan.types.scope import MostDocuments, Unlimited
+from truespan.types.scope import DocumentSubset, Unlimited
 from truespan.types.source import DocumentKind
 
 T = TypeVar("T")
@@ -98,8 +98,8 @@ class DocumentCatalog:
         )
 
     def limit(self, numbers: frozenset[int]) -> frozenset[int]:
-        """Return a set of these documents that an index can use; see `MostDocuments`."""
-        return MostDocuments.of(numbers, self._everything or self.numbers)
+        """Return a set of these documents that an index can use; see `DocumentSubset`."""
+        return DocumentSubset.of(numbers, self._everything or self.numbers)
 
     @cached_property
     def scope(self) -> frozenset[int]:
@@ -112,10 +112,11 @@ class DocumentCatalog:
             return self._totals
         counts = self._counts.get(among)
         if counts is None:
-            most = isinstance(among, MostDocuments)
-            counted = list(self.among(among.others if most else among))
+            others = among.others if isinstance(among, DocumentSubset) else None
+            fewer = among if others is None or len(among) <= len(others) else others
+            counted = list(self.among(fewer))
             counts = sum(part.embedded for part in counted), sum(part.pending for part in counted)
-            if most:
+            if fewer is others:
                 counts = self._totals[0] - counts[0], self._totals[1] - counts[1]
             _keep(self._counts, among, counts)
         return counts

@@ -50,11 +50,12 @@ Writing replaces documents by name, and metrics count all documents, so both nee
 """
 
 
-class MostDocuments(frozenset[int]):
-    """A set with most documents of a world that also has the few `others`.
+class DocumentSubset(frozenset[int]):
+    """A set with many documents of a world that also knows the `others`.
 
-    It equals the plain set. An index can exclude `others` instead of including the rest, which
-    takes fewer comparisons. Hits in documents of neither set are dropped when they are verified.
+    It equals the plain set. An index can exclude `others` if they are fewer, and knows how many of
+    its hits to expect in the set. Hits in documents of neither set are dropped when they are
+    verified.
     """
 
     __slots__ = ("others",)
@@ -62,18 +63,27 @@ class MostDocuments(frozenset[int]):
 
     @classmethod
     def of(cls, numbers: frozenset[int], everything: frozenset[int]) -> frozenset[int]:
-        """Return `numbers` with their complement; unchanged if they are at most half of all."""
-        if 2 * len(numbers) <= len(everything):
+        """Return `numbers` with their complement; unchanged if they are few."""
+        if len(numbers) < MIN_SHARE * len(everything):
             return numbers
-        most = cls(numbers)
-        most.others = everything - numbers
-        return most
+        subset = cls(numbers)
+        subset.others = everything - numbers
+        return subset
+
+    @property
+    def share(self) -> float:
+        """Share of the documents of the world that are in the set."""
+        return len(self) / max(len(self) + len(self.others), 1)
+
+
+MIN_SHARE: Final = 0.25
+"""Minimum share of the documents of a world in a `DocumentSubset`."""
 
 
 def narrowed(allowed: frozenset[T] | Unlimited, wanted: Iterable[T]) -> frozenset[T]:
     """Return the items that are both allowed and wanted; possibly none."""
     chosen = wanted if isinstance(wanted, frozenset) else frozenset(wanted)
-    # A subset stays the same object, which knows its hash and may be a `MostDocuments`.
+    # A subset stays the same object, which knows its hash and may be a `DocumentSubset`.
     return chosen if isinstance(allowed, Unlimited) or chosen <= allowed else chosen & allowed
 
 

@@ -6,6 +6,7 @@ an `Exception`. Both become `IndexRefused`, without that text.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import struct
@@ -32,6 +33,7 @@ from truespan.index.filters import (
     Equals,
     Field,
     HasId,
+    Numbers,
     build,
     indexed_point,
     payload_of,
@@ -52,7 +54,12 @@ _MAX_NEW_POINTS = 20_000
 """Maximum number of points without 4-bit vectors; until then, they are searched exactly."""
 _MAX_SEGMENT_KB = 150_000
 """Maximum size of a merged segment. No call is answered during a merge."""
+_DOCUMENT = Field.DOCUMENT.value
 _HASH_ONLY = [Field.TEXT_HASH.value]
+_OVERSAMPLING = 2
+"""Hits of a wide search for each one that is expected to be in a listed document."""
+_MAX_WIDE_HITS = 1000
+"""Maximum number of hits of a wide search: reading their payloads takes time too."""
 # Shared by threads: as above.
 _INDEXES = {
     Field.TENANT: edge.KeywordIndexParams(is_tenant=True),
@@ -150,6 +157,11 @@ def _add_indexes(shard: edge.EdgeShard) -> None:
             shard.update(edge.UpdateOperation.create_field_index(field.value, parameters))
 
 
+def _raw_hits(hits: Sequence[edge.ScoredPoint]) -> list[RawHit]:
+    # The id is a UUID, which is converted to text faster when the reply is encoded.
+    return [(cast("str", hit.id), hit.score, text_hash_of(hit.payload) or "") for hit in hits]
+
+
 class Shard:
     """An open shard, which answers the calls of the index about points."""
 
@@ -218,26 +230,54 @@ class Shard:
         An approximate search compares 4-bit vectors first, and then the original vectors of the
         best points, so its scores are exact.
         """
-        nearest = edge.Query.Nearest(self._numbers(search.vector))
-
-        def find(
-            where: Where, limit: int, params: edge.SearchParams
-        ) -> list[tuple[Any, float, str]]:
-            query = edge.QueryRequest(
-                limit=limit,
-                query=nearest,
-                filter=build(where, edge),
-                score_threshold=search.threshold,
-                with_payload=_HASH_ONLY,
-                params=params,
-            )
-            hits = self._edge.query(query)
-            # The id is a UUID, which is converted to text faster when the reply is encoded.
-            return [(hit.id, hit.score, text_hash_of(hit.payload) or "") for hit in hits]
-
         ids, params = search.ids, _APPROXIMATE if search.approximate else _EXACT
-        found = find(search.where, search.limit, params) if search.limit > 0 else []
-        return found, find((*search.where, HasId(ids)), len(ids), _EXACT) if ids else []
+        found = self._search_widely(search)
+        if found is None:
+            found = self._find(search, search.where, search.limit, params)
+        among = self._find(search, (*search.where, HasId(ids)), len(ids), _EXACT) if ids else []
+        return _raw_hits(found), _raw_hits(among)
+
+    def _find(
+        self,
+        search: Search,
+        where: Where,
+        limit: int,
+        params: edge.SearchParams,
+        *others: str,
+    ) -> list[edge.ScoredPoint]:
+        """Return the nearest points that meet the conditions, with hashes and `others` fields."""
+        if limit <= 0:
+            return []
+        query = edge.QueryRequest(
+            limit=limit,
+            query=edge.Query.Nearest(self._numbers(search.vector)),
+            filter=build(where, edge),
+            score_threshold=search.threshold,
+            with_payload=[*_HASH_ONLY, *others],
+            params=params,
+        )
+        return self._edge.query(query)
+
+    def _search_widely(self, search: Search) -> list[edge.ScoredPoint] | None:
+        """Search more documents than a long list names, and keep hits in those of the list.
+
+        The engine takes longer to compare points with the list than to compare vectors. The hits
+        are those of a search with the list; None if too few are left to be certain.
+        """
+        listed = next((part for part in search.where if isinstance(part, Numbers)), None)
+        if listed is None or search.approximate or not listed.share or search.limit <= 0:
+            return None
+        limit = math.ceil(search.limit * _OVERSAMPLING / listed.share) + 1
+        if limit > _MAX_WIDE_HITS:
+            return None
+        where = tuple(part for part in search.where if part is not listed)
+        wide = self._find(search, where, limit, _EXACT, _DOCUMENT)
+        kept = [hit for hit in wide if listed.admits((hit.payload or {}).get(_DOCUMENT))]
+        if len(wide) == limit and (
+            len(kept) < search.limit or kept[search.limit - 1].score <= wide[-1].score
+        ):
+            return None
+        return kept[: search.limit]
 
     @edge_errors("read points")
     def scan(
