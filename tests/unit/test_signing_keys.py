@@ -7,6 +7,17 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import (
+    booleans,
+    characters,
+    dictionaries,
+    integers,
+    lists,
+    none,
+    recursive,
+    text,
+)
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
@@ -66,9 +77,9 @@ def test_configured_key_signs_and_is_never_shown(tmp_path: Path) -> None:
 
 
 def test_key_of_the_wrong_length_is_refused() -> None:
-    for text in ("", "AAAA", "no base64!", base64.b64encode(bytes(33)).decode()):
+    for seed in ("", "AAAA", "no base64!", base64.b64encode(bytes(33)).decode()):
         with pytest.raises(InvalidConfiguration, match="32 bytes"):
-            SigningKey.from_seed(Secret(text))
+            SigningKey.from_seed(Secret(seed))
 
 
 def test_damaged_key_file_is_an_error_without_its_content(tmp_path: Path) -> None:
@@ -96,3 +107,17 @@ def test_canonical_json_is_that_of_rfc_8785() -> None:
 
     expected = '{"A":{},"a":"\u20ac$\\u000f\\nA\'B\\"\\\\\u007f/","b":[true,null,-5]}'
     assert canonical(value) == expected.encode()
+
+
+@given(
+    recursive(
+        none() | booleans() | integers(-(2**53) + 1, 2**53 - 1) | text(),
+        lambda parts: lists(parts) | dictionaries(text(characters(max_codepoint=127)), parts),
+        max_leaves=20,
+    )
+)
+def test_signed_bytes_are_canonical_json(value: object) -> None:
+    statement = {"value": value, "all": "".join(map(chr, range(0x180))) + "\u2028\ufeff\U0001f600"}
+    envelope = SigningKey.from_seed(SEED).sign(statement)
+
+    assert base64.b64decode(envelope.payload) == canonical(statement)

@@ -26,21 +26,19 @@ class SigningKeyFile:
 
     def __init__(self, path: Path, configured: Secret | None = None) -> None:
         self._path = path
-        self._configured = configured
-        self._known: tuple[tuple[int, int], KeyRing] | None = None
+        self._configured = configured and SigningKey.from_seed(configured)
+        self._known: tuple[tuple[int, int], KeyRing, SigningKey | None] | None = None
 
     def signing_key(self) -> SigningKey | None:
         """Return the key that signs; None if there is none."""
-        if self._configured is not None:
-            return SigningKey.from_seed(self._configured)
-        return self._read().signing_key()
+        return self._configured or self._read()[1]
 
     def public_keys(self) -> tuple[PublicKey, ...]:
         """Return all public keys, the oldest first."""
-        public = self._read().public
+        public = self._read()[0].public
         if self._configured is None:
             return public
-        own = SigningKey.from_seed(self._configured).public
+        own = self._configured.public
         return (*(key for key in public if key.key_id != own.key_id), own)
 
     def rotate(self, now: str) -> None:
@@ -53,19 +51,20 @@ class SigningKeyFile:
         seed = Secret(b64encode(secrets.token_bytes(SEED_BYTES)).decode())
         try:
             with FileLock(self._path.with_name(f"{self._path.name}.lock")):
-                replace_file(self._path, self._read().rotate(seed, now).to_json())
+                replace_file(self._path, self._read()[0].rotate(seed, now).to_json())
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {self._path.name} cannot be written.")
             raise resource_error(error) or refusal from None
 
-    def _read(self) -> KeyRing:
+    def _read(self) -> tuple[KeyRing, SigningKey | None]:
+        """Return the keys of the file, and the one that signs."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
-            return KeyRing()
+            return KeyRing(), None
         state = found.st_mtime_ns, found.st_ino
         if self._known is not None and self._known[0] == state:
-            return self._known[1]
+            return self._known[1:]
         if found.st_mode & _OTHERS:
             raise InvalidConfiguration(
                 f"Others may read the key file {self._path.name}.",
@@ -76,5 +75,5 @@ class SigningKeyFile:
         except OSError as error:
             refusal = InvalidConfiguration(f"The key file {self._path.name} cannot be read.")
             raise resource_error(error) or refusal from None
-        self._known = state, ring
-        return ring
+        self._known = state, ring, ring.signing_key()
+        return self._known[1:]

@@ -15,6 +15,7 @@ _NODE = sha256(b"\x01")
 """Beginning of the hash of an inner node. Copying it takes half the time of creating a hash."""
 
 
+# Shared by threads: it does not matter which of two equal hashes is kept.
 class MerkleTree:
     """A tree over leaves, with the hash of every complete subtree."""
 
@@ -23,6 +24,8 @@ class MerkleTree:
         while len(level := self._levels[-1]) > 1:
             pairs = zip(level[::2], level[1::2], strict=False)
             self._levels.append([_hash_node(a, b) for a, b in pairs])
+        self._last: dict[int, bytes] = {}
+        """Hashes of the incomplete subtrees, all of which end with the last leaf, by first leaf."""
 
     def __len__(self) -> int:
         return len(self._levels[0])
@@ -52,8 +55,10 @@ class MerkleTree:
             # A subtree whose size is a power of two begins at a multiple of that size.
             level = size.bit_length() - 1
             return self._levels[level][start >> level]
-        middle = start + split_size(size)
-        return _hash_node(self._hash(start, middle), self._hash(middle, end))
+        if start not in self._last:
+            middle = start + split_size(size)
+            self._last[start] = _hash_node(self._hash(start, middle), self._hash(middle, end))
+        return self._last[start]
 
 
 def _hash_node(left: bytes, right: bytes) -> bytes:

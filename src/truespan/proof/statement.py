@@ -95,7 +95,7 @@ class SentenceTree(Struct, frozen=True):
                 raise ValueError("the sentence has another text")
         first, last = whole[0][0], whole[-1][0]
         hashes = [part.hex() for part in self.tree.prove(first, last)]
-        return {"first": first, "spans": [[row[1], row[2]] for row in whole], "hashes": hashes}
+        return {"first": first, "spans": [row[1:3] for row in whole], "hashes": hashes}
 
 
 def describe_passage(passage: PlacedText, proof: dict[str, Any] | None) -> dict[str, Any]:
