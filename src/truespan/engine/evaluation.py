@@ -182,11 +182,16 @@ class WorldEvaluation(Struct, frozen=True):
         Raises:
             InvalidArgument: Several modes and `against` are given.
             GoldenInvalid, GenerationNotFound, NotAllowed: As `run`.
+            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
             raise InvalidArgument("Modes and generations cannot be compared at once.")
         check_drop(allowed_drop)
+        if signed:
+            from truespan.engine.signing import require_signing_key
+
+            require_signing_key(self._access.components)
         queries, target = self.queries(golden), self._select(generation, None, without)
         old = [] if against is None else [self._select(against, None, without)]
         runs = [

@@ -26,7 +26,7 @@ class SigningKeyFile:
 
     def __init__(self, path: Path, configured: Secret | None = None) -> None:
         self._path = path
-        self._configured = configured and SigningKey.from_seed(configured)
+        self._configured = SigningKey.from_seed(configured) if configured is not None else None
         self._known: tuple[tuple[int, int], KeyRing, SigningKey | None] | None = None
 
     def signing_key(self) -> SigningKey | None:

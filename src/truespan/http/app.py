@@ -96,13 +96,16 @@ class Request(Struct, frozen=True):
     def body(self) -> Any:
         """Return the body as the type that the operation takes; None if it takes none."""
         kind = self.operation.body_type
-        return self.form if kind is None else bodies.parse_json(kind, self.scope, self.content)
+        if kind is None:
+            return self.form
+        return _ask_to_sign(bodies.parse_json(kind, self.scope, self.content), self.scope)
 
     def fingerprint(self) -> bytes:
-        """Return a digest of method, path, query string and body."""
+        """Return a digest of method, path, query string, body and the header Accept-Signature."""
         scope, form = self.scope, self.form
         body = self.content if form is None else form.fingerprint()
-        parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
+        parts = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], body]
+        parts += bodies.header(scope, b"accept-signature")
         return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
     def header(self, name: bytes) -> str | None:
@@ -151,7 +154,7 @@ class Endpoint(Struct, frozen=True):
 
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
         query_string = b"" if operation.ignores_query else scope["query_string"]
-        query = bodies.parse_query(operation.query_type, query_string)
+        query = _ask_to_sign(bodies.parse_query(operation.query_type, query_string), scope)
         credentials = Credentials.of(scope)
         if operation.takes_form:
             request = Request(scope, operation, credentials, query)
@@ -305,6 +308,12 @@ class Endpoint(Struct, frozen=True):
             accepts_events=_prefers_events(request.scope),
             origin=_origin_of(request.scope),
         )
+
+
+def _ask_to_sign(arguments: Any, scope: Scope) -> Any:
+    """Return arguments that ask for a signed receipt if the header Accept-Signature does."""
+    wanted = hasattr(arguments, "signed") and bodies.header(scope, b"accept-signature")
+    return replace(arguments, signed=True) if wanted else arguments
 
 
 def _prefers_events(scope: Scope) -> bool:

@@ -54,8 +54,8 @@ _PREFLIGHT = Reply(
         ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
             "access-control-allow-headers",
-            "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, X-Truespan-Audience, "
-            "Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-Id",
+            "Accept-Signature, Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "
+            "X-Truespan-Audience, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-Id",
         ),
         ("access-control-max-age", "600"),
     ),

@@ -89,6 +89,9 @@ PARAMETERS = {
     "X-RAG-Domain": _text(
         "The key of a domain, which selects its world and generation.", None, 200
     ),
+    "Accept-Signature": _text(
+        "Asks for a signed receipt, as `signed` does. Its value does not matter.", None, 8000
+    ),
     "Idempotency-Key": _text(
         "A unique string. A request repeated with the same key is executed only once.",
         r"^[!-~]([ -~]*[!-~])?$",
@@ -300,7 +303,13 @@ def _describe(operation: Operation, references: dict[Any, Schema]) -> Schema:
 def _parameters(operation: Operation) -> list[Schema]:
     path = re.findall(r"{(\w+)", operation.path)
     query = {} if operation.query_type is None else _properties(operation.query_type)
+    signs = any(
+        "signed" in _properties(kind)
+        for kind in (operation.body_type, operation.query_type)
+        if kind is not None
+    )
     headers = ["X-RAG-Domain"] * operation.domains + ["Idempotency-Key"] * operation.writes
+    headers += ["Accept-Signature"] * signs
     found = [
         *((name, "path", PARAMETERS[name]) for name in path),
         *((name, "query", schema) for name, schema in query.items()),

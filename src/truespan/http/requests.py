@@ -171,6 +171,7 @@ class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
     """A further question about the book of a conversation."""
 
     query: Query
+    signed: Signed = False
     stream: bool = False
 
 
@@ -178,7 +179,6 @@ class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
     """A question about the part of a book that the reader has read."""
 
     book: Book | None = None
-    signed: Signed = False
 
 
 class ReaderWhyNotRequest(ReadingArguments, frozen=True, kw_only=True):
@@ -220,6 +220,7 @@ class EvaluationRequest(Arguments, frozen=True, kw_only=True):
     reader: Annotated[Label, Meta(description="Ask as this reader of the current book.")] | None = (
         None
     )
+    signed: Signed = False
     stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
     html: Annotated[bool, Meta(description="Add the figures and plots of the report as HTML.")] = (
         False
@@ -423,9 +424,12 @@ class NewNote(Arguments, frozen=True, kw_only=True):
 
 
 class ExportQuery(Arguments, frozen=True, kw_only=True):
+    """Format of an exported conversation. Markdown is not signed."""
+
     format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
         "json"
     )
+    signed: Signed = False
 
 
 class FreshnessQuery(Arguments, frozen=True, kw_only=True):
@@ -438,6 +442,12 @@ class EraseQuery(Arguments, frozen=True, kw_only=True):
     """Options of a deletion. By default, data is also erased from the library's files."""
 
     erase: bool = True
+
+
+class SignedEraseQuery(EraseQuery, frozen=True, kw_only=True):
+    """Options of a deletion whose receipt can be signed."""
+
+    signed: Signed = False
 
 
 class LabelChanges(Arguments, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
 from truespan.types.profile import Distance
 from truespan.types.reading import ChunkPage, ReadingPosition
+from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD
@@ -237,7 +238,7 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
 @members_of(
     Receipt,
     "world world_id number doc_id name deleted_at rows redacted points assets uploads erased "
-    "waiting outside check digest conversation reader",
+    "waiting outside check digest conversation reader signed_receipt",
 )
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
     """The receipt of a deletion: removed data, and any of it that can still be found; no text.
@@ -254,6 +255,7 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
     check: EraseCheck | None
     conversation: str | UnsetType = UNSET
     reader: str | UnsetType = UNSET
+    signed_receipt: SignedReceipt | UnsetType = UNSET
 
 
 class ChunkDetail(Struct, frozen=True, kw_only=True):
@@ -379,6 +381,7 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
     """A conversation with its turns, the first turn first."""
 
     turns: list[TurnEntry]
+    signed_receipt: SignedReceipt | UnsetType = UNSET
 
 
 class ReaderList(Struct, frozen=True, kw_only=True):
@@ -456,9 +459,9 @@ def decision_detail(decision: decisions.Decision) -> Decision:
     return Decision(**values)
 
 
-def conversation_detail(conversation: Conversation) -> ConversationDetail:
+def conversation_detail(conversation: Conversation, *, signed: bool = False) -> ConversationDetail:
     """Convert a conversation with its visible turns."""
-    return convert(conversation.export(), ConversationDetail)
+    return convert(conversation.export(signed=signed), ConversationDetail)
 
 
 def document_entry(document: Document) -> DocumentEntry:

@@ -15,7 +15,6 @@ _NODE = sha256(b"\x01")
 """Beginning of the hash of an inner node. Copying it takes half the time of creating a hash."""
 
 
-# Shared by threads: it does not matter which of two equal hashes is kept.
 class MerkleTree:
     """A tree over leaves, with the hash of every complete subtree."""
 

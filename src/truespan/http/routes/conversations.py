@@ -162,6 +162,7 @@ def continue_conversation(context: CallContext, body: requests.Question) -> Repl
 @conversations.get(
     _ONE + "/export",
     other_media_types=(MARKDOWN,),
+    errors=(errors.SigningKeyMissing,),
     as_reader=AsReader(
         """Export a conversation of a reader as a file.
 
@@ -182,7 +183,7 @@ def export_conversation(
     if query.format == "markdown":
         text: Any = found.to_markdown().encode()
         return Reply(text, 200, headers, MARKDOWN)
-    return Reply(schemas.conversation_detail(found), headers=headers)
+    return Reply(schemas.conversation_detail(found, signed=query.signed), headers=headers)
 
 
 @conversations.delete(

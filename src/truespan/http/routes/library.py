@@ -119,15 +119,15 @@ def _world_detail(world: World) -> schemas.WorldDetail:
     return schemas.WorldDetail(**schemas.world_data(world.access.record()), status=status)
 
 
-@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy,))
-def delete_world(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
+@worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy, errors.SigningKeyMissing))
+def delete_world(context: CallContext, query: requests.SignedEraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
     Removes the world with its documents, positions and vectors. Returns a receipt that says what
     was removed and whether any of it can still be found in the library's files. With erase=false
     the files are not rewritten.
     """
-    receipt = context.library.delete_world(context.path["world"], erase=query.erase)
+    receipt = context.library.delete_world(context.path["world"], **asdict(query))
     return schemas.DeletionReceipt(**receipt.to_json())
 
 
@@ -296,13 +296,15 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
     return accept_job(world, world.reingest(context.path["document"], background=True))
 
 
-@documents.delete(_DOCUMENTS + "/{document}", errors=_READ_ERRORS)
-def delete_document(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
+@documents.delete(_DOCUMENTS + "/{document}", errors=(*_READ_ERRORS, errors.SigningKeyMissing))
+def delete_document(
+    context: CallContext, query: requests.SignedEraseQuery
+) -> schemas.DeletionReceipt:
     """Delete a document.
 
     Removes a document with its text and vectors, and returns a receipt as for a world.
     """
-    receipt = context.world().documents.delete(context.path["document"], erase=query.erase)
+    receipt = context.world().documents.delete(context.path["document"], **asdict(query))
     return schemas.DeletionReceipt(**receipt.to_json())
 
 
