@@ -366,3 +366,21 @@ def test_keyword_search_has_a_floor_only_if_it_is_set(tmp_path: Path) -> None:
 
     assert found == {"recommended": [0.0, 0.15, 0.15], "contract": [0.15, 0.15, 0.15]}
     lib.library.close()
+
+
+@proves("search.floor-inclusive")
+def test_keyword_bundle_has_no_floor_except_in_contract(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    # One word of many, so that the similarity to the whole text is low.
+    text = " ".join(f"word{number}" for number in range(60)) + " lighthouse."
+    found = dict[str, tuple[float | None, int]]()
+    for defaults in ("recommended", "contract"):
+        world = lib.library.create_world(defaults, defaults=defaults)
+        world.ingest(lib.write(f"{defaults}.txt", text))
+        assert not world.retrieve("lighthouse", mode="vector").passages
+        bundle = world.retrieve("lighthouse", mode="keyword")
+        found[defaults] = bundle.metadata.floor, len(bundle.passages)
+        assert not world.retrieve("absent", mode="keyword", near_misses=True).passages
+
+    assert found == {"recommended": (None, 1), "contract": (0.3, 0)}
+    lib.library.close()

@@ -47,7 +47,12 @@ from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reas
 from truespan.types.chunk import ChunkState
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
-from truespan.types.request import RELEVANCE_FLOOR, RetrievalRequest, mode_in_force
+from truespan.types.request import (
+    RELEVANCE_FLOOR,
+    RetrievalRequest,
+    default_floor,
+    mode_in_force,
+)
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible
@@ -103,13 +108,14 @@ class Retrieval:
 
     def _start(self, world: World) -> BundleAttempt:
         request = self._request
+        mode = mode_in_force(request.mode, world.defaults, request.query)
         return BundleAttempt(
             world,
-            mode_in_force(request.mode, world.defaults, request.query),
+            mode,
             request.query,
             query_type=request.query_type,
             top_k=request.top_k,
-            floor=RELEVANCE_FLOOR,
+            floor=default_floor(RELEVANCE_FLOOR, mode, world.defaults),
             budget=self._budget,
             seen=Seen(frozenset(request.passages.seen)),
         )
@@ -124,7 +130,7 @@ class Retrieval:
         ranking, selection = self._vectors(attempt, scope)
         attempt.steps.append("vectorized")
         attempt.discriminates = floor_discriminates(
-            pipeline.deps.store, scope, world, RELEVANCE_FLOOR
+            pipeline.deps.store, scope, world, attempt.floor
         )
         self._choose(attempt, scope, ranking, selection)
         self._warn_of_defaults(attempt, ranking)
@@ -133,7 +139,7 @@ class Retrieval:
         if self._wants_near_misses or not attempt.packed.chosen:
             attempt.settled = False
             with pipeline.deps.trace.stage(Stage.NEAR_MISSES):
-                attempt.near_misses = self._near_misses(scope, ranking)
+                attempt.near_misses = self._near_misses(scope, ranking, attempt.floor)
             attempt.warnings += [LOW_FLOOR] if attempt.discriminates is False else []
         if request.selected_text is not None:
             with pipeline.deps.trace.stage(Stage.LOCATED):
@@ -172,7 +178,7 @@ class Retrieval:
             scope,
             ranking,
             k=min(max(k, candidates), attempt.in_scope),
-            floor=RELEVANCE_FLOOR,
+            floor=attempt.floor,
             select=select,
         )
         attempt.steps += ["searched", "filtered", "ranked"]
@@ -207,7 +213,7 @@ class Retrieval:
             hidden,
             ranking,
             k=MAX_LEFT_OUT,
-            floor=RELEVANCE_FLOOR,
+            floor=attempt.floor,
             select=lambda verified: Best(verified, MAX_LEFT_OUT - len(verified), None),
         )
         numbers = [
@@ -249,7 +255,8 @@ class Retrieval:
             return Reason(WhyNot.NOT_EMBEDDED)
         ranking, selection = self._vectors(self.attempt, scope)
         score = similarity_of(ranking, stored, scope.profile.distance)
-        if float32(score) < float32(RELEVANCE_FLOOR):
+        floor = self.attempt.floor
+        if floor is not None and float32(score) < float32(floor):
             return Reason(WhyNot.BELOW_FLOOR, round_score(score))
         if self.attempt.by_words and not self._has_words(scope, verified[0]):
             return Reason(WhyNot.NO_WORDS, round_score(score))
@@ -270,11 +277,15 @@ class Retrieval:
             return False
         return words.query.occurs_in(found.text, layout.language(place))
 
-    def _near_misses(self, scope: Scope, ranking: Vector) -> tuple[NearMiss, ...]:
+    def _near_misses(
+        self, scope: Scope, ranking: Vector, floor: float | None
+    ) -> tuple[NearMiss, ...]:
         """Return the best verified chunks below the floor that the caller may see."""
+        if floor is None:
+            return ()
         pager = HitPager(self.pipeline.deps.index, scope, ranking, None, limit=64)
         while True:
-            below = [hit for hit in pager.hits if hit.score < RELEVANCE_FLOOR]
+            below = [hit for hit in pager.hits if hit.score < floor]
             length = complete_until(below, MAX_NEAR_MISSES, exhausted=pager.exhausted)
             if length is not None:
                 break

@@ -70,6 +70,7 @@ from truespan.types.request import (
     Mode,
     RetrievalRequest,
     SearchRequest,
+    default_floor,
     mode_in_force,
 )
 from truespan.types.scope import Scope, World
@@ -93,8 +94,8 @@ class SearchAttempt(Attempt):
     """The outcome of the stages of a search."""
 
     best: Best = Best([], 0, None)
-    floor: float = DEFAULT_FLOOR
-    """Minimum similarity of the passages."""
+    floor: float | None = DEFAULT_FLOOR
+    """Minimum similarity of the passages; None if there is none."""
 
 
 def search(pipeline: Pipeline, request: SearchRequest) -> SearchResult:
@@ -136,11 +137,9 @@ def search_once(
     """Search one state of the world: scope, embed, fetch, rerank and fit the passages."""
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt, defaults = SearchAttempt(world, mode, query), world.defaults.values
-    if request.floor is not None:
-        attempt.floor = request.floor
-    elif mode is Mode.KEYWORD and not defaults.contract_fields:
-        # Scores of words are no similarities: many passages with all the words are below a floor.
-        attempt.floor = 0.0
+    attempt.floor = request.floor
+    if request.floor is None:
+        attempt.floor = default_floor(DEFAULT_FLOOR, mode, world.defaults)
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
         return attempt
@@ -204,7 +203,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         context=context,
         requested_k=request.top_k,
         effective_k=min(request.top_k, attempt.in_scope),
-        floor=attempt.floor,
+        floor=attempt.floor or 0.0,
         funnel=funnel,
         skipped=skipped,
         warnings=tuple(attempt.warnings),

@@ -99,6 +99,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether evidence decides on answers where thresholds were measured for the model."""
     divides_tables: bool
     """Whether ingestion divides long tables into parts that repeat the header."""
+    whole_words: bool
+    """Whether windows of text begin and end with sentences or words."""
     recognises_novels: bool
     """Whether a plain text that is a novel becomes a book."""
     word_states: bool
@@ -135,6 +137,7 @@ class Defaults(StrEnum):
             refines=True,
             weighs_evidence=True,
             divides_tables=True,
+            whole_words=True,
             recognises_novels=True,
             word_states=True,
             contract_fields=False,
@@ -159,6 +162,7 @@ class Defaults(StrEnum):
             refines=False,
             weighs_evidence=False,
             divides_tables=False,
+            whole_words=False,
             recognises_novels=False,
             word_states=False,
             contract_fields=True,
@@ -180,6 +184,16 @@ def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None)
     if mode is not Mode.AUTO:
         return mode
     return Mode.VECTOR if query is None else Mode.HYBRID
+
+
+def default_floor(usual: float, mode: Mode, defaults: Defaults) -> float | None:
+    """Return the minimum similarity of the passages of a request that sets none.
+
+    Keyword mode has none, except with the contract's defaults: scores of words are no similarities,
+    and many passages with all the words are below a floor.
+    """
+    has_none = mode is Mode.KEYWORD and not defaults.values.contract_fields
+    return None if has_none else usual
 
 
 def check_reader_name(name: str) -> str:
