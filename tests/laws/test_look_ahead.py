@@ -24,7 +24,7 @@ from truespan.types.profile import SENTENCES, TOKENS, WINDOW
 PAIRS = in_test_or_prove(20, 1500)
 """Number of pairs of each format."""
 CHUNKINGS = [
-    replace(profile, whole_rows=True)
+    replace(profile, whole_rows=True, whole_words=True)
     for profile in (WINDOW, SENTENCES, TOKENS, replace(WINDOW, size=160, overlap=30))
 ]
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
-from tests.support.reading_worlds import CHUNKINGS, cut_from_scratch, frozen, stored
+from tests.support.reading_worlds import CHUNKINGS, chunking_in, cut_from_scratch, frozen, stored
 from tests.support.sample_books import plain_book
 from tests.support.state_embedder import StateEmbedder
 from tests.support.worlds import (
@@ -99,9 +99,9 @@ def test_scores_are_those_of_a_book_that_ends_at_the_position(
     path = lib.write("book.md", plain_book(90))
     world.ingest(path, kind="book", chunking=chunking, language="la")
     book, limit = stored(lib, world, 1), lib.embedder.profile.input_limit
-    compared = 0
+    profile, compared = chunking_in(world.defaults, chunking), 0
     for sid, reader in readers_at(world, range(0, 90, 11)):
-        cut = cut_from_scratch(book, sid, chunking, WordCounter(), limit)
+        cut = cut_from_scratch(book, sid, profile, WordCounter(), limit)
         texts = [chunk[5] for chunk in cut]
         for query in QUERIES:
             expected = dict(zip([chunk[1] for chunk in cut], bm25(texts, query), strict=True))

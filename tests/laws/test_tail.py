@@ -32,6 +32,7 @@ from tests.support.reading_worlds import (
     CHUNKINGS,
     Cut,
     as_cut,
+    chunking_in,
     cut_from_scratch,
     stored,
     whole_chunks,
@@ -51,7 +52,7 @@ from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.types.document import Draft, RevisionRef
-from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
+from truespan.types.profile import ChunkingProfile
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentKind
 from truespan.types.text import TokenMap
@@ -192,12 +193,12 @@ def test_reader_chunks_equal_those_of_the_read_part(
     made = library.create_world("world")
     made.ingest(lib.write(f"book.{form}", book(7, form, 24)), chunking=chunking)
     text, scope = stored(lib, made, 1), lib.scope(made)
-    maker = tail_maker(lib, scope, counter)
+    maker, cutting = tail_maker(lib, scope, counter), chunking_in(made.defaults, chunking)
 
     for position in range(0, len(text.sentences), in_test_or_prove(2, 1)):
-        tail = maker.tail(scope, text.ref, position, STANDARD_CHUNKING[chunking])
+        tail = maker.tail(scope, text.ref, position, cutting)
         whole = whole_chunks(lib, made, text.ref, position)
-        expected = cut_from_scratch(text, position, chunking, counter, 120)
+        expected = cut_from_scratch(text, position, cutting, counter, 120)
         assert [*whole, *map(as_cut, tail)] == expected
         for chunk in tail:
             assert 0 <= chunk.first_sid <= chunk.last_sid <= position

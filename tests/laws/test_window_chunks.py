@@ -6,14 +6,26 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.laws.texts import LIMITS, Document, documents, measure, often, raw, window_profiles
+from tests.laws.texts import (
+    LIMITS,
+    Document,
+    document,
+    documents,
+    measure,
+    often,
+    raw,
+    window_profiles,
+)
 from tests.promises import proves
 from truespan.ingest.chunking import find_tables
 from truespan.text.clean import clean
 from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
 
 LETTERS = "abcdefgh"
+NEVER = st.just(False)
+WHOLE = replace(WINDOW, whole_words=True)
 
 
 @st.composite
@@ -52,7 +64,7 @@ def test_a_default_window_ends_at_the_best_break_that_counts(text: str):
 
 
 @often
-@given(documents(), window_profiles(st.just(False)))
+@given(documents(), window_profiles(NEVER, NEVER))
 def test_a_window_of_any_size_ends_at_the_best_break_that_counts(
     doc: Document, profile: ChunkingProfile
 ):
@@ -113,7 +125,7 @@ def test_no_window_is_longer_than_its_size(doc: Document, profile: ChunkingProfi
 
 
 @often
-@given(documents(), window_profiles())
+@given(documents(), window_profiles(whole_words=NEVER))
 def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
     doc: Document, profile: ChunkingProfile
 ):
@@ -127,6 +139,60 @@ def test_windows_share_exactly_the_overlap_unless_they_skip_white_space(
     for one, two in pairwise(spans):
         assert one.end - two.start == shared or not doc.text[one.end - shared : two.start].strip()
         assert two.context_start == max(0, two.start - beside)
+
+
+def splits_a_word(doc: Document, offset: int) -> bool:
+    """Return whether an offset is within a word and not at the start of a sentence."""
+    around = doc.text[max(offset - 1, 0) : offset + 1]
+    within = len(around) == 2 and not any(map(str.isspace, around))
+    return within and all(sentence.start != offset for sentence in doc.sentences)
+
+
+@often
+@given(documents(), window_profiles(NEVER, st.just(True)), LIMITS)
+def test_whole_windows_begin_with_a_sentence_or_word(
+    doc: Document, profile: ChunkingProfile, limit: int
+):
+    for one, two in pairwise(doc.chunk_spans(profile, limit)):
+        for start, end in ((two.start, one.end), (two.context_start, two.start)):
+            if splits_a_word(doc, start):
+                # Only if the rest, up to the end of the overlap, is part of one word.
+                assert not re.search(r"\s\S", doc.text[start:end])
+                assert not any(start < item.start < end for item in doc.sentences)
+
+
+@often
+@given(documents(), window_profiles(NEVER, st.just(True)))
+def test_whole_windows_end_within_a_word_only_if_it_is_long(
+    doc: Document, profile: ChunkingProfile
+):
+    for span in doc.chunk_spans(profile)[:-1]:
+        if splits_a_word(doc, span.end):
+            word = doc.text[span.start : span.end].split()[-1]
+            assert len(word) >= 0.6 * profile.size
+
+
+def test_whole_windows_of_prose_consist_of_whole_sentences():
+    sentences = [f"Sentence {number} of Dr. Who has {'many ' * 12}words." for number in range(90)]
+    doc = document(" ".join(sentences))
+    starts = {sentence.start for sentence in doc.sentences}
+
+    spans = doc.chunk_spans(WHOLE)
+
+    assert len(spans) > 6
+    assert all(span.start in starts for span in spans)
+    assert all(span.end in starts for span in spans[:-1])
+    assert all(0 < one.end - two.start <= 200 for one, two in pairwise(spans))
+
+
+def test_whole_windows_of_chinese_end_with_a_sentence():
+    doc = document("".join(f"第{number}盏灯在港口的尽头亮着。" for number in range(300)))
+
+    spans = doc.chunk_spans(WHOLE)
+
+    assert len(spans) > 3
+    assert all(doc.text[span.end - 1] == "。" for span in spans)
+    assert all(doc.text[span.start] == "第" for span in spans)
 
 
 @proves("chunking.hard-cut")

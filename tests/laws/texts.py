@@ -221,11 +221,22 @@ MODES = st.sampled_from(OverlapMode)
 
 
 @st.composite
-def window_profiles(draw: st.DrawFn, whole_rows: st.SearchStrategy[bool] = BOTH) -> ChunkingProfile:
+def window_profiles(
+    draw: st.DrawFn,
+    whole_rows: st.SearchStrategy[bool] = BOTH,
+    whole_words: st.SearchStrategy[bool] = BOTH,
+) -> ChunkingProfile:
     size = draw(st.integers(1, 70))
     overlap = draw(st.integers(0, max(0, (3 * size - 1) // 10)))
-    rows = draw(whole_rows)
-    return ChunkingProfile("drawn", Strategy.WINDOW, size, overlap, draw(MODES), whole_rows=rows)
+    return ChunkingProfile(
+        "drawn",
+        Strategy.WINDOW,
+        size,
+        overlap,
+        draw(MODES),
+        whole_rows=draw(whole_rows),
+        whole_words=draw(whole_words),
+    )
 
 
 @st.composite

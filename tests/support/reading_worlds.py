@@ -34,12 +34,12 @@ from truespan.engine.library import Library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.ingest.chunking import MeasuredText, chunk_spans
-from truespan.ingest.draft import make_chunks
+from truespan.ingest.draft import Preparation, make_chunks
 from truespan.protocols import Embedder, TokenCounter
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import NewChunk
 from truespan.types.document import RevisionRef
-from truespan.types.profile import STANDARD_CHUNKING
+from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.reading import TailChunk
 from truespan.types.receipt import SignedReceipt
 from truespan.types.request import MAX_CONTEXT_TOKENS, Defaults, Mode
@@ -148,17 +148,15 @@ Cut = tuple[int, int, int, int, int, str, int, str | None, str | None, int | Non
 """Index, start, end, first and last sid, text, tokens, chapter, section, page and location."""
 
 
+def chunking_in(defaults: Defaults, name: str) -> ChunkingProfile:
+    """Return a standard chunking profile as a world with these defaults uses it."""
+    return Preparation().for_world(defaults).chunking_named(name)
+
+
 def cut_from_scratch(
-    book: Stored,
-    position: int,
-    chunking: str,
-    counter: TokenCounter,
-    limit: int,
-    *,
-    whole_rows: bool = False,
+    book: Stored, position: int, profile: ChunkingProfile, counter: TokenCounter, limit: int
 ) -> list[Cut]:
     """Cut the read part as a document of its own, knowing nothing of how it goes on."""
-    profile = replace(STANDARD_CHUNKING[chunking], whole_rows=whole_rows)
     canonical, sentences = book.until(position), book.sentences[: position + 1]
     measured = MeasuredText(canonical, sentences, counter.measure(canonical.text))
     spans = chunk_spans(measured, profile, limit)
@@ -434,14 +432,8 @@ class Trial:
         scope = self.lib.scope(self.world)
         tail = self.lib.store.tail(scope, book.ref, sid) or []
         made = [*whole_chunks(self.lib, self.world, book.ref, sid), *map(as_cut, tail)]
-        wanted = cut_from_scratch(
-            book,
-            sid,
-            self.chunking,
-            WordCounter(),
-            self.limit,
-            whole_rows=self.defaults is Defaults.RECOMMENDED,
-        )
+        profile = chunking_in(self.defaults, self.chunking)
+        wanted = cut_from_scratch(book, sid, profile, WordCounter(), self.limit)
         self._expect(made == wanted, f"{sid}: the tail is not what cutting gives")
 
     def _expect(self, holds: bool, otherwise: str) -> None:

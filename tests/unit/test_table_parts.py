@@ -187,5 +187,7 @@ def test_tables_are_divided_in_recommended_worlds_only():
     assert other.chunking_for(options).whole_rows
     assert other.chunking_named("tokens").whole_rows
     assert not contract.chunking_named("tokens").whole_rows
+    assert other.chunking_for(options).whole_words
+    assert not contract.chunking_for(options).whole_words
     for profile in (contract.chunking_for(options), other.chunking_for(options)):
         assert chunking_from_json(chunking_to_json(profile)) == profile

@@ -7,9 +7,10 @@ results can be found among stored chunks without revealing anything the reader h
 `window` takes a number of characters and ends at a natural break: at the last paragraph break of
 the window, else at the last end of a sentence, a line or a word. A paragraph or sentence counts in
 the second half of the window, a line or word in its last seven tenths; without any of them the
-window is cut hard. `sentences` takes whole sentences and never crosses a chapter. `tokens` takes a
-number of tokens in whole words; only a word that is too long is split. No span crosses from one
-sheet of a workbook to the next.
+window is cut hard. With `whole_words`, sentences end where the segmenter ends them, in any script,
+and the overlap with the last window begins with a sentence, else with a word. `sentences` takes
+whole sentences and never crosses a chapter. `tokens` takes a number of tokens in whole words; only
+a word that is too long is split. No span crosses from one sheet of a workbook to the next.
 
 With `whole_rows`, tables are kept together: a chunk ends before a table that does not fit, and no
 chunk begins inside one. A table that fits no chunk is split between rows, and nothing of it is
@@ -39,6 +40,7 @@ from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, content
 _SLACK = 64
 """Fraction of the width up to which `widest` may miss the optimum, to need fewer counts."""
 _SENTENCE_ENDS = (". ", "! ", "? ", ".\n", "!\n", "?\n")
+_SPACES = " \t\u3000"
 _MAX_TOKEN_LENGTH = 16
 """Maximum number of characters of a part for each token of the limit.
 
@@ -147,16 +149,24 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 
 
 def _window_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return windows of `size` characters, each beginning `overlap` before the end of the last."""
+    """Return windows of `size` characters, each sharing `overlap` with the last one.
+
+    With `whole_words`, the overlap is as long as whole sentences or words allow.
+    """
     text, size = measured.canonical.text, profile.size
     is_separate = profile.overlap_mode is OverlapMode.SEPARATE
     ends = [sentence.end for sentence in measured.sentences]
     tables = find_tables(measured.canonical, profile)
     shared = 0 if is_separate else profile.overlap
-    cutter = _WindowCutter(text, measured.tokens, limit=limit, size=size, overlap=shared)
+    starts = [sentence.start for sentence in measured.sentences] if profile.whole_words else None
+    cutter = _WindowCutter(
+        text, measured.tokens, limit=limit, size=size, overlap=shared, starts=starts
+    )
     spans: list[Span] = []
     for start, end in cutter.windows(0, ends[-1], tables):
-        context = max(start - profile.overlap, 0) if is_separate else start
+        context = start
+        if is_separate:
+            context = cutter.overlap_start(-1, max(start - profile.overlap, 0), start)
         if is_separate and tables:
             context = tables.overlap_start(0, context, start, start)
         # A chunk depends on its whole window and on the text continuing after it, so its reach is
@@ -176,6 +186,8 @@ class _WindowCutter(Struct, frozen=True):
     limit: int
     size: int
     overlap: int = 0
+    starts: Sequence[int] | None = None
+    """Starts of the sentences, if windows begin and end with sentences or words."""
 
     def windows(
         self,
@@ -198,10 +210,11 @@ class _WindowCutter(Struct, frozen=True):
             bound = min(start + self.size, stop)
             end, step = bound, self.overlap
             if bound < stop:
-                end = _break(text, start, bound)
+                end = _break(text, start, bound, self.starts)
             if count(start, end) > self.limit:
                 width = widest(lambda wide, at=start: count(at, at + wide), end - start, self.limit)
-                end, step = _break(text, start, start + width), step * width // self.size
+                end = _break(text, start, start + width, self.starts)
+                step = step * width // self.size
             if whole_characters and end < stop:
                 end = cut_before(text, end, start)
             moved = tables.end_before(start, end, bound) if tables and end < stop else end
@@ -216,9 +229,22 @@ class _WindowCutter(Struct, frozen=True):
             else:
                 yield start, end
                 covered, begin = end, start
-                start = end - step if end < stop else stop
+                start = self.overlap_start(begin, end - step, end) if end < stop else stop
                 if tables and end < stop:
                     start = tables.overlap_start(begin, start, end, start + self.size)
+
+    def overlap_start(self, begin: int, offset: int, end: int) -> int:
+        """Return the start of the overlap at the end of a window that would start at `offset`.
+
+        It is the first sentence or else word from there on that begins before the end.
+        """
+        if self.starts is None or not begin < offset < end:
+            return offset
+        found = bisect_left(self.starts, offset)
+        if found < len(self.starts) and self.starts[found] < end:
+            return self.starts[found]
+        word = _BEFORE_WORD.search(self.text, max(offset - 1, 0), end)
+        return word.end() if word else cut_before(self.text, offset, begin)
 
 
 class Tables(Struct, frozen=True):
@@ -328,23 +354,38 @@ def _is_program(canonical: CanonicalText) -> bool:
     return _has_lines(canonical) and canonical.place_at(0).chapter is not None
 
 
-def _break(text: str, start: int, stop: int) -> int:
-    """Return the end of the chunk in the window from `start` to `stop`."""
+def _break(text: str, start: int, stop: int, starts: Sequence[int] | None = None) -> int:
+    """Return the end of the chunk in the window from `start` to `stop`.
+
+    With the `starts` of sentences, these decide about sentences, and no grapheme is cut.
+    """
     width = stop - start
     half, third = start + width // 2 + 1, start + width * 3 // 10 + 1
-    end = text.rfind("\n\n", half - 2, stop) + 2
+    end = text.rfind(_PARAGRAPH, half - 2, stop) + 2
     if end < half:
-        last = -1
-        for mark in _SENTENCE_ENDS:
-            last = max(last, text.rfind(mark, max(last, half - 2), stop))
-        end = last + 2
+        end = _sentence_end(text, half, stop, starts)
     if end < half:
         end = text.rfind("\n", third - 1, stop) + 1
     if end < third:
-        end = text.rfind(" ", third - 1, stop) + 1
+        spaces = " " if starts is None else _SPACES
+        end = max(text.rfind(space, third - 1, stop) for space in spaces) + 1
     if end < third or (text[start].isspace() and text[start:end].isspace()):
-        return stop
+        return stop if starts is None else cut_before(text, stop, start)
     return end
+
+
+def _sentence_end(text: str, half: int, stop: int, starts: Sequence[int] | None) -> int:
+    """Return the last end of a sentence, with the white space after it, from `half` to `stop`.
+
+    A smaller number if there is none.
+    """
+    if starts is not None:
+        found = bisect_right(starts, stop)
+        return starts[found - 1] if found else 0
+    last = -1
+    for mark in _SENTENCE_ENDS:
+        last = max(last, text.rfind(mark, max(last, half - 2), stop))
+    return last + 2
 
 
 class _SentenceChunker(Struct):

@@ -88,6 +88,8 @@ class Preparation(Struct, frozen=True):
     """Whether text recognition is installed."""
     divides_tables: bool = False
     """Whether a long table is split into parts that repeat its header; rows stay whole."""
+    whole_words: bool = False
+    """Whether windows begin and end with sentences or words."""
     recognises_novels: bool = False
     """Whether a new plain text that is a novel becomes a book, unless a kind is declared."""
     audiences: tuple[AudienceRule, ...] = ()
@@ -99,7 +101,10 @@ class Preparation(Struct, frozen=True):
         """Return the settings for a world with these defaults."""
         values = defaults.values
         return replace(
-            self, divides_tables=values.divides_tables, recognises_novels=values.recognises_novels
+            self,
+            divides_tables=values.divides_tables,
+            whole_words=values.whole_words,
+            recognises_novels=values.recognises_novels,
         )
 
     def check(self, declared: DocumentOptions) -> None:
@@ -129,18 +134,22 @@ class Preparation(Struct, frozen=True):
         """Return the declared chunking profile, or the default for the kind of document."""
         if declared.chunking is None:
             standard = SENTENCES if declared.kind is DocumentKind.BOOK else WINDOW
-            return replace(standard, whole_rows=self.divides_tables)
+            return self._with_defaults(standard)
         return self.chunking_named(declared.chunking)
 
     def chunking_named(self, name: str) -> ChunkingProfile:
         """Return the chunking profile of this name; raises InvalidArgument if there is none."""
         try:
-            return replace(self.chunkings[name], whole_rows=self.divides_tables)
+            return self._with_defaults(self.chunkings[name])
         except KeyError:
             raise InvalidArgument(
                 f"Unknown chunking profile {name!r}.",
                 advice=f"Use one of {', '.join(self.chunkings)}.",
             ) from None
+
+    def _with_defaults(self, profile: ChunkingProfile) -> ChunkingProfile:
+        """Return a profile with the flags that the world's defaults decide."""
+        return replace(profile, whole_rows=self.divides_tables, whole_words=self.whole_words)
 
     def recipe(
         self,

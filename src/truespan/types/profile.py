@@ -107,6 +107,8 @@ class ChunkingProfile(Struct, frozen=True):
     whole_rows: bool = False
     """Whether chunks keep small tables and the rows of tables whole. Set from the world's
     defaults."""
+    whole_words: bool = False
+    """Whether windows begin and end with sentences or words. Set from the world's defaults."""
 
     def __post_init__(self) -> None:
         unit = _UNITS[self.strategy]
