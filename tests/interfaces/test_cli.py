@@ -339,6 +339,24 @@ def test_table_rows_are_printed_as_lines(
         assert lines[at + 1 : at + 4] == ["meal | limit", "lunch | 25", "dinner | 60"]
 
 
+def test_terminal_marks_the_words_that_were_searched_for(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal("init", "-w", "w")
+    text = (
+        "Die Haustür ist zu. Der Regen fällt. Ein Haustürschlüssel hängt bei der Lampe. "
+        "Niemand ist da. Es ist Nacht."
+    )
+    path = terminal.write("keys.txt", text)
+    terminal("ingest", path, "-w", "w", "--language", "de")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    for query, word in (("Lampe", "Lampe"), ("Lamqe", "Lampe"), ("Schlüssel", "Haustürschlüssel")):
+        _, shown, _ = terminal("search", query, "-w", "w")
+        assert f"\x1b[1m{word}\x1b[0m" in shown, query
+        assert "… " in shown
+
+
 def test_local_path_names_its_document(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     path = terminal.write("keys.txt", KEYS)
     terminal("init", "--world", "w")

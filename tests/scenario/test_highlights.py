@@ -184,7 +184,8 @@ def test_best_sentence_follows_the_language_of_the_passage(tmp_path: Path) -> No
 
 
 @proves("retrieval.fitted-passages")
-def test_text_language_names_another_than_the_documents(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.VECTOR])
+def test_text_language_names_another_than_the_documents(tmp_path: Path, mode: Mode) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world", defaults="recommended")
     world.ingest(lib.write("english.txt", ENGLISH), language="en")
@@ -193,13 +194,24 @@ def test_text_language_names_another_than_the_documents(tmp_path: Path) -> None:
     found = {
         one.source: (one.language, one.text_language)
         for query in ("Häuser", "lamps")
-        for one in world.search(query, mode=Mode.HYBRID, floor=0.0).passages
+        for one in world.search(query, mode=mode, floor=0.0).passages
     }
-    notes = world.retrieve("Häuser", mode=Mode.HYBRID).metadata.sources
+    notes = world.retrieve("Häuser", mode=mode).metadata.sources
 
     assert found == {"english.txt": ("en", None), "mixed.txt": ("en", "de")}
     assert {(one.source, one.text_language) for one in notes} <= {
         ("english.txt", None),
         ("mixed.txt", "de"),
     }
+    lib.library.close()
+
+
+def test_contract_worlds_detect_no_text_language(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world", defaults="contract")
+    world.ingest(lib.write("mixed.txt", GERMAN), language="en")
+
+    (found,) = world.search("Häuser", floor=0.0).passages
+
+    assert found.text_language is None
     lib.library.close()

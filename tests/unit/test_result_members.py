@@ -20,6 +20,7 @@ from truespan.types.chunk import (
     StoredChunk,
 )
 from truespan.types.ids import ChunkId, TextHash, chunk_id
+from truespan.types.request import Defaults
 from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, RerankScore, Verified
 
@@ -156,7 +157,7 @@ def test_each_member_of_a_passage_is_its_own() -> None:
 
 
 def test_each_member_of_a_note_is_its_own() -> None:
-    assert asdict(_source_note(SHOWN, SCOPE, tables=False)) == {
+    assert asdict(_source_note(SHOWN, SCOPE, Defaults.CONTRACT.values)) == {
         "chunk_id": "id of the chunk",
         "document": 21,
         "source": "name",

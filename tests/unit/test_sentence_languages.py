@@ -27,6 +27,26 @@ SENTENCES = {
 """Sentences of each language, with abbreviations and numbers, between bars."""
 
 
+ABBREVIATED = {
+    "ends with and so on": "Яблоки, груши и т. д.|Потом он ушёл.",
+    "ends without spaces": "Яблоки и т.п.|«Потом» он ушёл.",
+    "goes on": "Яблоки и т. д. и ещё груши.|Потом он ушёл.",
+    "ends with others": "Кентукки, Теннесси и др.|В окрестностях живут.",
+    "ends with a year": "Он родился в городе весной 1990 г.|Москва была его домом.",
+    "begins with a year": "В 1812 г. Наполеон ушёл.|Потом вернулся.",
+    "ends with a century": "Он жил и работал с начала XIX в.|Население росло.",
+    "has a town": "Он живёт и работает в г. Москве.|Он рад.",
+    "explains": "Книга, т. е. Библия, лежит.|Конец.",
+}
+
+
+@each_row("case", sorted(ABBREVIATED))
+def test_russian_abbreviations_end_a_sentence_before_a_capital(case: str) -> None:
+    expected = ABBREVIATED[case].split("|")
+    text = " ".join(expected)
+    assert [text[start:end] for start, end in sentence_spans(text, "ru")] == expected
+
+
 @each_row("language", sorted(MULTILINGUAL_LANGUAGES))
 def test_sentences_end_at_the_marks_of_their_language(language: str) -> None:
     expected = SENTENCES[language].split("|")

@@ -73,10 +73,15 @@ def search(
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
     with target.open() as (_, world):
+        mode = passages.mode or world.defaults.values.mode
+        # A terminal shows the words that were searched for, corrected ones and compounds too. Only
+        # similarity marks no words, and its best sentences would have to be embedded.
+        marks_words = sys.stdout.isatty() and not (as_json or context) and mode != "vector"
         result = world.search(
             query,
             top_k=top_k,
             floor=floor,
+            highlight=marks_words,
             signed=sign is not None,
             freshness=freshness,
             **passages.arguments(),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
-from truespan.retrieval.chunk_language import find_language
+from truespan.retrieval.chunk_language import find_language_again
 from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
@@ -32,7 +32,7 @@ from truespan.words.searched import SearchedWords
 
 def spoken_in(part: Visible) -> str:
     """Return the language of a passage: that of its counted words, else that of its own text."""
-    return part.language or find_language(part.text, part.labels.language or DEFAULT_LANGUAGE)
+    return part.language or find_language_again(part.text, part.labels.language or DEFAULT_LANGUAGE)
 
 
 def locate_best(

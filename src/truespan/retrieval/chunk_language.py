@@ -8,7 +8,7 @@ language of a chunk chooses its stemmer and stop words; filters use the language
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from truespan.text.language import detect_language
@@ -94,6 +94,11 @@ def find_language(text: str, language: str) -> str:
         # The script alone tells that the text is in another language.
         return other
     return other if _stop_share(listed, name) >= OTHER_SHARE else language
+
+
+# Shared by threads: an `lru_cache` of texts, which locks.
+find_language_again = lru_cache(maxsize=2048)(find_language)
+"""`find_language` for passages, which many queries find."""
 
 
 def _is_latin(text: str) -> bool:

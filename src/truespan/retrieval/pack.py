@@ -27,7 +27,7 @@ from truespan.retrieval.repeats import (
     count_rendered,
     render,
 )
-from truespan.retrieval.stages import MAX_BOILERPLATE, boilerplate_test
+from truespan.retrieval.stages import MAX_BOILERPLATE, boilerplate_test, language_of_passage
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,
@@ -45,7 +45,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
-from truespan.types.request import make_text_key
+from truespan.types.request import WorldDefaults, make_text_key
 from truespan.types.scope import Scope
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -373,8 +373,8 @@ def assemble(
         skipped=(*attempt.skipped, *left_out),
         warnings=tuple(attempt.warnings),
         near_misses=attempt.near_misses,
-        sources=tuple(_source_note(part, scope, tables=tables) for part in chosen if scope),
-        referred=tuple(_source_note(part, scope, tables=tables) for part in referred if scope),
+        sources=_source_notes(chosen, scope, defaults),
+        referred=_source_notes(referred, scope, defaults),
         saved_tokens=sum(count_rendered(part, tables=tables) for part in referred),
         located=attempt.located,
         floor=attempt.floor,
@@ -416,7 +416,13 @@ def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:
     )
 
 
-def _source_note(part: Visible, scope: Scope, *, tables: bool) -> SourceNote:
+def _source_notes(
+    parts: Sequence[Visible], scope: Scope | None, defaults: WorldDefaults
+) -> tuple[SourceNote, ...]:
+    return tuple(_source_note(part, scope, defaults) for part in parts) if scope else ()
+
+
+def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> SourceNote:
     labels = part.labels
     return SourceNote(
         chunk_id=part.chunk_id,
@@ -443,11 +449,11 @@ def _source_note(part: Visible, scope: Scope, *, tables: bool) -> SourceNote:
         address=labels.address,
         path=labels.path,
         language=labels.language,
-        text_language=None if part.language == labels.language else part.language,
+        text_language=language_of_passage(part, contract=defaults.contract_fields),
         version=labels.version,
         tags=labels.tags,
         metadata=labels.metadata,
-        text_key=text_key_of(part, tables=tables),
+        text_key=text_key_of(part, tables=defaults.renders_tables),
     )
 
 

@@ -161,6 +161,20 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
     return _trim(whole, chunk.sentences, scope)
 
 
+def language_of_passage(part: Visible, *, contract: bool) -> str | None:
+    """Return the language of a passage's text, if it is another than that of its document.
+
+    A search by similarity compares no words, so its passages come without a language. In a world
+    with the contract's defaults they stay without.
+    """
+    document, found = part.labels.language, part.language
+    if found is None and document is not None and not contract:
+        from truespan.retrieval.chunk_language import find_language_again
+
+        found = find_language_again(part.text, document)
+    return None if found == document else found
+
+
 def labels_of(world: WorldId, document: DocumentLabel, *, for_reader: bool) -> SourceLabels:
     """Return the labels of a document for results."""
     return SourceLabels(

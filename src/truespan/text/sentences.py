@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from truespan.types.text import CanonicalText, Sentence
 
-_SENTENCE_RULES = 2
+_SENTENCE_RULES = 3
 """Version of the rules. Increase it if this module splits prose differently.
 
 Another version makes a new revision of every document. Changed limits do not need one: prose does
@@ -51,11 +51,21 @@ _NEVER_LAST = {
     "it": "pag. pagg. cap. fig. num. tel. sigg. geom. rag.",
     "pl": "dr. inż. mgr. godz. str. nr. zob. por. ul. al. pl. św. ks. gen. płk. tel. rys. tab.",
     "pt": "av. pág. págs. cap. fig. núm. prof. tel.",
-    "ru": "им. ул. пр. пер. кв. рис. табл. гл. стр. см. ср. проф. акад. доц.",
+    "ru": "им. ул. пр. пер. кв. рис. табл. гл. стр. см. ср. проф. акад. доц. е.",
 }
 """Abbreviations before a name or a number, by language, that the segmenter takes for an end."""
 _SELDOM_LAST = {"es": "m. uu.", "fr": "J. J.-C."}
 """Abbreviations that end a sentence only before a capital letter."""
+_ALSO_LAST = {
+    "ru": re.compile(
+        r"(?:\bт\. ?[дп]|\bи (?:др|пр)|(?P<year>\d{3,4}|[IVX]) (?:гг?|вв?))\.\s+"
+        r"(?=[«„\"(]?[А-ЯЁA-Z])"
+    ),
+}
+"""Abbreviations, by language, that end a sentence before a capital letter."""
+_MIN_WORDS_BEFORE_YEAR = 5
+"""Minimum number of words of a sentence that ends with a year: in "В 1812 г. Наполеон" it does
+not."""
 _LAST_WORD = re.compile(r"[^\s'’\"“«(\[]+\Z")
 
 _Segment = Callable[[str], list[str]]
@@ -140,7 +150,8 @@ def _segment_in(language: str) -> _Segment:
             pieces = split(code, _SURROGATE.sub("\ufffd", text))
         if sum(map(len, pieces)) != len(text):
             return [text]
-        return _join_abbreviations(pieces, code) if code in _NEVER_LAST else pieces
+        pieces = _join_abbreviations(pieces, code) if code in _NEVER_LAST else pieces
+        return _split_after(pieces, _ALSO_LAST[code]) if code in _ALSO_LAST else pieces
 
     return segment
 
@@ -162,6 +173,20 @@ def _join_abbreviations(pieces: list[str], language: str) -> list[str]:
             found[-1] += piece
         else:
             found.append(piece)
+    return found
+
+
+def _split_after(pieces: list[str], last: re.Pattern[str]) -> list[str]:
+    """Return sentences, each split after the abbreviations that end one."""
+    found: list[str] = []
+    for piece in pieces:
+        start = 0
+        for match in last.finditer(piece):
+            words = len(piece[start : match.end()].split())
+            if not match["year"] or words > _MIN_WORDS_BEFORE_YEAR:
+                found.append(piece[start : match.end()])
+                start = match.end()
+        found.append(piece[start:])
     return found
 
 

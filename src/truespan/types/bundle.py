@@ -61,7 +61,7 @@ class Passage(SourceLabels, frozen=True):
     best_sentence: SentencePlace | None = None
     """Place of the best matching sentence; None if no more exact than the place of the passage."""
     text_language: str | None = None
-    """Language of the text itself, if `language` is another and the search compared words."""
+    """Language of the text itself, if `language` is another."""
     other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text in scope. In `contract` worlds, each place is a separate
     result."""
@@ -219,7 +219,7 @@ class SourceNote(SourceLabels, frozen=True):
     match: Match | None = None
     best_sentence: SentencePlace | None = None
     text_language: str | None = None
-    """Language of the text itself, if `language` is another and the search compared words."""
+    """Language of the text itself, if `language` is another."""
     other_places: tuple[OtherPlace, ...] = ()
     text_key: str = ""
     """Key of the text; a later request that lists it in `seen` is not sent the text again."""

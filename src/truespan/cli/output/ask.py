@@ -163,24 +163,32 @@ def print_bundle(bundle: ContextBundle) -> None:
 
 
 def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words]:
-    """Return what is printed of a passage, with the spans of the words of a query in colours.
+    """Return what is printed of a passage, and the spans of the words that the search marked.
 
     Of prose, unless `full`, that is the sentence with most of the words, one before and one after.
     """
     from truespan.text.sentences import sentence_spans
     from truespan.words.searched import SearchedWords
 
-    text, words = passage.text, SearchedWords(query)
+    text, match = passage.text, passage.match
+    words = match.words if match else ()
+    if full or _CELL_SEPARATOR in text or _INDENTED.search(text):
+        return text, words
     language = passage.text_language or passage.language or "en"
-    if not (full or _CELL_SEPARATOR in text or _INDENTED.search(text)):
-        spans = sentence_spans(text, language)
-        best = words.find_best(text, language, spans) or 0
-        shown = spans[max(best - 1, 0) : best + 2]
-        if len(shown) < len(spans):
-            before = "" if shown[0] == spans[0] else "… "
-            after = "" if shown[-1] == spans[-1] else " …"
-            text = before + text[shown[0][0] : shown[-1][1]].strip() + after
-    return text, tuple(words.find_spans(text, language)) if sys.stdout.isatty() else ()
+    spans = sentence_spans(text, language)
+    if match and match.start is not None:
+        best = max(sum(start <= match.start for start, _ in spans) - 1, 0)
+    else:
+        best = SearchedWords(query).find_best(text, language, spans) or 0
+    shown = spans[max(best - 1, 0) : best + 2]
+    if len(shown) == len(spans):
+        return text, words
+    start, end = shown[0][0], shown[-1][1]
+    before = "" if shown[0] == spans[0] else "… "
+    after = "" if shown[-1] == spans[-1] else " …"
+    moved = len(before) - start
+    inside = tuple((a + moved, b + moved) for a, b in words if start <= a and b <= end)
+    return before + text[start:end] + after, inside
 
 
 def _print_passages(

@@ -30,9 +30,6 @@ export const percent = (share) => PERCENT.format(share);
 /** Format a score. */
 export const score = (value) => decimal(value, 3);
 
-/** Format a difference of scores, with its sign. */
-export const signed = (value) => value.toLocaleString(locale, { minimumFractionDigits: 3, maximumFractionDigits: 3, signDisplay: "exceptZero" });
-
 /** Join texts, with “and” before the last. */
 export const listed = (parts) => LIST.format(parts);
 
