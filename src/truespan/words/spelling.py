@@ -36,6 +36,8 @@ MAX_TERMS = 2
 """Maximum number of terms that join a word."""
 _PADDING = "  "
 """Two spaces at both ends: the first and the last letter count more than others."""
+_KEY_BITS = 64
+"""Number of bits of a trigram with the number of its term."""
 
 
 class TrigramIndex(Struct, frozen=True):
@@ -43,10 +45,12 @@ class TrigramIndex(Struct, frozen=True):
 
     `owners` has the numbers of the terms with each of the sorted `trigrams`; those of the trigram
     number n are from `starts[n]` up to `starts[n + 1]`. `sizes` is the number of distinct trigrams
-    of each term.
+    of each term. A letter is represented by its place among the sorted `letters`, in `bits` bits.
     """
 
     terms: tuple[str, ...]
+    letters: NDArray[np.int64]
+    bits: int
     sizes: NDArray[np.int64]
     trigrams: NDArray[np.uint64]
     starts: NDArray[np.int64]
@@ -58,9 +62,14 @@ class TrigramIndex(Struct, frozen=True):
 
         if not self.terms:
             return {}
-        wanted = np.unique(_read_trigrams((word,))[0])
-        rows = self.trigrams.searchsorted(wanted)
-        rows = rows[self.trigrams.take(rows, mode="clip") == wanted]
+        padded = f"{_PADDING}{word}{_PADDING}"
+        wanted = {padded[start : start + 3] for start in range(len(padded) - 2)}
+        codes = np.array([[*map(ord, trigram)] for trigram in wanted])
+        places = self.letters.searchsorted(codes)
+        is_known = (self.letters.take(places, mode="clip") == codes).all(axis=1)
+        keys = np.unique(_join_letters(*_number(places[is_known].T, self.bits), self.bits))
+        rows = self.trigrams.searchsorted(keys)
+        rows = rows[self.trigrams.take(rows, mode="clip") == keys]
         spans = [self.owners[self.starts[row] : self.starts[row + 1]] for row in rows.tolist()]
         common = np.bincount(np.concatenate([self.owners[:0], *spans]), minlength=len(self.terms))
         similarity = 2 * common / (self.sizes + len(wanted))
@@ -79,33 +88,60 @@ def index_terms(terms: tuple[str, ...]) -> TrigramIndex:
     """Return the trigrams of distinct terms."""
     import numpy as np
 
-    found, owners = _read_trigrams(terms)
-    trigrams, numbers = np.unique(found, return_inverse=True)
-    # By trigram and then by term, each pair once. Sorting is ten times as fast as `np.unique`.
-    count = max(len(terms), 1)
-    pairs = np.sort(numbers * count + owners)
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    owners = pairs % count
+    padded = f"{_PADDING}{(2 * _PADDING).join(terms)}{_PADDING}"
+    codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), "<u4")
+    lengths = np.fromiter(map(len, terms), np.int64, len(terms)) + 2 * len(_PADDING)
+    owner = np.repeat(np.arange(len(terms), dtype=np.uint64), lengths)
+    codes = codes[: len(owner)]
+    places = np.zeros(int(codes.max(initial=0)) + 1, np.int64)
+    places[codes] = 1
+    letters = np.flatnonzero(places)
+    places[letters] = np.arange(len(letters))
+    # A trigram and its term are one number, since sorting numbers is ten times as fast as sorting
+    # places. With too many letters, some share a number: more terms are compared letter by letter.
+    owner_bits = len(terms).bit_length()
+    bits = min(len(letters).bit_length(), (_KEY_BITS - owner_bits) // 3)
+    number = _number(places, bits)[codes]
+    trigrams = _join_letters(number[:-2], number[1:-1], number[2:], bits)
+    within = owner[:-2] == owner[2:]
+    pairs = np.sort((trigrams << np.uint64(owner_bits) | owner[:-2])[within])
+    pairs = pairs[_differ(pairs)]
+    trigrams = pairs >> np.uint64(owner_bits)
+    owners = (pairs & np.uint64((1 << owner_bits) - 1)).astype(np.int32)
+    starts = np.flatnonzero(_differ(trigrams))
     return TrigramIndex(
         terms=terms,
+        letters=letters,
+        bits=bits,
         sizes=np.bincount(owners, minlength=len(terms)),
-        trigrams=trigrams,
-        starts=pairs.searchsorted(np.arange(len(trigrams) + 1) * count),
-        owners=owners.astype(np.int32),
+        trigrams=trigrams[starts],
+        starts=np.append(starts, len(owners)),
+        owners=owners,
     )
 
 
-def _read_trigrams(terms: tuple[str, ...]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the trigrams of all terms as numbers, and the number of the term of each."""
+def _number(places: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """Return the numbers that represent letters: their places, as far as the bits allow."""
+    return (places & ((1 << bits) - 1)).astype("<u8")
+
+
+def _join_letters(
+    first: NDArray[np.uint64], second: NDArray[np.uint64], third: NDArray[np.uint64], bits: int
+) -> NDArray[np.uint64]:
+    """Return trigrams as numbers, from the numbers of their letters."""
     import numpy as np
 
-    padded = "".join(f"{_PADDING}{term}{_PADDING}" for term in terms)
-    codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint64)
-    owners = np.repeat(np.arange(len(terms)), [len(term) + 2 * len(_PADDING) for term in terms])
-    # A character has 21 bits.
-    trigrams = codes[:-2] << np.uint64(42) | codes[1:-1] << np.uint64(21) | codes[2:]
-    within = owners[:-2] == owners[2:]
-    return trigrams[within], owners[:-2][within]
+    width = np.uint64(bits)
+    return (first << width | second) << width | third
+
+
+def _differ(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return for each sorted value whether it differs from the one before it."""
+    import numpy as np
+
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
 
 
 def suggest_terms(
