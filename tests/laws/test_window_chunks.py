@@ -182,7 +182,7 @@ def test_whole_windows_of_prose_consist_of_whole_sentences():
     assert len(spans) > 6
     assert all(span.start in starts for span in spans)
     assert all(span.end in starts for span in spans[:-1])
-    assert all(0 < one.end - two.start <= 200 for one, two in pairwise(spans))
+    assert all(100 <= one.end - two.start <= 400 for one, two in pairwise(spans))
 
 
 def test_whole_windows_of_chinese_end_with_a_sentence():

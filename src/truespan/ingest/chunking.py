@@ -151,7 +151,7 @@ def widest(count: Callable[[int], int], width: int, limit: int) -> int:
 def _window_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
     """Return windows of `size` characters, each sharing `overlap` with the last one.
 
-    With `whole_words`, the overlap is as long as whole sentences or words allow.
+    With `whole_words`, the overlap is half to twice as long, as sentences allow.
     """
     text, size = measured.canonical.text, profile.size
     is_separate = profile.overlap_mode is OverlapMode.SEPARATE
@@ -236,13 +236,20 @@ class _WindowCutter(Struct, frozen=True):
     def overlap_start(self, begin: int, offset: int, end: int) -> int:
         """Return the start of the overlap at the end of a window that would start at `offset`.
 
-        It is the first sentence or else word from there on that begins before the end.
+        It is the first sentence from there on that leaves half of the overlap, else the sentence
+        around the offset if that does not double the overlap, else another sentence or a word.
         """
-        if self.starts is None or not begin < offset < end:
+        starts = self.starts
+        if starts is None or not begin < offset < end:
             return offset
-        found = bisect_left(self.starts, offset)
-        if found < len(self.starts) and self.starts[found] < end:
-            return self.starts[found]
+        found, width = bisect_left(starts, offset), end - offset
+        following = starts[found] if found < len(starts) else end
+        if following <= end - width // 2:
+            return following
+        if found and starts[found - 1] >= max(begin + 1, offset - width):
+            return starts[found - 1]
+        if following < end:
+            return following
         word = _BEFORE_WORD.search(self.text, max(offset - 1, 0), end)
         return word.end() if word else cut_before(self.text, offset, begin)
 
