@@ -206,6 +206,7 @@ def test_text_language_names_another_than_the_documents(tmp_path: Path, mode: Mo
     lib.library.close()
 
 
+@proves("retrieval.fitted-passages")
 def test_contract_worlds_detect_no_text_language(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("world", defaults="contract")

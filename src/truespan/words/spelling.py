@@ -67,7 +67,8 @@ class TrigramIndex(Struct, frozen=True):
         codes = np.array([[*map(ord, trigram)] for trigram in wanted])
         places = self.letters.searchsorted(codes)
         is_known = (self.letters.take(places, mode="clip") == codes).all(axis=1)
-        keys = np.unique(_join_letters(*_number(places[is_known].T, self.bits), self.bits))
+        first, second, third = _number(places[is_known].T, self.bits)
+        keys = np.unique(_join_letters(first, second, third, self.bits))
         rows = self.trigrams.searchsorted(keys)
         rows = rows[self.trigrams.take(rows, mode="clip") == keys]
         spans = [self.owners[self.starts[row] : self.starts[row + 1]] for row in rows.tolist()]
