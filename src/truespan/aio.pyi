@@ -457,6 +457,7 @@ class AsyncReader:
         highlight: bool = ...,
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
+        notes: bool = ...,
         signed: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle: ...

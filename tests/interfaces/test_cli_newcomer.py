@@ -147,6 +147,30 @@ def test_an_answer_without_a_model_is_a_few_sentences(shell: Shell) -> None:
     assert len(whole["answer"]) > len(out)
 
 
+@proves("notes.found-by-queries")
+def test_notes_are_written_found_and_removed(shell: Shell) -> None:
+    shell("init", "-L", "books", "-w", "w")
+    shell("ingest", "note.md", "--kind", "book")
+    shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
+    assert "truespan notes add" in shell("notes", "list", "-r", "ben")[1]
+    code, out, _ = shell("notes", "add", "Who has the key?", "-r", "ben", "--first", "1", "--json")
+    note = json.loads(out)
+    assert (code, note["sid"], note["first"]) == (0, 1, 1)
+
+    assert "Who has the key?" in shell("notes", "list", "-r", "ben", "--search", "key")[1]
+    assert shell("notes", "export", "-r", "ben")[1].startswith("# Notes on ")
+    found = shell("retrieve", "keys", "-r", "ben", "--notes")[1]
+    assert "Note at sentence 1: Who has the key?" in found
+    shell("reader", "set", "note.md", "-r", "ben", "--sentence", "0")
+    for command in (("notes", "list"), ("notes", "export"), ("retrieve", "keys", "--notes")):
+        assert "Who has" not in shell(*command, "-r", "ben")[1]
+    assert shell("notes", "remove", note["id"], "-r", "ben")[0] == 2
+    shell("reader", "set", "note.md", "-r", "ben", "--sentence", "1")
+    assert shell("notes", "remove", note["id"], "-r", "ben")[0] == 0
+    assert json.loads(shell("notes", "list", "-r", "ben", "--json")[1]) == {"notes": []}
+    assert shell("retrieve", "keys", "--notes")[0] == 2
+
+
 def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
     shell("init", "-L", "books", "-w", "w")
     shell("ingest", "note.md", "--kind", "book")

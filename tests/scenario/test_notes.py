@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
+from truespan.types.bundle import ContextBundle
 from truespan.types.ids import WorldId
+from truespan.types.note import Note
 from truespan.types.scope import OWNER
 from truespan.wire.serialize import to_json
 
@@ -177,3 +180,64 @@ def test_bound_reader_writes_own_notes_only(lib: LibraryFixture) -> None:
     ):
         with pytest.raises(NotAllowed):
             attempt()
+
+
+def notes_of(bundle: ContextBundle) -> tuple[Note, ...]:
+    assert bundle.notes is not UNSET
+    return bundle.notes
+
+
+@proves("notes.found-by-queries")
+def test_query_finds_notes_up_to_the_position(lib: LibraryFixture) -> None:
+    world = write(lib, BOOK)
+    reader = reader_at(world, 4)
+    early = reader.add_note("The keepers drank too much rum.", first=1)
+    reader.add_note("Nothing about the weather.")
+    reader_at(world, 9)
+    late = reader.add_note("The rum was poisoned by the mate.")
+
+    found = reader.retrieve("Who was drinking rum?", notes=True)
+    assert [note.id for note in notes_of(found)] == [early.id, late.id]
+    assert found.total_tokens > reader.retrieve("Who was drinking rum?").total_tokens
+    reader_at(world, 4)
+    assert [note.id for note in notes_of(reader.retrieve("rum", notes=True))] == [early.id]
+    preview = reader.at_position("book.txt", 3).retrieve("rum", notes=True)
+    assert preview.notes == ()
+    assert reader.retrieve("harbour", notes=True).notes == ()
+    assert world.reader("bob").retrieve("rum", notes=True).notes == ()
+    assert "notes" not in to_json(reader.retrieve("rum"))
+
+
+@proves("notes.found-by-queries", "reading.never-past-position")
+@pytest.mark.parametrize("position", range(12))
+def test_found_notes_do_not_depend_on_later_ones(lib: LibraryFixture, position: int) -> None:
+    """Notes are written at every position, in one world also past the reader's."""
+    replies = []
+    for number, last in enumerate((position, 11)):
+        world = write(lib, BOOK, f"world-{number}")
+        for sid in range(last + 1):
+            reader_at(world, sid).add_note(f"The lamp of sentence {sid} is rum.", first=sid)
+        reader = reader_at(world, position)
+        bundles = [reader.retrieve(query, notes=True) for query in ("rum", "lamp 3", "sea")]
+        replies.append([
+            [(note.sid, note.text, note.quote) for note in notes_of(bundle)] for bundle in bundles
+        ])  # fmt: skip
+
+    assert replies[0] == replies[1]
+    assert all(sid <= position for found in replies[0] for sid, *_ in found)
+    assert replies[0][0]
+
+
+@proves("notes.found-by-queries")
+def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
+    reader = reader_at(write(lib, BOOK), 9)
+    for number in range(8):
+        reader.add_note(f"Note {number}: the lamp again and again and again.")
+
+    whole = reader.retrieve("lamp", notes=True)
+    assert len(notes_of(whole)) == 5
+    for budget in (1, 30, 60, 90):
+        bundle = reader.retrieve("lamp", notes=True, max_tokens=budget)
+        assert bundle.total_tokens <= budget
+    with pytest.raises(InvalidArgument):
+        reader.retrieve("lamp", notes=True, signed=True)

@@ -22,7 +22,7 @@ from truespan.cli.terminal import echo
 PANELS = {
     "Start": ("start", "init", "ingest", "status", "config"),
     "Ask": ("ask", "search", "ask", "chat", "conversations", "retrieve"),
-    "Read without spoilers": ("read", "reader"),
+    "Read without spoilers": ("read", "reader", "notes"),
     "Documents": ("documents", "show", "label", "audit-access", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
     "Models": ("models", "models"),

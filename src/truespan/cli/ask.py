@@ -346,6 +346,7 @@ def retrieve(
         ),
     ] = None,
     near_misses: Annotated[bool, describe(QUERY_ARGUMENTS["near_misses"], "--near-misses")] = False,
+    notes: Annotated[bool, describe(QUERY_ARGUMENTS["notes"], "--notes")] = False,
     context: ContextOnly = False,
     sign: SignTo = None,
     freshness: CheckFreshness = False,
@@ -355,6 +356,8 @@ def retrieve(
     chosen = filters.arguments()
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+    if reader is None and notes:
+        raise InvalidArgument("--notes needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and (any(chosen.values()) or selected or near_misses):
         raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
     if reader is not None and freshness:
@@ -369,6 +372,7 @@ def retrieve(
                 query,
                 book=book,
                 top_k=READING_TOP_K if top_k is None else top_k,
+                notes=notes,
                 signed=sign is not None,
                 **passages.arguments(),
             )

@@ -1,11 +1,12 @@
-"""Commands of the panel "Read without spoilers": readers and their positions."""
+"""Commands of the panel "Read without spoilers": readers and their positions, and their notes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, command_group
+from truespan.cli.commands import Argument, Option, command_group
 from truespan.cli.options import (
+    BookName,
     Folder,
     Json,
     ReaderName,
@@ -16,12 +17,15 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import echo, table
 from truespan.types.arguments import POSITION_ARGUMENTS
+from truespan.types.note import MAX_NOTE_LIMIT
 from truespan.wire.serialize import to_json
 
 if TYPE_CHECKING:
+    from truespan.types.note import Note
     from truespan.types.reading import ReadingPosition
 
 reader_group = command_group("reader", "Readers and their positions.")
+notes_group = command_group("notes", "Notes of a reader, seen up to the reader's position.")
 
 
 @reader_group.register("set")
@@ -64,6 +68,80 @@ def show_reader(
     with open_world(library, world) as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
+
+
+@notes_group.register("list")
+def list_notes(
+    reader: ReaderName,
+    world: WorldName = None,
+    library: Folder = None,
+    book: BookName = None,
+    search: Annotated[str | None, Option(help="Words that must all occur in a note.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the notes that a reader wrote up to the present position."""
+    with open_world(library, world) as chosen:
+        notes = chosen.reader(reader).notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
+    if as_json:
+        echo(to_json({"notes": notes}))
+    else:
+        say(show_notes(notes))
+
+
+@notes_group.register("add")
+def add_note(
+    text: Annotated[str, Argument(help="The note.")],
+    reader: ReaderName,
+    world: WorldName = None,
+    library: Folder = None,
+    book: BookName = None,
+    first: Annotated[int | None, Option(help="First sentence that the note marks.")] = None,
+    last: Annotated[int | None, Option(help="Last sentence that the note marks.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a note at the present position of a reader, which it is seen from on."""
+    with open_world(library, world) as chosen:
+        note = chosen.reader(reader).add_note(text, book=book, first=first, last=last)
+    if as_json:
+        echo(to_json(note))
+    else:
+        say(f"Wrote note {note.id}, which is seen from sentence {note.sid} of {note.title} on.")
+
+
+@notes_group.register("remove")
+def remove_note(
+    id: Annotated[str, Argument(help="Id of the note.")],
+    reader: ReaderName,
+    world: WorldName = None,
+    library: Folder = None,
+) -> None:
+    """Delete a note of a reader."""
+    with open_world(library, world) as chosen:
+        chosen.reader(reader).delete_note(id)
+    say(f"Deleted note {id}.")
+
+
+@notes_group.register("export")
+def export_notes(
+    reader: ReaderName, world: WorldName = None, library: Folder = None, book: BookName = None
+) -> None:
+    """Print the notes that a reader wrote up to the present position, as Markdown."""
+    with open_world(library, world) as chosen:
+        echo(chosen.reader(reader).notes_to_markdown(book=book).rstrip("\n"))
+
+
+def show_notes(notes: Sequence["Note"]) -> str:
+    """Show notes with their ids and places."""
+    if not notes:
+        return "No notes up to the position. 'truespan notes add TEXT --reader NAME' writes one."
+    lines: list[str] = []
+    for note in notes:
+        marked = "" if note.last is None else f", marks sentences {note.first} to {note.last}"
+        lines.append(f"{note.id}  {note.title}, written at sentence {note.sid}{marked}")
+        if note.quote:
+            lines.append(f"  > {' '.join(note.quote.split())}")
+        lines.append(f"  {'(damaged)' if note.damaged else note.text}")
+    return "\n".join(lines)
 
 
 def show_positions(positions: Sequence["ReadingPosition"]) -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from truespan.errors import InvalidArgument, NoteNotFound, PositionNotFound
 from truespan.retrieval.reading.book import find_position
 from truespan.retrieval.reading.pages import read_pages
+from truespan.retrieval.reading.words import language_read
 from truespan.store.tables.conversations import new_id
 from truespan.types.note import (
     MAX_MARKED_SENTENCES,
     MAX_NOTE_LENGTH,
     MAX_NOTE_LIMIT,
+    MAX_NOTES_FOUND,
     MAX_QUOTE_LENGTH,
     Note,
     NoteContent,
@@ -21,6 +23,7 @@ from truespan.types.note import (
 from truespan.types.reading import LAST_FIRST, NOTHING_READ, PageRequest, Position
 from truespan.types.request import check_whole
 from truespan.types.scope import Scope
+from truespan.words.searched import SearchedWords
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
@@ -73,6 +76,38 @@ class ReaderNotes:
             if all(word in f"{note.text}\n{note.quote}".casefold() for word in words)
         ]
         return found[offset : offset + limit]
+
+    def search(
+        self, query: str, book: str | None, *, room: int, count: Callable[[str], int]
+    ) -> tuple[tuple[Note, ...], int]:
+        """Return visible notes with words of a query, the best first, and their tokens.
+
+        Words are weighted by how few of the visible notes have them. The notes take at most `room`
+        tokens as `count` counts them.
+        """
+
+        def read() -> tuple[list[Note], str]:
+            scope, positions = self._positions()
+            position = find_position(positions, book)
+            if scope is None or position is None or position.sid < 0:
+                return [], ""
+            store = self._access.components.store
+            stored = store.notes(scope, self._reader, position.ref, position.sid)
+            notes = [_to_note(position, note) for note in stored]
+            return notes, language_read(store, scope, position) if notes else ""
+
+        notes, language = self._access.with_stable_snapshot(read)
+        texts = [f"{note.text}\n{note.quote}" for note in notes]
+        scores = SearchedWords(query).score([(text, language) for text in texts])
+        ranked = sorted(range(len(notes)), key=lambda at: (-scores[at], at))
+        chosen: list[Note] = []
+        tokens = 0
+        for at in (at for at in ranked if scores[at] > 0):
+            size = count(texts[at])
+            if len(chosen) < MAX_NOTES_FOUND and tokens + size <= room:
+                chosen.append(notes[at])
+                tokens += size
+        return tuple(chosen), tokens
 
     def delete(self, note: str) -> None:
         """Delete a visible note; raises NoteNotFound."""

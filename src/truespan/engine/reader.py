@@ -295,6 +295,7 @@ class Reader(Struct, frozen=True):
         highlight: bool = False,
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
+        notes: bool = False,
         signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
@@ -308,6 +309,8 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
+        if notes and signed:
+            raise InvalidArgument("Notes have no receipts. Retrieve them without a receipt.")
         fields = check_arguments(
             options,
             highlight=highlight,
@@ -318,7 +321,8 @@ class Reader(Struct, frozen=True):
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
             if not signed:
-                return self._retrieval(trace, request).bundle()
+                bundle = self._retrieval(trace, request).bundle()
+                return self._with_notes(bundle, request) if notes and not bundle.error else bundle
             from truespan.engine.signing import Asked, Operation, sign_stable
 
             def run(_: WorldRecord) -> tuple[ContextBundle, Scope | None]:
@@ -571,6 +575,15 @@ class Reader(Struct, frozen=True):
             NotAllowed: The caller may not read as this reader.
         """
         return self._notes().delete_all()
+
+    def _with_notes(self, bundle: ContextBundle, request: ReadingRequest) -> ContextBundle:
+        """Return a bundle with notes, in what its passages leave of the token budget."""
+        components = self._access.components
+        room = request.passages.budget(components.max_tokens) - bundle.total_tokens
+        found, tokens = self._notes().search(
+            request.query, request.book, room=room, count=components.counter.count
+        )
+        return replace(bundle, notes=found, total_tokens=bundle.total_tokens + tokens)
 
     def _notes(self) -> ReaderNotes:
         from truespan.engine.notes import ReaderNotes

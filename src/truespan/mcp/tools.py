@@ -103,7 +103,7 @@ def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> Con
     """Retrieve context, with a warning if nothing that was read is close to the query."""
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
-    for name in ("top_k", "seen", "conversation_tokens", "signed"):
+    for name in ("top_k", "seen", "conversation_tokens", "notes", "signed"):
         del given[name]
     if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle
@@ -184,9 +184,17 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     else:
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
-    summary += _name_referred(bundle)
+    summary += _name_referred(bundle) + _name_notes(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
+
+
+def _name_notes(bundle: ContextBundle) -> str:
+    """Return the notes of a bundle, each on a line; blank if there are none."""
+    if bundle.notes is msgspec.UNSET or not bundle.notes:
+        return ""
+    lines = [f"- at sentence {note.sid}: {' '.join(note.text.split())}" for note in bundle.notes]
+    return "\n".join([" The reader's own notes:", *lines])
 
 
 def _name_referred(bundle: ContextBundle) -> str:

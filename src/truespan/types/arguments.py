@@ -98,6 +98,11 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         (),
         maximum=MAX_SEEN,
     ),
+    "notes": Argument(
+        "Whether to add the reader's own notes that have words of the query, as far as the token "
+        "budget has room for them.",
+        False,
+    ),
     "conversation_tokens": Argument(
         "Token budget of a whole conversation: what `seen` counts is subtracted from it.",
         minimum=1,

@@ -11,6 +11,8 @@ MAX_NOTES = 10_000
 """Maximum number of notes of a reader in a world."""
 NOTE_LIMIT = 100
 MAX_NOTE_LIMIT = 1_000
+MAX_NOTES_FOUND = 5
+"""Maximum number of notes beside the passages of a query."""
 
 
 class NoteContent(Struct, frozen=True):

@@ -120,6 +120,7 @@ class ReadingArguments(PassageFields, frozen=True, kw_only=True):
 class ReadingContextArguments(ReadingArguments, frozen=True, kw_only=True):
     """A query for context from the part of a book that the reader has read."""
 
+    notes: Annotated[bool, describe(QUERY_ARGUMENTS["notes"])] = False
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
     signed: Signed = False

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from truespan.cli.terminal import (
     WrappedText,
@@ -145,6 +146,8 @@ def print_bundle(bundle: ContextBundle) -> None:
             for found in metadata.located
         ),
     ]
+    if bundle.notes is not UNSET:
+        lines += (f"Note at sentence {note.sid}: {note.text}" for note in bundle.notes)
     if bundle.error is not None:
         lines.append(f"Failed: {bundle.error.message}")
     passages = (
