@@ -88,6 +88,7 @@ def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
             "rerank",
             "seen",
             "conversation_tokens",
+            "notes",
             "signed",
             *PassageArguments.__annotations__,
         },

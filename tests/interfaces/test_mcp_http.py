@@ -125,7 +125,8 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
         "get_reading_position": {"book"},
         "list_notes": {"book", "search"},
         "retrieve_context": {
-            "query", "book", "top_k", "mode", "rerank", "seen", "conversation_tokens", *options,
+            "query", "book", "top_k", "mode", "rerank", "seen", "conversation_tokens", "notes",
+            *options,
         },
     }  # fmt: skip
     assert set(owning["search"]["properties"]) == {
