@@ -31,7 +31,8 @@ ALL_VERBS = "administer+follow+read+write"
 OPEN = {"health", "healthz", "ready"}
 """Public operations, which reveal nothing about callers."""
 FREE = {
-    "me", "listKeys", "listWorlds", "listDomains", "showWorld", "chat", "metrics", "createWorld",
+    "me", "listKeys", "verifyReceipt", "listWorlds", "listDomains", "showWorld", "chat", "metrics",
+    "createWorld",
     "reingestDocument", "listModels", "completeChat", "embedTexts", "showChatModel",
     "findChatServers", "connectChatModel", "disconnectChatModel",
 }  # fmt: skip

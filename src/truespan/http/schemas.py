@@ -31,7 +31,7 @@ from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
 from truespan.types.profile import Distance
 from truespan.types.reading import ChunkPage, ReadingPosition
-from truespan.types.receipt import SignedReceipt
+from truespan.types.receipt import SignedReceipt, VerifiedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD
@@ -302,6 +302,16 @@ class DomainList(Struct, frozen=True, kw_only=True):
 )
 class UsageEntry(Struct, frozen=True, kw_only=True):
     """An answered request as the log keeps it."""
+
+
+class ReceiptCheck(Struct, frozen=True, kw_only=True):
+    """Whether a receipt is valid: what it says, or what is wrong with it."""
+
+    valid: bool
+    receipt: VerifiedReceipt | UnsetType = UNSET
+    failure: str | UnsetType = UNSET
+    """Name of the failure, as the verifier has it."""
+    message: str | UnsetType = UNSET
 
 
 class FreshnessList(Struct, frozen=True, kw_only=True):

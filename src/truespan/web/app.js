@@ -9,6 +9,7 @@ import * as evaluateView from "./evaluate/view.js";
 import "./library/intake.js";
 import * as library from "./library/library.js";
 import * as libraryView from "./library/view.js";
+import "./proof/receipt.js";
 import * as paneOfText from "./reading/pane.js";
 import * as position from "./reading/position.js";
 import "./reading/notes.js";

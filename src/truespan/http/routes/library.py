@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import asdict
 
+import truespan
 from truespan import __version__, errors
 from truespan.engine.world import World
 from truespan.http import requests, schemas
@@ -409,6 +410,20 @@ def list_keys(context: CallContext) -> PublicKeys:
     retired. The reply is what the option --keys of a verifier takes.
     """
     return context.library.keys.list()
+
+
+@server.post("/v1/receipts/verify", example={"receipt": '{"envelope":{},"texts":[]}'})
+def verify_receipt(context: CallContext, body: requests.ReceiptText) -> schemas.ReceiptCheck:
+    """Verify a signed receipt with the public keys of the library.
+
+    Returns the signed claims and texts, or the failure, as 'truespan verify --json' prints them. To
+    verify a receipt without trusting the server, use a verifier of your own and the public keys.
+    """
+    try:
+        found = truespan.verify_receipt(body.receipt, context.library.keys.list(), root=body.root)
+    except errors.ReceiptInvalid as error:
+        return schemas.ReceiptCheck(valid=False, failure=error.failure, message=error.message)
+    return schemas.ReceiptCheck(valid=True, receipt=found)
 
 
 @server.get("/metrics", errors=(errors.NotAllowed,), media_type=METRICS)
