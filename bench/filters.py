@@ -3,7 +3,7 @@
 Vectors cost nothing and the sides take turns. Each filter is searched with as often as no filter.
 Callers with an audience see a tenth, half or all of the documents.
 The first search with a filter after a change reads all metadata and is measured apart. Run it with
-`python -m bench.filters`; `--full` has 50,000 documents of two chunks instead of 10,000.
+`python -m bench.filters`; `--full` has 100,000 documents of one chunk instead of 10,000 of two.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import cycle
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.free import free_library
 from bench.measure import Work, medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
-from bench.synthetic import Corpus, SyntheticEmbedder
+from bench.synthetic import Corpus, SyntheticEmbedder, _sentences
 from truespan.engine.world import World
 
 LONG = 2_000, 50
 SHORT = 10_000, 2
-MANY_SHORT = 50_000, 2
+MANY_SHORT = 100_000, 1
 ROUNDS = 40
 TOP_K = 10
 RATIO_TARGET = 1.5
@@ -61,7 +62,7 @@ def measure_world(folder: Path, documents: int, chunks: int) -> Iterator[Figure]
         world = library.create_world("bench", defaults="recommended")
         held = world.ingest(manifest=str(manifest)).chunks
         what = f"{held} chunks in {documents} documents"
-        questions = (f"question number {number}" for number in count())
+        questions = _questions()
         search(world, next(questions))
         began = time.perf_counter()
         search(world, next(questions), FILTERS["half"])
@@ -100,6 +101,13 @@ def measure_world(folder: Path, documents: int, chunks: int) -> Iterator[Figure]
                 ratio,
                 at_most(RATIO_TARGET),
             )
+
+
+def _questions() -> Iterator[str]:
+    """Yield questions with words of the documents; a word that is in none has to be explained."""
+    chance = Random(9)
+    known = [chance.sample(sentence.split(), 4) for sentence in chance.sample(_sentences(), 10)]
+    return cycle(map(" ".join, known))
 
 
 def metadata_of(number: int) -> dict[str, Any]:

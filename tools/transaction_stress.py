@@ -52,7 +52,7 @@ def plant(database: Database, worlds: int) -> list[str]:
     with database.admin() as admin:
         for number, world in enumerate(ids):
             admin.execute(
-                "INSERT INTO truespan_shared.directory VALUES (%s, %s, 0, 'contract', '')",
+                "INSERT INTO truespan_shared.directory VALUES (%s, %s, 0, 'contract', NULL, '')",
                 (world, f"w{number}"),
             )
             admin.execute("SELECT set_config('truespan.world', %s, false)", (world,))

@@ -26,7 +26,7 @@ from truespan.maintenance.repair import RepairReport
 from truespan.observer import Observer
 from truespan.protocols import ChatModels, ChatServers, Embedder, Reranker, TokenCounter
 from truespan.types.answer import Answer, AnswerEvent, UsageRecord
-from truespan.types.audience import DocumentAccess
+from truespan.types.audience import Audience, DocumentAccess
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.chunk import ChunkRecord
 from truespan.types.conversation import ConversationInfo, Turn
@@ -72,7 +72,13 @@ from truespan.types.token import TokenRecord, TokenSecret, TokenState
 class AsyncLibrary:
     async def under(self, authority: Authority) -> AsyncLibrary: ...
     async def create_world(
-        self, name: str, *, defaults: Defaults | str | None = ..., model: str | None = ...
+        self,
+        name: str,
+        *,
+        defaults: Defaults | str | None = ...,
+        model: str | None = ...,
+        audience: Sequence[str] | None = ...,
+        audience_required: bool | None = ...,
     ) -> AsyncWorld: ...
     async def world(
         self,
@@ -370,7 +376,15 @@ class AsyncWorld:
     def name(self) -> str: ...
     @property
     def defaults(self) -> Defaults: ...
-    async def set_defaults(self, defaults: Defaults | str) -> None: ...
+    @property
+    def default_audience(self) -> Audience | None: ...
+    async def set_defaults(
+        self,
+        defaults: Defaults | str | None = ...,
+        *,
+        audience: Sequence[str] | None = ...,
+        audience_required: bool | None = ...,
+    ) -> None: ...
     @property
     def authority(self) -> Authority: ...
     @property

@@ -15,7 +15,12 @@ import click
 
 from truespan.cli.commands import Argument, Option
 from truespan.errors import InvalidArgument, TruespanError
-from truespan.types.arguments import DEFAULT_LANGUAGE, DEFAULT_VERSION, QUERY_ARGUMENTS
+from truespan.types.arguments import (
+    DEFAULT_LANGUAGE,
+    DEFAULT_VERSION,
+    QUERY_ARGUMENTS,
+    WORLD_ARGUMENTS,
+)
 from truespan.types.arguments import Argument as ArgumentRow
 
 if TYPE_CHECKING:
@@ -143,6 +148,14 @@ GenerationNumber = Annotated[
 AsLabels = Annotated[
     list[str] | None,
     Option("--as", help="Show what a caller with this label sees ('everyone': with none)."),
+]
+NewAudience = Annotated[
+    list[str] | None,
+    describe(WORLD_ARGUMENTS["audience"], "--audience"),
+]
+AudienceRequired = Annotated[
+    bool | None,
+    describe(WORLD_ARGUMENTS["audience_required"], "--audience-required/--audience-optional"),
 ]
 ReaderName = Annotated[str, Option("--reader", "-r", help="Name of the reader.")]
 Query = Annotated[str, Argument(help=QUERY_ARGUMENTS["query"].description)]

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.commands import Argument, Option
 from truespan.cli.options import (
+    AudienceRequired,
     Domain,
     Folder,
     GenerationNumber,
     Json,
+    NewAudience,
     Rerank,
     SignTo,
     WorldName,
@@ -23,6 +25,7 @@ from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, t
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
     from truespan.types.answer import UsageRecord
+    from truespan.types.audience import Audience
     from truespan.types.decision import Decision
     from truespan.types.request import Defaults
 
@@ -45,14 +48,17 @@ def defaults(
     ] = None,
     world: WorldName = None,
     library: Folder = None,
+    audience: NewAudience = None,
+    audience_required: AudienceRequired = None,
     as_json: Json = False,
 ) -> None:
-    """Show or choose the defaults of requests to a world."""
+    """Show or choose the defaults of requests to a world, and of its new documents."""
     with open_world(library, world) as chosen:
-        if choice is not None:
-            chosen.set_defaults(choice)
-        name, found = chosen.name, chosen.defaults
-    echo(to_json({"world": name, "defaults": found}) if as_json else show_defaults(name, found))
+        if (choice, audience, audience_required) != (None, None, None):
+            chosen.set_defaults(choice, audience=audience, audience_required=audience_required)
+        name, found, labels = chosen.name, chosen.defaults, chosen.default_audience
+    result = {"world": name, "defaults": found, "audience": labels}
+    echo(to_json(result) if as_json else show_defaults(name, found, labels))
 
 
 def usage(
@@ -168,9 +174,14 @@ def calibrate(
     echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 
 
-def show_defaults(name: str, defaults: "Defaults") -> str:
+def show_defaults(name: str, defaults: "Defaults", audience: "Audience | None") -> str:
     """Return the defaults of a world and their meaning."""
-    return f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
+    shown = f"{name}: {defaults}, that is {DEFAULTS_IN_WORDS[defaults]}."
+    if audience is None:
+        return f"{shown}\nNew documents must declare an audience."
+    if audience == ("everyone",):
+        return shown
+    return f"{shown}\nNew documents are for {', '.join(audience) or 'the owner alone'}."
 
 
 def show_usage(records: Sequence["UsageRecord"]) -> str:

@@ -12,8 +12,10 @@ from truespan.cli.app import complete, say
 from truespan.cli.commands import Argument, Option
 from truespan.cli.options import (
     AnyWorld,
+    AudienceRequired,
     Folder,
     Json,
+    NewAudience,
     NoFollow,
     RunHere,
     WorldName,
@@ -56,13 +58,18 @@ def init(
     sign: Annotated[
         bool, Option("--sign", help="Create the key that signs receipts, too.")
     ] = False,
+    audience: NewAudience = None,
+    audience_required: AudienceRequired = None,
     as_json: Json = False,
 ) -> None:
     """Create a library, and a world in it. Existing ones are left unchanged."""
     with open_library(library, create=True) as opened:
+        known = {entry.name for entry in opened.worlds()}
         if world is not None or model is not None:
             # A set-up script may run twice.
-            opened.world(world, create=True, defaults=defaults, model=model)
+            created = opened.world(world, create=True, defaults=defaults, model=model)
+            if created.name not in known:
+                created.set_defaults(audience=audience, audience_required=audience_required)
         if sign:
             opened.keys.create()
         names = [entry.name for entry in opened.worlds()]

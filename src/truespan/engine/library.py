@@ -28,7 +28,7 @@ from truespan.errors import (
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.snapshot import require_world
-from truespan.types.audience import check_labels
+from truespan.types.audience import EVERYONE, check_labels, choose_default_audience
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState
 from truespan.types.maintenance import BackupReport
@@ -104,7 +104,13 @@ class Library:
         return view
 
     def create_world(
-        self, name: str, *, defaults: Defaults | str | None = None, model: str | None = None
+        self,
+        name: str,
+        *,
+        defaults: Defaults | str | None = None,
+        model: str | None = None,
+        audience: Sequence[str] | None = None,
+        audience_required: bool | None = None,
     ) -> World:
         """Create an empty world.
 
@@ -113,6 +119,8 @@ class Library:
             defaults: 'recommended' or 'contract'; None for the setting `world_defaults`.
             model: Embedding model: 'local', 'local-gpu', 'multilingual' or the name of a configured
                 one; None for the library's default when the first document is ingested.
+            audience: Labels of new documents that declare no audience; None for everyone.
+            audience_required: Whether new documents must declare an audience.
 
         Returns:
             The new world.
@@ -133,7 +141,8 @@ class Library:
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
         profile = None if model is None else self._components.profile_named(model)
-        made = self._components.store.create_world(self._authority, plain, chosen)
+        labels = choose_default_audience(audience, audience_required, (EVERYONE,))
+        made = self._components.store.create_world(self._authority, plain, chosen, labels)
         if profile is not None:
             self._components.store.begin_generation(self._authority, made.id, profile)
         return self._open(made.id)

@@ -17,6 +17,7 @@ from truespan.engine.world_ingestion import WorldIngestion
 from truespan.engine.world_queries import WorldQueries
 from truespan.errors import OperatorError, ServiceError
 from truespan.observer import Observer, combine_observers
+from truespan.types.audience import Audience, choose_default_audience
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
 from truespan.types.job import Job
@@ -27,7 +28,7 @@ from truespan.types.request import (
     check_reader_name,
     check_whole,
 )
-from truespan.types.scope import Authority, Scope, Verb
+from truespan.types.scope import Authority, Scope, Unlimited, Verb
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
@@ -66,19 +67,39 @@ class World(WorldQueries, WorldIngestion):
         """The defaults of requests: `recommended` or `contract`."""
         return self.access.record().defaults
 
-    def set_defaults(self, defaults: Defaults | str) -> None:
-        """Choose the defaults of requests, from the next request on.
+    @property
+    def default_audience(self) -> Audience | None:
+        """Audience of new documents that declare none; None if each must declare one.
+
+        For a caller with labels it is None too.
+        """
+        limited = not isinstance(self.authority.audience, Unlimited)
+        return None if limited else self.access.record().audience
+
+    def set_defaults(
+        self,
+        defaults: Defaults | str | None = None,
+        *,
+        audience: Sequence[str] | None = None,
+        audience_required: bool | None = None,
+    ) -> None:
+        """Choose the defaults of requests and new documents, from the next request on.
 
         Args:
-            defaults: 'recommended' or 'contract'.
+            defaults: 'recommended' or 'contract'; None for the present ones.
+            audience: Labels of new documents that declare no audience; without any label, the owner
+                alone sees them. None for the present ones.
+            audience_required: Whether a new document that declares no audience, and has none by a
+                rule of the settings, is refused.
 
         Raises:
-            InvalidArgument: There are no such defaults.
+            InvalidArgument: There are no such defaults, or a label is invalid.
             WorldNotFound: The caller may not administer the world.
         """
-        chosen = check_defaults(defaults)
         store, record = self._components.store, self.access.record()
-        store.set_defaults(self.authority, record.id, chosen)
+        chosen = record.defaults if defaults is None else check_defaults(defaults)
+        labels = choose_default_audience(audience, audience_required, record.audience)
+        store.set_defaults(self.authority, record.id, chosen, labels)
 
     @property
     def authority(self) -> Authority:

@@ -15,6 +15,7 @@ from truespan.types.arguments import (
     POSITION_ARGUMENTS,
     QUERY_ARGUMENTS,
     RETRIEVAL_TOP_K,
+    WORLD_ARGUMENTS,
 )
 from truespan.types.conversation import CONVERSATION_LIMIT, MAX_CONVERSATIONS
 from truespan.types.document import (
@@ -83,12 +84,16 @@ class NewWorld(Arguments, frozen=True, kw_only=True):
     name: WorldName
     defaults: WorldDefaults | None = None
     model: ModelName | None = None
+    audience: Annotated[list[Label], describe(WORLD_ARGUMENTS["audience"])] | None = None
+    audience_required: Annotated[bool, describe(WORLD_ARGUMENTS["audience_required"])] | None = None
 
 
 class ChosenDefaults(Arguments, frozen=True, kw_only=True):
-    """The defaults of a world."""
+    """The defaults of a world; what is left out stays."""
 
-    defaults: WorldDefaults
+    defaults: WorldDefaults | None = None
+    audience: Annotated[list[Label], describe(WORLD_ARGUMENTS["audience"])] | None = None
+    audience_required: Annotated[bool, describe(WORLD_ARGUMENTS["audience_required"])] | None = None
 
 
 class NewGeneration(Arguments, frozen=True, kw_only=True):

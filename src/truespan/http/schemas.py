@@ -102,10 +102,15 @@ class WorldList(Struct, frozen=True, kw_only=True):
 
 @members_of(World, "id name generation defaults")
 class WorldDetail(Struct, frozen=True, kw_only=True):
-    """A world and its statistics, which are null for callers who may not read all of it."""
+    """A world and its statistics, which are null for callers who may not read all of it.
+
+    `audience` is that of new documents that declare none; null if each must declare one, and for
+    callers with labels.
+    """
 
     generation: int | None
     status: WorldStatus | None
+    audience: list[str] | None
 
 
 @members_of(

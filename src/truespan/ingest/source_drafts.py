@@ -97,6 +97,7 @@ class DraftMaker:
         world = deps.store.find_world(scope.authority, scope.world)
         defaults = world.defaults if world else Defaults.CONTRACT
         self._world = world.name if world else ""
+        self._default_audience = world.audience if world else None
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
         self._tools = DraftTools(deps.parser, deps.counter, deps.count_words)
@@ -173,12 +174,12 @@ class DraftMaker:
     def _audience_of(
         self, stated: Audience | None, source: Source, known: Document | None
     ) -> Audience:
-        """Return the stated audience, that of a rule, that of the stored document, or everyone.
+        """Return the audience stated, by a rule, of the stored document, or by default.
 
         Even a manifest line without an audience must not show a document to more callers.
 
         Raises:
-            AudienceMissing: none of them is known, and the settings require one.
+            AudienceMissing: there is none, and the world or the settings require one.
         """
         if stated is not None:
             return stated
@@ -187,9 +188,10 @@ class DraftMaker:
             return by_rule
         if known is not None:
             return known.audience
-        if self._preparation.require_audience:
+        default = self._default_audience
+        if default is None or (self._preparation.require_audience and default == (EVERYONE,)):
             raise AudienceMissing(source.name)
-        return (EVERYONE,)
+        return default
 
     def _audience_by_rule(self, source: Source, known: Document | None) -> Audience | None:
         rules = self._preparation.audiences

@@ -171,3 +171,10 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
         "File of golden queries; the alias moves only if the new generation scores no worse."
     ),
 }
+
+WORLD_ARGUMENTS: Mapping[str, Argument] = {
+    "audience": Argument(
+        "Labels of new documents that declare no audience; an empty list: only the owner."
+    ),
+    "audience_required": Argument("Whether new documents must declare an audience."),
+}

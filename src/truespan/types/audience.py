@@ -62,6 +62,25 @@ def check_audience(labels: object) -> Audience:
     return tuple(sorted(check_labels(labels)))
 
 
+def choose_default_audience(
+    audience: object, required: bool | None, known: Audience | None
+) -> Audience | None:
+    """Return the audience of new documents of a world; None if each must declare one.
+
+    `known` is the present one. What is None stays; `required` alone, set to false, is everyone.
+
+    Raises:
+        InvalidArgument: as `check_labels`, or documents must declare an audience and there is one.
+    """
+    if audience is not None:
+        if required:
+            raise InvalidArgument("A world has an audience for new documents or requires one.")
+        return check_audience(audience)
+    if required is None:
+        return known
+    return None if required else known or (EVERYONE,)
+
+
 def audience_text(audience: Audience) -> str:
     """Return the labels of a document as they are stored: one in each line."""
     return "\n".join(audience)

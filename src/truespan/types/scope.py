@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import WorldNotFound
-from truespan.types.audience import check_labels
+from truespan.types.audience import EVERYONE, Audience, check_labels
 from truespan.types.ids import WorldId, hash_text
 from truespan.types.profile import ChunkingProfile, EmbeddingProfile
 from truespan.types.request import Defaults
@@ -211,6 +211,8 @@ class World(Struct, frozen=True):
     """Selector of the generation, for selecting it again."""
     defaults: Defaults = Defaults.CONTRACT
     """Defaults of requests to the world."""
+    audience: Audience | None = (EVERYONE,)
+    """Audience of new documents that declare none; None if each must declare one."""
 
 
 class Scope(Struct, frozen=True):

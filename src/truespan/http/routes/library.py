@@ -84,7 +84,13 @@ def create_world(context: CallContext, body: requests.NewWorld) -> Reply[schemas
 
     The name must not be in use. A caller who may not create worlds gets `world_not_found`.
     """
-    world = context.library.create_world(body.name, defaults=body.defaults, model=body.model)
+    world = context.library.create_world(
+        body.name,
+        defaults=body.defaults,
+        model=body.model,
+        audience=body.audience,
+        audience_required=body.audience_required,
+    )
     entry = schemas.WorldEntry(**schemas.world_data(world.access.record()))
     return Reply(entry, 201, (("location", f"/v1/worlds/{world.id}"),))
 
@@ -105,10 +111,14 @@ def set_defaults(context: CallContext, body: requests.ChosenDefaults) -> schemas
     """Choose the defaults of a world.
 
     They apply from the next request on: `recommended`, or `contract`, which follows the original
-    specification to the letter. A caller who may not administer the world gets `world_not_found`.
+    specification to the letter. `audience` has the labels of new documents that declare none, or
+    with `audience_required` such documents are refused. A caller who may not administer the world
+    gets `world_not_found`.
     """
     world = context.world()
-    world.set_defaults(body.defaults)
+    world.set_defaults(
+        body.defaults, audience=body.audience, audience_required=body.audience_required
+    )
     return _world_detail(world)
 
 
@@ -117,7 +127,12 @@ def _world_detail(world: World) -> schemas.WorldDetail:
         status = world.status()
     except errors.NotAllowed:
         status = None
-    return schemas.WorldDetail(**schemas.world_data(world.access.record()), status=status)
+    audience = world.default_audience
+    return schemas.WorldDetail(
+        **schemas.world_data(world.access.record()),
+        status=status,
+        audience=None if audience is None else list(audience),
+    )
 
 
 @worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy, errors.SigningKeyMissing))

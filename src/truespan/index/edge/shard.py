@@ -157,6 +157,13 @@ def _add_indexes(shard: edge.EdgeShard) -> None:
             shard.update(edge.UpdateOperation.create_field_index(field.value, parameters))
 
 
+def _admitted(hits: list[edge.ScoredPoint], listed: Numbers | None) -> list[edge.ScoredPoint]:
+    """Return the hits in documents of a long list; all of them without one."""
+    if listed is None:
+        return hits
+    return [hit for hit in hits if listed.admits((hit.payload or {}).get(_DOCUMENT))]
+
+
 def _raw_hits(hits: Sequence[edge.ScoredPoint]) -> list[RawHit]:
     # The id is a UUID, which is converted to text faster when the reply is encoded.
     return [(cast("str", hit.id), hit.score, text_hash_of(hit.payload) or "") for hit in hits]
@@ -230,11 +237,16 @@ class Shard:
         An approximate search compares 4-bit vectors first, and then the original vectors of the
         best points, so its scores are exact.
         """
-        ids, params = search.ids, _APPROXIMATE if search.approximate else _EXACT
-        found = self._search_widely(search)
+        listed = next((part for part in search.where if isinstance(part, Numbers)), None)
+        others = tuple(part for part in search.where if part is not listed)
+        found = self._search_widely(search, others, listed)
         if found is None:
+            params = _APPROXIMATE if search.approximate else _EXACT
             found = self._find(search, search.where, search.limit, params)
-        among = self._find(search, (*search.where, HasId(ids)), len(ids), _EXACT) if ids else []
+        ids, among = search.ids, list[edge.ScoredPoint]()
+        if ids:
+            where = (*others, HasId(ids))
+            among = _admitted(self._find(search, where, len(ids), _EXACT, _DOCUMENT), listed)
         return _raw_hits(found), _raw_hits(among)
 
     def _find(
@@ -258,21 +270,21 @@ class Shard:
         )
         return self._edge.query(query)
 
-    def _search_widely(self, search: Search) -> list[edge.ScoredPoint] | None:
+    def _search_widely(
+        self, search: Search, where: Where, listed: Numbers | None
+    ) -> list[edge.ScoredPoint] | None:
         """Search more documents than a long list names, and keep hits in those of the list.
 
         The engine takes longer to compare points with the list than to compare vectors. The hits
         are those of a search with the list; None if too few are left to be certain.
         """
-        listed = next((part for part in search.where if isinstance(part, Numbers)), None)
         if listed is None or search.approximate or not listed.share or search.limit <= 0:
             return None
         limit = math.ceil(search.limit * _OVERSAMPLING / listed.share) + 1
         if limit > _MAX_WIDE_HITS:
             return None
-        where = tuple(part for part in search.where if part is not listed)
         wide = self._find(search, where, limit, _EXACT, _DOCUMENT)
-        kept = [hit for hit in wide if listed.admits((hit.payload or {}).get(_DOCUMENT))]
+        kept = _admitted(wide, listed)
         if len(wide) == limit and (
             len(kept) < search.limit or kept[search.limit - 1].score <= wide[-1].score
         ):

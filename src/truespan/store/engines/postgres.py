@@ -148,13 +148,19 @@ class PostgresSession(Session):
         _enter(self.connection, BOTH_ROLES, _scope_values(world), _LOCK if lock else _REQUIRE)
 
     def create_world(
-        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+        self,
+        world: str,
+        name: str,
+        created_at: float,
+        defaults: str,
+        audience: str | None,
+        checksum: bytes,
     ) -> None:
         self.connection.execute(_ENTER, (world, ALL_AUDIENCES, BOTH_ROLES))
         self.connection.execute(
-            """INSERT INTO directory (world_id, name, created_at, defaults, checksum)
-               VALUES (%s, %s, %s, %s, %s)""",
-            (world, name, created_at, defaults, checksum),
+            """INSERT INTO directory (world_id, name, created_at, defaults, audience, checksum)
+               VALUES (%s, %s, %s, %s, %s, %s)""",
+            (world, name, created_at, defaults, audience, checksum),
         )
         self.connection.execute("INSERT INTO worlds (world_id) VALUES (%s)", (world,))
 

@@ -148,7 +148,13 @@ class Session(Statements):
 
     @abstractmethod
     def create_world(
-        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+        self,
+        world: str,
+        name: str,
+        created_at: float,
+        defaults: str,
+        audience: str | None,
+        checksum: bytes,
     ) -> None:
         """Write the rows of a new world.
 

@@ -168,12 +168,18 @@ class SqliteSession(Session):
         self.world = found[0][0]
 
     def create_world(
-        self, world: str, name: str, created_at: float, defaults: str, checksum: bytes
+        self,
+        world: str,
+        name: str,
+        created_at: float,
+        defaults: str,
+        audience: str | None,
+        checksum: bytes,
     ) -> None:
         self.connection.execute(
-            """INSERT INTO worlds (id, name, created_at, defaults, checksum)
-               VALUES (?, ?, ?, ?, ?)""",
-            (world, name, created_at, defaults, checksum),
+            """INSERT INTO worlds (id, name, created_at, defaults, audience, checksum)
+               VALUES (?, ?, ?, ?, ?, ?)""",
+            (world, name, created_at, defaults, audience, checksum),
         )
 
     def in_each(

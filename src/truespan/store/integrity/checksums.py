@@ -47,8 +47,10 @@ def word_states_checksum(world: WorldId, profile: str, text_hash: str, states: b
     return checksum("word_states", RECIPE, world, profile, text_hash, states)
 
 
-def world_checksum(world: str, name: str, created_at: float, defaults: str) -> bytes:
-    return checksum("worlds", world, name, created_at, defaults)
+def world_checksum(
+    world: str, name: str, created_at: float, defaults: str, audience: str | None
+) -> bytes:
+    return checksum("worlds", world, name, created_at, defaults, audience)
 
 
 def generation_checksum(

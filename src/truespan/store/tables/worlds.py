@@ -29,6 +29,7 @@ from truespan.store.engines.session import (
 from truespan.store.integrity.checksums import generation_checksum, world_checksum
 from truespan.store.integrity.erasure import queue_files
 from truespan.store.tables.rows import IS_NAMED, TAILS
+from truespan.types.audience import EVERYONE, Audience, audience_of, audience_text
 from truespan.types.document import DomainRecord, GenerationRecord, KeptGeneration, WorldStatus
 from truespan.types.ids import WorldId
 from truespan.types.profile import (
@@ -41,7 +42,7 @@ from truespan.types.profile import (
 from truespan.types.request import Defaults
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb, World
 
-_NAMED: Final = "WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.checksum"
+_NAMED: Final = "WORLD_TEXT(d), d.name, d.created_at, d.defaults, d.audience, d.checksum"
 _CELLS: Final = "w.changes, g.number, g.profile, g.chunking, g.profile_id, g.created_at, g.checksum"
 _DEFAULT: Final = """
     LEFT JOIN generations g ON g.world_id = w.world_id AND g.number = w.generation
@@ -89,7 +90,11 @@ class Worlds(Part):
         return found
 
     def create_world(
-        self, authority: Authority, name: str, defaults: Defaults = Defaults.CONTRACT
+        self,
+        authority: Authority,
+        name: str,
+        defaults: Defaults = Defaults.CONTRACT,
+        audience: Audience | None = (EVERYONE,),
     ) -> World:
         """Create an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
@@ -97,31 +102,38 @@ class Worlds(Part):
             raise WorldNotFound(name)
         try:
             with self._db.write_every_world() as session:
-                now = self._clock.now()
-                own = world_checksum(world, name, now, defaults)
-                session.create_world(world, name, now, defaults, own)
+                cells = name, self._clock.now(), defaults, _labels_text(audience)
+                session.create_world(world, *cells, world_checksum(world, *cells))
         except DuplicateRow as error:
             raise WorldExists(name) from error
-        return World(world, name, None, 0, defaults=defaults)
+        return World(world, name, None, 0, defaults=defaults, audience=audience)
 
     @retry_on_conflict
-    def set_defaults(self, authority: Authority, world: WorldId, defaults: Defaults) -> None:
-        """Change the defaults of a world.
+    def set_defaults(
+        self,
+        authority: Authority,
+        world: WorldId,
+        defaults: Defaults,
+        audience: Audience | None = (EVERYONE,),
+    ) -> None:
+        """Change the defaults of a world, and the audience of new documents that declare none.
 
         Raises:
             WorldNotFound: it does not exist, or not for this authority.
         """
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
             raise WorldNotFound(world)
+        labels = _labels_text(audience)
         with self._db.write(world, shared=True) as session:
             [(name, created_at)] = session.all(
                 "SELECT name, created_at FROM directory WHERE world_id = :world"
             )
             session.execute(
-                """UPDATE directory SET defaults = :defaults, checksum = :checksum
-                   WHERE world_id = :world""",
+                """UPDATE directory SET defaults = :defaults, audience = :audience,
+                     checksum = :checksum WHERE world_id = :world""",
                 defaults=str(defaults),
-                checksum=world_checksum(world, name, created_at, defaults),
+                audience=labels,
+                checksum=world_checksum(world, name, created_at, defaults, labels),
             )
             session.touch_world()
 
@@ -187,9 +199,9 @@ class Worlds(Part):
             return None
         statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
         found = self._db.at(world, shared=True, number=number, aliased=False).one(statement)
-        if found is None or found[4] != world_checksum(*found[:4]):
+        if found is None or found[5] != world_checksum(*found[:5]):
             return None
-        return _read_world(found[:4], found[5:], number)
+        return _read_world(found[:5], found[6:], number)
 
     def is_unchanged(self, world: World) -> bool:
         """Return whether a world exists and is unchanged since it was read."""
@@ -482,7 +494,7 @@ def _find_aliased(session: Session, named: Sequence[Any], key: str) -> World | N
 
 
 def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = None) -> World:
-    world, name, _, defaults = named
+    world, name, _, defaults, audience = named
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
     if number is not None and recorded != generation_checksum(world, *cells):
@@ -495,7 +507,12 @@ def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = N
         changes=changes,
         selector=selector,
         defaults=Defaults(defaults),
+        audience=None if audience is None else audience_of(audience),
     )
+
+
+def _labels_text(audience: Audience | None) -> str | None:
+    return None if audience is None else audience_text(audience)
 
 
 def _read_generation(number: int, profile: str, chunking: str | None) -> Generation:

@@ -241,7 +241,7 @@ def write_rows(
     if table.name == "worlds":
         for row in remaining:
             record: dict[str, Any] = dict(zip(table.columns, row, strict=True))
-            named = ("name", "created_at", "defaults", "checksum")
+            named = ("name", "created_at", "defaults", "audience", "checksum")
             session.create_world(world or "", *(record.pop(name) for name in named))
             session.enter(world or "")
             session.execute(
@@ -309,7 +309,7 @@ def _select(table: Table) -> LiteralString:
     documents are only unique within a world.
     """
     if table.name == "worlds":
-        return """SELECT d.name, d.created_at, d.defaults, d.checksum, t.generation,
+        return """SELECT d.name, d.created_at, d.defaults, d.audience, d.checksum, t.generation,
                     t.next_document, t.next_generation, t.changes
                   FROM worlds t JOIN directory d ON d.world_id = t.world_id
                   WHERE t.world_id = :world"""

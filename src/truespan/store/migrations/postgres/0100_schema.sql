@@ -10,11 +10,13 @@
 -- swapped with another or moved elsewhere does not match it.
 
 -- All worlds with their names, read before a world is chosen. `defaults` is 'recommended' or 'contract'.
+-- `audience` is that of new documents that declare none; NULL if each must declare one.
 CREATE TABLE truespan_shared.directory (
   world_id uuid PRIMARY KEY,
   name text COLLATE "C" NOT NULL UNIQUE,
   created_at double precision NOT NULL,
   defaults text NOT NULL,
+  audience text,
   checksum bytea NOT NULL
 );
 

@@ -4,12 +4,14 @@
 -- swapped with another or moved elsewhere does not match it.
 
 -- Worlds, and the generation that their readers see. `defaults` is 'recommended' or 'contract'.
+-- `audience` is that of new documents that declare none; NULL if each must declare one.
 CREATE TABLE worlds (
   world_id INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
   name TEXT NOT NULL UNIQUE,
   created_at REAL NOT NULL,
   defaults TEXT NOT NULL,
+  audience TEXT,
   checksum BLOB NOT NULL,
   generation INTEGER,
   next_document INTEGER NOT NULL DEFAULT 1,
