@@ -56,6 +56,7 @@ class LeakyIndex(MemoryIndex):
 
 def fill(folder: Path, index: MemoryIndex | None = None) -> tuple[LibraryFixture, World]:
     lib = make_library(folder, index=index)
+    lib.library.keys.create()
     world = lib.library.create_world("world")
     world.ingest([lib.write("lamp.txt", LAMP), lib.write("night.md", NIGHT)])
     world.add_text(PAY, id="pay.txt", audience=["group:hr"], metadata={"salary": 3}, kind="book")
@@ -139,7 +140,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@proves("audience.non-interference", "audience.enforced")
+@proves("audience.non-interference", "audience.enforced", "proof.non-interference")
 @pytest.mark.parametrize("change", CHANGES)
 def test_hidden_documents_change_no_reply(tmp_path: Path, change: str) -> None:
     lib, world = fill(tmp_path)

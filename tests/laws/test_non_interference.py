@@ -91,7 +91,10 @@ def test_no_other_end_of_a_book_changes_what_its_readers_get(
     assert counts.comparisons > in_test_or_prove(50, 200)
 
 
-@proves("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface")
+@proves(
+    *("reading.non-interference", "reading.re-anchored", "reading.tail", "reading.every-surface"),
+    "proof.non-interference",
+)
 @examples(3)
 @given(st.integers(0, 1_000_000))
 def test_no_end_of_any_book_changes_what_its_readers_get(seed: int) -> None:

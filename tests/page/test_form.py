@@ -150,6 +150,8 @@ def test_the_scheme_can_be_chosen_against_the_system(visit: Visit) -> None:
 
     visit.page.reload()
 
+    # The theme is set once the texts are loaded.
+    expect(visit.find("html")).to_have_attribute("data-theme", "dark")
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 200
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import truespan
 from tests.promises import proves
+from truespan.cli.output.ask import show_turns
 
 OLD = (
     "Rules of 2021.\n\nThe rent of the boathouse is 950 crowns a month. Boats are painted in May.\n"
@@ -35,3 +36,20 @@ def test_answer_names_documents_that_disagree(tmp_path: Path) -> None:
 
         world.documents.delete(found.statements[0].quote.document, erase=False)
         assert world.answer("What is the rent of the boathouse?").disagreements == ()
+
+
+@proves("answer.disagreement")
+def test_turn_of_a_conversation_keeps_its_disagreements(tmp_path: Path) -> None:
+    with truespan.open(tmp_path / "library", create=True) as library:
+        world = library.world(create=True)
+        world.add_text(OLD, id="old", title="Schedule 2021")
+        world.add_text(NEW, id="new", title="Schedule 2023")
+        begun = world.conversation()
+        answer = begun.ask("What is the rent of the boathouse?")
+
+        [turn] = world.conversation(begun.id).turns()
+        assert turn.disagreements == answer.disagreements != ()
+        [notice] = [each for each in answer.warnings if each.code == "sources_disagree"]
+        for shown in (show_turns([turn]), begun.to_markdown()):
+            assert notice.message in shown
+        assert begun.export()["turns"][0]["disagreements"][0]["kind"] == "number"

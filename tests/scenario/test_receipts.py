@@ -228,6 +228,26 @@ def test_source_must_have_the_signed_bytes_and_text(
 
 
 @proves("proof.verified")
+def test_file_that_was_read_with_other_settings_has_another_text(tmp_path: Path) -> None:
+    file, folder = tmp_path / "guide.md", tmp_path / "library"
+    file.write_text("Ask ann@example.org for the brass key. The key hung on the seventh hook.")
+    folder.mkdir()
+    (folder / "truespan.toml").write_text('[sanitize]\nenabled = "on"\n')
+    with truespan.open(folder, create=True) as library:
+        keys = library.keys.create()
+        library.world().ingest(file)
+        result = library.world().search(QUERY, floor=0.0, signed=True)
+    receipt = as_json(result.signed_receipt)
+    assert "ann@" not in result.passages[0].text
+
+    found = truespan.verify_receipt(receipt, keys, source=file, settings_folder=folder)
+    assert len(found.places) == len(result.passages)
+    with pytest.raises(ReceiptInvalid, match="at the place of passage 1") as error:
+        truespan.verify_receipt(receipt, keys, source=file, settings_folder=tmp_path)
+    assert error.value.failure == "source_text_differs"
+
+
+@proves("proof.verified")
 def test_program_in_one_file_verifies_without_truespan(
     signing: tuple[LibraryFixture, World], tmp_path: Path
 ) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.support.receipts import claims_of
 from truespan.engine.world import World
 from truespan.errors import TruespanError
 from truespan.types.answer import Answer
-from truespan.types.bundle import ContextBundle
+from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.request import Mode
 from truespan.wire.serialize import to_json
 
@@ -36,6 +37,13 @@ def told(read: Callable[[], Any]) -> str:
     if isinstance(reply, ContextBundle):
         reply = replace(reply, metadata=replace(reply.metadata, processing_time_ms=0))
     return to_json(reply)
+
+
+def signed_claims(result: SearchResult | ContextBundle | Answer) -> dict[str, Any]:
+    """Return what a receipt claims, without its time."""
+    claims = claims_of(result.signed_receipt)
+    del claims["time"]
+    return claims
 
 
 def replies(world: World, hidden_chunks: tuple[str, ...] = ()) -> list[str]:
@@ -75,6 +83,9 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
             )
             yield lambda query=query, mode=mode: world.retrieve(query, mode=mode, top_k=5)
         yield lambda query=query: world.answer(query)
+        yield lambda query=query: signed_claims(world.search(query, floor=0.0, signed=True))
+        yield lambda query=query: signed_claims(world.retrieve(query, signed=True))
+        yield lambda query=query: signed_claims(world.answer(query, signed=True))
     yield lambda: world.search("lamp", chapter="Nigth")
     yield lambda: world.search("lamp", metadata={"salary": 3})
     yield lambda: world.search("lamp", language="de")

@@ -158,7 +158,7 @@ class Responder(Struct, frozen=True):
                     *warnings,
                     *fitted.warnings,
                     *remarks,
-                    *map(_name_disagreement, disagreements),
+                    *(Notice("sources_disagree", each.describe()) for each in disagreements),
                     *((_CUT,) if is_cut else ()),
                     *problems,
                 ),
@@ -300,15 +300,6 @@ class Responder(Struct, frozen=True):
         if sources and support.supported < support.claims:
             warnings.append(_name_unsupported(support))
         return citations.found, quotes.found, support, tuple(warnings)
-
-
-def _name_disagreement(disagreement: Disagreement) -> Notice:
-    one, other = disagreement.statements
-    return Notice(
-        "sources_disagree",
-        f"The sources disagree: [{one.number}] {one.title} says “{one.quote.text}”, "
-        f"[{other.number}] {other.title} says “{other.quote.text}”.",
-    )
 
 
 def _name_unsupported(support: Support) -> Notice:

@@ -245,6 +245,14 @@ class Disagreement(Struct, frozen=True):
     kind: DisagreementKind
     statements: tuple[Statement, Statement]
 
+    def describe(self) -> str:
+        """Return a sentence with both statements."""
+        one, other = self.statements
+        return (
+            f"The sources disagree: [{one.number}] {one.title} says “{one.quote.text}”, "
+            f"[{other.number}] {other.title} says “{other.quote.text}”."
+        )
+
 
 class SupportReason(StrEnum):
     """Reason why a sentence of an answer is not supported."""
