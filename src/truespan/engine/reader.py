@@ -30,7 +30,7 @@ from truespan.retrieval.snapshot import Restart
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
-from truespan.types.decision import AnswerMode
+from truespan.types.decision import AnswerMode, Decision
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.note import NOTE_LIMIT, Note
@@ -422,6 +422,29 @@ class Reader(Struct, frozen=True):
         candidates = decision.evidence.candidates
         shares = [found.coverage.share for found in candidates if found.coverage is not None]
         return max(shares, default=0.0) >= MIN_CLOSE_COVERAGE
+
+    def answerable(self, questions: Sequence[str], book: str | None = None) -> list[str]:
+        """Return the questions that what was read of a book has an answer to, in their order.
+
+        Each is searched and decided as by `answer`, without a model or a reranker. After three
+        seconds no further question is checked.
+
+        Args:
+            questions: At most 6 questions.
+            book: The document; None for the current book.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
+        """
+        from truespan.engine.answerable import keep_answerable
+
+        answerer = Answerer(self._access.components, self._access.authority)
+
+        def decide(question: str) -> Decision:
+            find = self._prepare(question, book, rerank=False)
+            return answerer.decide(answerer.ask(question, find, book, ()), reading=True)
+
+        return keep_answerable(questions, decide, self._access.components.clock)
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.

@@ -41,6 +41,7 @@ from truespan.types.telemetry import Request, Stage
 if TYPE_CHECKING:
     from truespan.answers.decide import Replay
     from truespan.engine.answering import Find
+    from truespan.types.decision import Decision
 
 USAGE_LIMIT = 50
 
@@ -300,6 +301,33 @@ class WorldQueries:
             self.access.components, self.access.authority, asked, freshness=freshness
         )
         return answerer.events(answerer.ask(query, find, None, history), reading=False)
+
+    def answerable(self, questions: Sequence[str]) -> list[str]:
+        """Return the questions that the documents have an answer to, in their order.
+
+        Each is searched and decided as by `answer`, without a model or a reranker. After three
+        seconds no further question is checked.
+
+        Args:
+            questions: At most 6 questions.
+
+        Raises:
+            InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
+        """
+        from truespan.engine.answerable import keep_answerable
+        from truespan.engine.answering import Answerer
+
+        answerer = Answerer(self.access.components, self.access.authority)
+
+        def decide(question: str) -> Decision:
+            request = RetrievalRequest(query=question, by_default=frozenset(), rerank=False)
+
+            def find(trace: RequestTrace, _: str, rules: Rules, _book: str | None) -> Retrieved:
+                return find_candidates(self.access.pipeline(trace), request, rules)
+
+            return answerer.decide(answerer.ask(question, find, None, ()), reading=False)
+
+        return keep_answerable(questions, decide, self.access.components.clock)
 
     def _prepare(
         self,

@@ -1,14 +1,18 @@
-// Questions to begin with: those of the sample book, or about headings of the open document. A reader
-// is offered only what was read to its end.
+// Questions to begin with: those of the sample book, or about headings of the open document, each with
+// an answer. A reader is offered only what was read to its end.
 
-import { button, byId, make } from "../common/dom.js";
-import { asReader, state } from "../common/state.js";
+import { post } from "../common/api.js";
+import { button, byId, fill, make } from "../common/dom.js";
+import { asReader, previewQuery, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const t = texts.start;
 /** The file of the sample book. */
 const SAMPLE = "the-glass-ferry.md";
 const MAX_SUGGESTIONS = 3;
+const MAX_CHECKED = 6;
+/** Questions that have an answer, by the state of the page in which they were checked. */
+const checked = new Map();
 const MIN_SENTENCES = 3;
 const MAX_HEADING = 60;
 
@@ -35,7 +39,19 @@ function questions() {
   if (!state.document) return [];
   if (!asReader() && state.document.name === SAMPLE) return t.sampleQuestions;
   const about = state.document.kind === "book" ? t.askChapter : t.askSection;
-  return spread(headings(), MAX_SUGGESTIONS).map((heading) => about({ heading }));
+  return spread(headings(), MAX_CHECKED).map((heading) => about({ heading }));
+}
+
+/** Return the questions that have an answer; the server checks those of a state once. */
+function answerable(found) {
+  const book = asReader() ? String(state.document.number) : undefined;
+  const address = asReader() ? `${readerPath()}/answerable${previewQuery()}` : `${worldPath()}/answerable`;
+  const key = JSON.stringify([address, book, state.document.number, state.document.revision, found]);
+  if (!checked.has(key)) {
+    const reply = post(address, { questions: found, book }).then(({ questions: kept }) => kept);
+    checked.set(key, reply.catch(() => { checked.delete(key); return []; }));
+  }
+  return checked.get(key);
 }
 
 function ask(words) {
@@ -43,10 +59,11 @@ function ask(words) {
   byId("go-answer").click();
 }
 
-/** Return buttons that ask the questions; null if there are none. */
+/** Return buttons that ask the questions, filled when these were checked; null if there are none. */
 export function suggestions() {
   const found = questions();
   if (!found.length) return null;
-  return make("div", { class: "suggestions", role: "group", "aria-label": t.suggestions },
-    found.map((words) => button(words, () => ask(words), { class: "suggestion quiet" })));
+  const group = make("div", { class: "suggestions", role: "group", "aria-label": t.suggestions });
+  answerable(found).then((kept) => fill(group, kept.slice(0, MAX_SUGGESTIONS).map((words) => button(words, () => ask(words), { class: "suggestion quiet" }))));
+  return group;
 }
