@@ -96,6 +96,19 @@ def test_decide_needs_more_in_a_language_unknown_to_the_model() -> None:
 
 
 @proves("answers.cross-language")
+def test_decide_lets_words_decide_where_similarity_says_little() -> None:
+    rules = replace(RULES, foreign_loss=0.02, foreign_weight=0.3, foreign_usual=0.3)
+    for similarity, share, foreign, mode in (
+        (0.8, 0.0, False, "rag"),
+        (0.8, 0.0, True, "fallback"),
+        (0.5, 0.6, True, "rag"),
+        (0.5, 0.4, True, "fallback"),
+    ):
+        part = passage(similarity, share, share, foreign=foreign)
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        assert decide(evidence).mode == mode, (similarity, share, foreign)
+
+
 def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
     rules = replace(RULES, crossed_words=0.1)
     for part, mode in (
@@ -135,8 +148,8 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
 
     assert rules is not None
     assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.047)
-    usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "fr", "el")}
-    assert usual == {"en": 0.66, "en-GB": 0.66, "fr": 0.54, "el": None}
+    usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "ja", "el")}
+    assert usual == {"en": 0.66, "en-GB": 0.66, "ja": 0.54, "el": None}
     assert usual_late(profile, "en", crossed=True) == 0.42
     assert usual_late(other_profile(), "en", crossed=False) is None
 
@@ -271,6 +284,8 @@ def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
         crossed_words=0.091,
     )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
+    weighed = evidence_rules(BUNDLED, weighs_late=True)
+    assert (weighed.floor, weighed.late_weight) == (BUNDLED.calibrated_floor, 0.454)
 
 
 def test_evidence_rules_follow_the_scale_of_a_model() -> None:

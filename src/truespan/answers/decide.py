@@ -213,9 +213,13 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
 def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
     words = part.coverage or Coverage()
     gained = rules.word_weight * (words.share + words.window)
-    score = part.similarity + max(gained, rules.crossed_words if part.crossed else 0.0)
+    closeness = part.similarity - BACKGROUND_WEIGHT * background
+    if part.foreign:
+        # Similarities say little here, so they move only a part of the way from the usual.
+        usual = rules.foreign_usual
+        closeness = usual + rules.foreign_weight * (closeness - usual) - rules.foreign_loss
+    score = closeness + max(gained, rules.crossed_words if part.crossed else 0.0)
     score += rules.late_weight * (part.late or 0.0)
-    score -= BACKGROUND_WEIGHT * background + (rules.foreign_loss if part.foreign else 0.0)
     return PassageEvidence(
         score=score,
         similarity=part.similarity,

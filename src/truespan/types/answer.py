@@ -24,7 +24,13 @@ from truespan.types.decision import (
 )
 from truespan.types.freshness import Freshness
 from truespan.types.ids import ChunkId
-from truespan.types.profile import Calibration, Distance, EmbeddingProfile, weighs_late
+from truespan.types.profile import (
+    Calibration,
+    Distance,
+    EmbeddingProfile,
+    is_multilingual,
+    weighs_late,
+)
 from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
@@ -454,7 +460,12 @@ class AnswerRules(Struct, frozen=True):
             )
         calibrated = measured is not None and self.uses_calibration(defaults)
         if measured and calibrated and defaults.values.weighs_evidence:
-            evidence = evidence_rules(measured, self.min_evidence, weighs_late=weighs_late(profile))
+            evidence = evidence_rules(
+                measured,
+                self.min_evidence,
+                weighs_late=weighs_late(profile),
+                multilingual=is_multilingual(profile),
+            )
             return replace(self.decision, distance=profile.distance, evidence=evidence)
         thresholds = measured.thresholds() if measured and calibrated else {}
         for name in self.own_thresholds.intersection(thresholds):

@@ -55,6 +55,10 @@ class EvidenceRules(Struct, frozen=True):
     """Weight of each of the two coverages."""
     foreign_loss: float = 0.0
     """Evidence that a passage loses in a language that the model was not trained for."""
+    foreign_weight: float = 1.0
+    """Share of the similarity that counts in such a language, as far as it is not usual there."""
+    foreign_usual: float = 0.0
+    """Usual similarity in such a language, less half of the background."""
     crossed_words: float = 0.0
     """Minimum evidence from words of a passage in another language than the query, which has few of
     its words whatever it is about."""
@@ -67,11 +71,16 @@ class EvidenceRules(Struct, frozen=True):
 
 
 def evidence_rules(
-    calibration: Calibration, threshold: float | None = None, *, weighs_late: bool = False
+    calibration: Calibration,
+    threshold: float | None = None,
+    *,
+    weighs_late: bool = False,
+    multilingual: bool = False,
 ) -> EvidenceRules:
     """Return the rules for a model from its calibration; `threshold` replaces the derived one.
 
-    With `weighs_late`, late interaction is evidence too, and less similarity is asked for.
+    With `weighs_late`, late interaction is evidence too. Of a `multilingual` model, less similarity
+    is asked for, and in a language that it was not trained for similarity counts less.
 
     The constants were chosen for the bundled model. Those of other models lie as far above its
     similarity of unrelated texts, in units of the distance to its high threshold.
@@ -82,10 +91,14 @@ def evidence_rules(
     return EvidenceRules(
         threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
         floor=round(max(unrelated - LATE_FLOOR_DISTANCE * distance, 0.0), 3)
-        if weighs_late
+        if multilingual
         else calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
         foreign_loss=round(FOREIGN_DISTANCE * distance, 3),
+        foreign_weight=FOREIGN_WEIGHT if multilingual else 1.0,
+        foreign_usual=round(BACKGROUND_WEIGHT * unrelated + FOREIGN_USUAL_DISTANCE * distance, 3)
+        if multilingual
+        else 0.0,
         crossed_words=round(min(CROSSED_DISTANCE * distance, 1.0), 3),
         late_weight=round(min(LATE_DISTANCE * distance, 1.0), 3) if weighs_late else 0.0,
     )
@@ -100,14 +113,20 @@ WORD_DISTANCE = 1.243
 FOREIGN_DISTANCE = 0.124
 """Loss of a passage in a language that the model was not trained for. With the bundled model it is
 0.02."""
+FOREIGN_WEIGHT = 0.3
+"""Weight of similarity in a language that a multilingual model was not trained for: it gives
+Greek questions and any Greek text high similarities."""
+FOREIGN_USUAL_DISTANCE = 0.525
+"""Usual similarity in such a language, less the unrelated one. With the multilingual model, whose
+distance is 0.2126, `foreign_usual` is 0.156."""
 CROSSED_DISTANCE = 0.564
 """Minimum evidence from words of a passage in another language than the query. With the
 multilingual model, whose distance is 0.2126, it is 0.12."""
 LATE_DISTANCE = 2.822
 """Weight of late interaction. With the multilingual model it is 0.6."""
 LATE_FLOOR_DISTANCE = 0.2
-"""Distance of the floor below the unrelated similarity, where late interaction is evidence. With
-the multilingual model the floor is 0.047: languages that it knows less have low similarities."""
+"""Distance of the floor of a multilingual model below the unrelated similarity. The floor is 0.047:
+languages that it knows less have low similarities."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
 
