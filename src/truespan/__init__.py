@@ -134,12 +134,16 @@ def open(
     )
 
 
-def open_temporary(settings_folder: str | Path = ".") -> AbstractContextManager[Library]:
+def open_temporary(
+    settings_folder: str | Path = ".", *, folder: str | Path | None = None
+) -> AbstractContextManager[Library]:
     """Open a new library in a temporary folder for a `with` statement, which removes it.
 
     Args:
         settings_folder: Folder whose `truespan.toml` applies, if it has one. Its servers for store
             and index are not used.
+        folder: Folder of a library that is not removed, such as one in a cache; made if it is
+            absent.
 
     Returns:
         A context manager of the library.
@@ -151,7 +155,7 @@ def open_temporary(settings_folder: str | Path = ".") -> AbstractContextManager[
 
     from truespan.wiring import open_temporary as open_with_settings
 
-    return open_with_settings(Path(settings_folder))
+    return open_with_settings(Path(settings_folder), None if folder is None else Path(folder))
 
 
 def download_model(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from tests.interfaces.test_cli_newcomer import NOTE, Shell
 from tests.promises import proves
+from truespan.cli.asked_cache import make_room
 from truespan.cli.terminal import WrappedText
+from truespan.core.disk import FileLock
 
 QUESTION = "Where does the spare key hang?"
 ANSWER = "> The spare key hangs on hook seven at the inn."
@@ -20,7 +23,10 @@ ANSWER = "> The spare key hangs on hook seven at the inn."
 
 @pytest.fixture
 def shell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Shell:
     """Commands in a folder with a note, on a machine that has no library."""
     for name in ("TRUESPAN_LIBRARY", "TRUESPAN_WORLD"):
@@ -30,6 +36,7 @@ def shell(
         folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.chdir(tmp_path / "work")
     (tmp_path / "work" / "note.md").write_text(NOTE)
     return Shell(tmp_path / "work", capsys)
@@ -51,11 +58,72 @@ def test_one_command_answers_from_a_file(
     code, out, err = shell("ask", source, QUESTION)
 
     assert (code, ANSWER in out) == (0, True)
+    [folder] = kept_libraries()
     assert err == (
         "Read 1 document in 1 chunk.\n"
-        f"Nothing was kept. 'truespan ingest {source}' keeps the documents.\n"
+        f"Kept in {folder} for the next question. "
+        f"'truespan ingest {source}' keeps the documents.\n"
     )
     assert left_behind(shell) == []
+
+
+def kept_libraries() -> list[Path]:
+    home = Path(os.environ["XDG_CACHE_HOME"]) / "truespan" / "asked"
+    return sorted(path for path in home.glob("*") if path.is_dir())
+
+
+@proves("cli.asked-again")
+def test_same_files_are_read_once(shell: Shell) -> None:
+    _, first, _ = shell("ask", "note.md", QUESTION)
+    code, again, err = shell("ask", "note.md", QUESTION)
+    [folder] = kept_libraries()
+
+    assert code == 0
+    assert again.splitlines()[:-1] == first.splitlines()[:-1]
+    assert err.startswith(f"The files are as they were read before, into {folder}.")
+    assert (folder.parent.stat().st_mode & 0o077) == 0
+    note = shell.folder / "note.md"
+    note.write_text(NOTE.replace("hook seven", "hook nine"))
+    _, changed, err = shell("ask", "note.md", QUESTION)
+    assert "hook nine" in changed
+    assert err.startswith("Read 1 document")
+    assert len(kept_libraries()) == 2
+
+
+@proves("cli.asked-again")
+def test_other_settings_read_the_files_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("ask", "note.md", QUESTION)
+    monkeypatch.setenv("TRUESPAN_RUNNING_HEADS", "true")
+
+    assert shell("ask", "note.md", QUESTION)[2].startswith("Read 1 document")
+    assert len(kept_libraries()) == 2
+
+
+@proves("cli.asked-again")
+def test_unfinished_library_is_made_again(shell: Shell) -> None:
+    shell("ask", "note.md", QUESTION)
+    [folder] = kept_libraries()
+    (folder / "complete").unlink()
+
+    _, out, err = shell("ask", "note.md", QUESTION)
+    assert (ANSWER in out, err.startswith("Read 1 document")) == (True, True)
+    with FileLock(folder.parent / f"{folder.name}.lock"):
+        assert "Nothing was kept." in shell("ask", "note.md", QUESTION)[2]
+
+
+@proves("cli.asked-again")
+def test_kept_libraries_have_a_size_limit(shell: Shell) -> None:
+    shell("ask", "note.md", QUESTION)
+    [oldest] = kept_libraries()
+    os.utime(oldest / "complete", (1, 1))
+    (shell.folder / "note.md").write_text(NOTE + "More.")
+    shell("ask", "note.md", QUESTION)
+    size = sum(path.stat().st_size for path in oldest.rglob("*") if path.is_file())
+
+    make_room(oldest.parent, max_bytes=size * 3 // 2)
+
+    [left] = kept_libraries()
+    assert left != oldest
 
 
 @proves("cli.ask-file")

@@ -135,6 +135,7 @@ class Newcomer:
                 if name.startswith(OF_SETTINGS) or name.endswith("_API_KEY"):
                     patch.delenv(name)
             patch.setenv("XDG_DATA_HOME", str(place / "data"))
+            patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
             return Reading(page, patch).complaints()
 
 

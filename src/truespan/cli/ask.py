@@ -121,7 +121,7 @@ def ask(
     """Answer a question from the documents, with citations and checked quotes.
 
     'truespan ask book.epub "Who is the murderer?"' asks a file or folder without a library of your
-    own: it is read into a temporary one.
+    own: it is read into one in your cache folder, once.
     """
     from truespan.cli.output.ask import print_answer
     from truespan.cli.sources import open_asked, split_question

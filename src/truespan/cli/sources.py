@@ -1,4 +1,4 @@
-"""Files and folders that a command asks directly: a temporary library with their documents."""
+"""Files and folders that a command asks directly: a library of their own, kept in a cache."""
 
 import os
 import shlex
@@ -56,9 +56,10 @@ def _exists(source: str) -> bool:
 def open_asked(
     target: Target, sources: Sequence[str], reader: str | None, *, hidden: bool
 ) -> "Iterator[tuple[Library, World]]":
-    """Open what a command asks: the named world, or a temporary library with the sources.
+    """Open what a command asks: the named world, or a library with the sources.
 
-    `hidden` hides progress and the advice that tells how to keep the library.
+    That library is kept in the user's cache folder, so that the same files are read once. `hidden`
+    hides progress and the line that says so.
     """
     if not sources:
         with target.open() as opened:
@@ -73,15 +74,21 @@ def open_asked(
             "Files are asked in a library of their own, without a reader, world or generation.",
             advice="Keep them with 'truespan ingest' first, and ask without naming them.",
         )
-    import truespan
+    from truespan.cli.asked_cache import mark_complete, open_cached
 
-    with truespan.open_temporary(folder_of(None)) as library:
+    with open_cached(sources, folder_of(None)) as (library, folder, known):
         world = library.world(create=True)
-        _ingest(world, sources, hidden=hidden)
+        if not known:
+            _ingest(world, sources, hidden=hidden)
+            if folder is not None:
+                mark_complete(folder)
         yield library, world
     if not hidden:
+        kept = "Nothing was kept." if folder is None else f"Kept in {folder} for the next question."
+        if known:
+            kept = f"The files are as they were read before, into {folder}."
         named = shlex.join(sources)
-        write_error(complete(f"Nothing was kept. 'truespan ingest {named}' keeps the documents.\n"))
+        write_error(complete(f"{kept} 'truespan ingest {named}' keeps the documents.\n"))
 
 
 def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:

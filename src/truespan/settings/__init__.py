@@ -259,10 +259,15 @@ def is_library(folder: Path) -> bool:
     return is_versioned or store.with_name(f"{STORE_FILE}-wal").exists()
 
 
+def cache_folder() -> Path:
+    """Return the user's folder for files that can be made again."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "truespan"
+
+
 def model_cache() -> Path:
     """Return the folder for downloaded models."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "truespan" / "models"
+    return cache_folder() / "models"
 
 
 def debugging() -> bool:

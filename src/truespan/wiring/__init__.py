@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -212,8 +212,8 @@ def open_library(
 
 
 @contextmanager
-def open_temporary(settings_folder: Path) -> Iterator[Library]:
-    """Open a new library in a temporary folder, as `truespan.open_temporary` does."""
+def open_temporary(settings_folder: Path, folder: Path | None = None) -> Iterator[Library]:
+    """Open a library in a temporary folder, as `truespan.open_temporary` does."""
     settings = replace(
         read_settings(settings_folder),
         store=StoreSettings(),
@@ -221,11 +221,11 @@ def open_temporary(settings_folder: Path) -> Iterator[Library]:
         index=IndexSettings(idle_seconds=10),
         rag_assets_dir="",
     )
-    with (
-        TemporaryDirectory(prefix="truespan-", ignore_cleanup_errors=True) as folder,
-        open_library(folder, create=True, settings=settings) as library,
-    ):
-        yield library
+    with ExitStack() as stack:
+        made = folder or stack.enter_context(
+            TemporaryDirectory(prefix="truespan-", ignore_cleanup_errors=True)
+        )
+        yield stack.enter_context(open_library(made, create=True, settings=settings))
 
 
 def _pages(settings: Settings, clock: Clock, max_bytes: int) -> PageFetcher | None:
