@@ -29,6 +29,19 @@ ASKING = ("search", "retrieve", "answer", "whyNot", "retrieveAsReader", "answerA
 TALKING = ("startConversation", "startConversationAsReader")
 WRITING = ("write", "administer")
 JSON = [("content-type", "application/json")]
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"chapter": "Nigth"}, {"chapter": "Payrol log"}, {"section": "Shipss"}, {"language": "de"},
+    {"metadata": {"salary": 3}}, {"metadata": {"year": {"gt": 0}}}, {"tags": ["payroll"]},
+    {"source": "*pay*"}, {"kinds": ["book"]}, {"version": "2.0"}, {"top_k": 1}, {"top_k": 20},
+)  # fmt: skip
+GOLDEN = """
+- query: who lit the lamp?
+  expected: [lamp.txt]
+- query: zebra payroll
+  expected: [pay.txt]
+- query: what is in the log?
+  expected: [log.md]
+"""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,8 @@ def test_hidden_documents_change_no_reply_over_http_and_mcp(tmp_path: Path) -> N
         told = [differs(plain, full, one) for one in asked if str(one).startswith("GET")]
 
     assert answered > 100 * compared
+    sent = {one.call.name for one in asked if isinstance(one, Request)}
+    assert {call.name for call in OPERATIONS} - sent == {"deleteWorld", *TALKING}
     # The owner does see what only one of the two libraries has.
     assert sum(told) > 25
 
@@ -132,7 +147,11 @@ def shown(response: Response) -> tuple[object, ...]:
         return response.status, kept, re.sub(b"[0-9a-f]{32}", b"a random id", response.body)
     body = without_time(result_of(response))
     if isinstance(body, dict):
-        body.pop("token", None)
+        # The id of the token; the id and the time of a reply in a chat.
+        for name in ("token", "created"):
+            body.pop(name, None)
+        if str(body.get("id")).startswith("chatcmpl-"):
+            del body["id"]
     return response.status, kept, body
 
 
@@ -155,7 +174,35 @@ def requests(full: Twin) -> list[Request | Message]:
             body = {"query": query, "mode": mode, "chunk_id": known[1].chunk}
         target = request(call, known[0]).target
         asked.append(Request(call, target, JSON, json.dumps(body).encode()))
+    asked += more_requests()
     return list({repr(one): one for one in asked}.values())
+
+
+def more_requests() -> Iterator[Request]:
+    """Yield requests whose replies suggest names, count, list, judge, or answer in a chat."""
+    world = "/v1/worlds/world"
+    for name, target, body in (
+        *(("search", f"{world}/search", {"query": "lamp", **filters}) for filters in FILTERS),
+        *(("retrieve", f"{world}/retrieve", {"query": "lamp", "near_misses": True, **filters})
+          for filters in FILTERS),
+        *(("completeChat", "/v1/chat/completions",
+           {"model": f"truespan/{model}", "messages": [{"role": "user", "content": query}]})
+          for model in ("world", "world@ann", "world@ben") for query in QUERIES[:2]),
+        ("embedTexts", "/v1/embeddings", {"model": "truespan/world", "input": ["payroll"]}),
+        ("evaluate", f"{world}/evaluate", {"golden": GOLDEN, "modes": ["hybrid", "vector"]}),
+        ("retrieveAsReader", f"{world}/readers/ann/retrieve", {"query": "a note on the payroll"}),
+    ):  # fmt: skip
+        yield Request(by_name(name), target, JSON, json.dumps(body).encode())
+    for name, target in (
+        *(("listDocuments", f"{world}/documents?{query}")
+          for query in ("search=pay", "search=lamp", "offset=1", "tags=%5B%22payroll%22%5D")),
+        *(("countFacets", f"{world}/facets?keys=%5B%22{key}%22%5D")
+          for key in ("salary", "year", "tags")),
+        *(("listNotes", f"{world}/readers/{reader}/notes?search=payroll")
+          for reader in ("ann", "ben")),
+        ("listChunks", f"{world}/documents/night.md/chunks"),
+    ):  # fmt: skip
+        yield Request(by_name(name), target, [], None)
 
 
 def names_of(full: Twin) -> Iterator[Names]:
