@@ -6,6 +6,7 @@ import json
 import logging
 from array import array
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,21 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.protocols import Embedder, find_state_embedder
-from truespan.providers import sentence_transformers, torch_devices
+from truespan.providers import sentence_transformers, torch_bert, torch_devices
 from truespan.providers.sentence_transformers import (
     SentenceEmbedder,
     SentenceOptions,
     TorchFolder,
     TorchReranker,
 )
+from truespan.providers.torch_bert import BertNetwork
 from truespan.providers.torch_devices import (
     RunOptions,
     TorchNetwork,
     TorchRunner,
     copy_states,
     find_devices,
+    import_torch,
 )
 from truespan.types.vectors import cosine
 
@@ -88,6 +91,49 @@ def test_vectors_are_those_of_the_package(tmp_path: Path, pooling: str) -> None:
 
 
 @proves("embedding.vector-per-input")
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_packed_texts_have_the_vectors_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    save_encoder(tmp_path / "model", pooling=pooling)
+    expected = embed(tmp_path / "model").embed_documents(TEXTS)
+    monkeypatch.setattr(torch_bert, "find_packed_attention", lambda *_: attend_packed)
+    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
+    packed = embed(tmp_path / "model")
+    network = packed._make_network(packed.runner.devices[0], import_torch().float16)
+
+    assert isinstance(network, BertNetwork)
+    for own, other in zip(packed.embed_documents(TEXTS), expected, strict=True):
+        assert cosine(own, other) > 0.99999
+
+
+def test_network_with_other_vectors_is_not_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attend_wrongly(query: Any, *_: Any) -> Any:
+        return 1000 * query
+
+    save_encoder(tmp_path / "model")
+    monkeypatch.setattr(torch_bert, "find_packed_attention", lambda *_: attend_wrongly)
+    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
+    embedder = embed(tmp_path / "model")
+    network = embedder._make_network(embedder.runner.devices[0], import_torch().float16)
+
+    assert not network.packs
+
+
+def attend_packed(query: Any, key: Any, value: Any, bounds: Any, *_: Any) -> Any:
+    """Attend within each text, as a GPU does for all texts at once."""
+    torch = import_torch()
+    found = [
+        torch.nn.functional.scaled_dot_product_attention(
+            *(part[start:end].transpose(0, 1)[None] for part in (query, key, value))
+        )[0].transpose(0, 1)
+        for start, end in pairwise(bounds.tolist())
+    ]
+    return torch.cat(found)
+
+
 def test_vector_depends_on_its_text_alone_in_any_order(folder: Path) -> None:
     own = embed(folder)
     together = own.embed_documents(TEXTS)

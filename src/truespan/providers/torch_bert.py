@@ -1,8 +1,8 @@
-"""The bundled model on a GPU: its weights, dequantised, in a BERT network of PyTorch.
+"""BERT networks of PyTorch, and the bundled model on a GPU: its weights, dequantised.
 
 Texts of a batch are one long row of tokens without padding, and attention stays within each text.
-The matrix products of such a batch have the same shape whatever the texts are, so a vector depends
-on its text alone, bit for bit.
+The matrix products of such a batch have the same shape whatever the texts are, so that a vector of
+the bundled model depends on its text alone, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalModel, describe_local
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
 
 PRECISION = "float16"
-_HEADS, _POSITIONS = 12, 512
 _PARTS = (
     "attention.self.query",
     "attention.self.key",
@@ -54,6 +55,18 @@ def dequantise(weights: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]
     return found | {name: weights[name] for name in weights if name.endswith((".bias", ".weight"))}
 
 
+class BertShape(Struct, frozen=True):
+    """Properties of a BERT network that its weights do not tell."""
+
+    heads: int = 12
+    max_length: int = 512
+    first_position: int = 0
+    """Position of the first token of a text."""
+    epsilon: float = 1e-12
+    takes_mean: bool = False
+    """Whether the vector of a text is the mean of its tokens, instead of the first one."""
+
+
 class BertNetwork(TorchNetwork):
     """A BERT network on one device. Its arithmetic is float32 on a CPU, and half elsewhere.
 
@@ -61,9 +74,14 @@ class BertNetwork(TorchNetwork):
     """
 
     def __init__(
-        self, weights: Mapping[str, numpy.ndarray], device: device, precision: dtype
+        self,
+        weights: Mapping[str, numpy.ndarray],
+        device: device,
+        precision: dtype,
+        shape: BertShape | None = None,
     ) -> None:
         self._torch = torch = import_torch()
+        self._shape = shape or BertShape()
         arithmetic = torch.float32 if device.type == "cpu" else precision
 
         def load(*names: str) -> Tensor:
@@ -77,7 +95,8 @@ class BertNetwork(TorchNetwork):
         self._words = load("embeddings.word_embeddings.weight")
         places = load("embeddings.position_embeddings.weight")
         # Every text is of the first kind.
-        self._places = places + load("embeddings.token_type_embeddings.weight")[0]
+        kinds = load("embeddings.token_type_embeddings.weight")
+        self._places = places[self._shape.first_position :] + kinds[0]
         self._norm = pair("embeddings.LayerNorm")
         self._layers = []
         while (name := f"encoder.layer.{len(self._layers)}.") + f"{_PARTS[0]}.weight" in weights:
@@ -90,29 +109,22 @@ class BertNetwork(TorchNetwork):
                     *(pair(f"{name}output.{part}") for part in ("dense", "LayerNorm")),
                 )
             )
-        self._attend_packed = self._find_packed_attention(device)
+        self._attend_packed = find_packed_attention(device, arithmetic)
         self.packs = self._attend_packed is not None
-
-    def _find_packed_attention(self, device: device) -> Callable[..., Any] | None:
-        """Return attention within the texts of a row; None if the device does not have it."""
-        if device.type != "cuda" or self._torch.cuda.get_device_capability(device) < (8, 0):
-            return None
-        try:
-            from torch.nn.attention.varlen import varlen_attn  # pyright: ignore[reportMissingImports]
-        except ImportError:  # Before PyTorch 2.10.
-            return None
-        return varlen_attn
 
     def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
         lengths, starts = bounds.diff(), bounds[:-1]
         places = self._torch.arange(len(ids), device=ids.device, dtype=bounds.dtype)
         places -= starts.repeat_interleave(lengths, output_size=len(ids))
-        attend = self._attend_packed
+        attend, longest = self._attend_packed, self._shape.max_length
         assert attend is not None
         states = self._run(
-            ids, places, lambda q, k, v: attend(q, k, v, bounds, bounds, _POSITIONS, _POSITIONS)
+            ids, places, lambda q, k, v: attend(q, k, v, bounds, bounds, longest, longest)
         )
-        return self._normalise(states[starts]), states
+        if not self._shape.takes_mean:
+            return self._normalise(states[starts]), states
+        reduce = self._torch.segment_reduce
+        return self._normalise(reduce(states.float(), "mean", lengths=lengths, axis=0)), states
 
     def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
         del kinds
@@ -122,26 +134,30 @@ class BertNetwork(TorchNetwork):
 
         def attend(*parts: Tensor) -> Tensor:
             query, key, value = (
-                part.view(rows, width, _HEADS, -1).transpose(1, 2) for part in parts
+                part.view(rows, width, self._shape.heads, -1).transpose(1, 2) for part in parts
             )
             dot_product = self._torch.nn.functional.scaled_dot_product_attention
             return dot_product(query, key, value, attn_mask=seen).transpose(1, 2)
 
         states = self._run(ids.flatten(), places.flatten(), attend).view(rows, width, -1)
-        return self._normalise(states[:, 0]), states
+        if not self._shape.takes_mean:
+            return self._normalise(states[:, 0]), states
+        shown = states.float() * mask[:, :, None]
+        return self._normalise(shown.sum(1) / mask.sum(1, keepdim=True)), states
 
     def _run(self, ids: Tensor, places: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         functions, size = self._torch.nn.functional, self._words.shape[1]
+        heads, epsilon = self._shape.heads, self._shape.epsilon
 
         def norm(states: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
-            return functions.layer_norm(states, (size,), *scale, eps=1e-12)
+            return functions.layer_norm(states, (size,), *scale, eps=epsilon)
 
         states = norm(
             functions.embedding(ids, self._words) + functions.embedding(places, self._places),
             self._norm,
         )
         for joint, output, norm1, inner, outer, norm2 in self._layers:
-            parts = functions.linear(states, *joint).view(len(ids), 3, _HEADS, -1).unbind(1)
+            parts = functions.linear(states, *joint).view(len(ids), 3, heads, -1).unbind(1)
             attended = functions.linear(attend(*parts).reshape(len(ids), size), *output)
             states = norm(states + attended, norm1)
             wide = functions.gelu(functions.linear(states, *inner))
@@ -150,6 +166,20 @@ class BertNetwork(TorchNetwork):
 
     def _normalise(self, vectors: Tensor) -> Tensor:
         return self._torch.nn.functional.normalize(vectors.float(), dim=1)
+
+
+def find_packed_attention(device: device, precision: dtype) -> Callable[..., Any] | None:
+    """Return attention within the texts of a row; None if the device does not have it."""
+    torch = import_torch()
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    if precision not in (torch.float16, torch.bfloat16):
+        return None
+    try:
+        from torch.nn.attention.varlen import varlen_attn  # pyright: ignore[reportMissingImports]
+    except ImportError:  # Before PyTorch 2.10.
+        return None
+    return varlen_attn
 
 
 # Shared by threads: the network is loaded under a lock and then only run; what is known of the

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from queue import SimpleQueue
@@ -114,6 +114,35 @@ class TorchNetwork(ABC):
         raise NotImplementedError
 
 
+class _Slot(NamedTuple):
+    """A network on a device, for one run at a time."""
+
+    device: device
+    network: TorchNetwork
+    stream: Any
+    """Stream of a GPU, on which no other run waits; None for other devices."""
+
+    @classmethod
+    def make(cls, device: device, network: TorchNetwork) -> _Slot:
+        """Return a slot with a stream of its own, once the weights are on the device."""
+        if device.type != "cuda":
+            return cls(device, network, None)
+        cuda = import_torch().cuda
+        cuda.synchronize(device)
+        return cls(device, network, cuda.Stream(device))
+
+    def on_stream(self) -> AbstractContextManager[None]:
+        """Return a block whose operations run on the stream."""
+        return nullcontext() if self.stream is None else import_torch().cuda.stream(self.stream)
+
+    def send(self, numbers: numpy.ndarray) -> Tensor:
+        """Copy an array to the device; a GPU copies it beside other runs."""
+        tensor = import_torch().from_numpy(numbers)
+        if self.stream is None:
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+
 class BatchStates(NamedTuple):
     """States of the tokens of a batch, which are still on the device."""
 
@@ -190,7 +219,7 @@ class TorchRunner:
         self._read_options = options
         self._batch_tokens = BATCH_TOKENS
         self._loading = Lock()
-        self._free: SimpleQueue[tuple[device, TorchNetwork]] = SimpleQueue()
+        self._free: SimpleQueue[_Slot] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self._packs = False
 
@@ -245,8 +274,8 @@ class TorchRunner:
                 networks = [(each, self._make(each, precision)) for each in self.devices]
                 self._packs = networks[0][1].packs
                 runs = networks * (1 if self.on_cpu else _RUNS_PER_DEVICE)
-                for run in runs:
-                    self._free.put(run)
+                for device, network in runs:
+                    self._free.put(_Slot.make(device, network))
                 self._pool = ThreadPoolExecutor(len(runs), "truespan-torch")
             return self._pool
 
@@ -274,20 +303,20 @@ class TorchRunner:
         """Run a batch; if the device runs out of memory, run its halves one after the other."""
         import numpy
 
-        with self._network() as (device, network):
+        with self._slot() as slot:
             try:
-                return self._run_once(device, network, numbers, texts, read)
+                return self._run_once(slot, numbers, texts, read)
             except TruespanError:
                 raise
             except Exception as failure:  # PyTorch's own errors have no common root.
                 if "out of memory" not in str(failure) or len(texts) == 1:
                     raise ModelUnavailable(
-                        f"The network failed on {device} at {len(texts)} texts: "
+                        f"The network failed on {slot.device} at {len(texts)} texts: "
                         f"{str(failure).splitlines()[0][:200]}",
                         advice="Free memory of the device, choose another device, or update "
                         "PyTorch and the driver.",
                     ) from failure
-        self._halve(sum(map(len, texts)), device)
+        self._halve(sum(map(len, texts)), slot.device)
         middle = len(texts) // 2
         first = self._run(numbers[:middle], texts[:middle], read)
         second = self._run(numbers[middle:], texts[middle:], read)
@@ -295,12 +324,12 @@ class TorchRunner:
         return Rows(vectors, first.states + second.states)
 
     @contextmanager
-    def _network(self) -> Iterator[tuple[device, TorchNetwork]]:
-        run = self._free.get()
+    def _slot(self) -> Iterator[_Slot]:
+        slot = self._free.get()
         try:
-            yield run
+            yield slot
         finally:
-            self._free.put(run)
+            self._free.put(slot)
 
     def _halve(self, tokens: int, device: device) -> None:
         """Lower the size of batches to half of a batch that did not fit."""
@@ -321,25 +350,21 @@ class TorchRunner:
 
     def _run_once(
         self,
-        device: device,
-        network: TorchNetwork,
+        slot: _Slot,
         numbers: Sequence[int],
         texts: Sequence[Encoding],
         read: ReadStates | None,
     ) -> Rows:
         torch, lengths = import_torch(), [len(text) for text in texts]
-        with torch.inference_mode():
-            if network.packs:
+        with torch.inference_mode(), slot.on_stream():
+            if slot.network.packs:
                 ids, bounds = _pack(texts, lengths)
-                inputs = torch.from_numpy(ids).to(device), torch.from_numpy(bounds).to(device)
-                vectors, found = network.run_packed(*inputs)
+                vectors, found = slot.network.run_packed(slot.send(ids), slot.send(bounds))
                 starts = bounds[: len(texts)].tolist()
             else:
                 width = lengths[0] if self.on_cpu else self._width(lengths[0])
                 parts = _pad(texts, width, self._options)
-                vectors, found = network.run_padded(
-                    *(torch.from_numpy(x).to(device) for x in parts)
-                )
+                vectors, found = slot.network.run_padded(*map(slot.send, parts))
                 starts = range(0, len(texts) * width, width)
             own: Sequence[Any] = [None] * len(texts)
             if read is not None:
