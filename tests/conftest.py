@@ -26,6 +26,7 @@ NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
 LONGEST = (
     "scenario/test_changed_cells.py", "interfaces/test_other_endings.py",
+    "interfaces/test_audience_twins.py",
     "scenario/test_crashes.py", "laws/test_non_interference.py", "contract/test_worker_crashes.py",
     "contract/test_worker_outages.py", "interfaces/test_openapi_bearers.py",
     "scenario/test_backup_columns.py", "architecture/test_docs.py",
