@@ -9,11 +9,12 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BENCH := .venv-bench
 FRAMEWORKS := .venv-frameworks
+CHAT_CLIENT := .venv-llm
 OCR := .venv-ocr
 TORCH := .venv-torch
 DOCS := .venv-docs
 
-.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-ocr test-torch programs chromium axe openai typescript lint format types \
+.PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-chat-client test-ocr test-torch programs chromium axe openai typescript lint format types \
 	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
@@ -121,6 +122,15 @@ test-frameworks: $(FRAMEWORKS)/.installed openai ## test LangChain, LlamaIndex, 
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations -m frameworks -rs \
 		--allow-hosts=127.0.0.1 --allow-unix-socket -o asyncio_mode=auto \
 		-o asyncio_default_fixture_loop_scope=function
+
+# A chat client as people install it; the server and its chat model are on this machine.
+$(CHAT_CLIENT)/.installed:
+	$(PYTHON) -m venv $(CHAT_CLIENT)
+	$(CHAT_CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check llm==0.36 httpx
+	@touch $@
+
+test-chat-client: $(VENV)/.dev $(CHAT_CLIENT)/.installed ## test the chat client llm against a server
+	$(BIN)/python -m pytest -m system -rs tests/interfaces/test_chat_client.py
 
 # Text recognition has its own environment, so that the other tests run without it.
 $(OCR)/.installed: lock/ocr.txt pyproject.toml
