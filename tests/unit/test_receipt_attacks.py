@@ -235,6 +235,99 @@ def test_each_failure_has_its_own_name(signed: Signed, verifiers: list[ModuleTyp
 
 
 @proves("proof.verified")
+def test_signed_statement_that_does_not_hold_is_refused(
+    signed: Signed, verifiers: list[ModuleType]
+) -> None:
+    def claim(
+        changes: dict[tuple[Any, ...], Any], *, state: bool = True
+    ) -> tuple[bytes, dict[str, Any]]:
+        made = deepcopy(signed.statement)
+        if not state:
+            # As in receipts of callers who may not see the whole library.
+            del made["predicate"]["state"]
+        for path, value in changes.items():
+            made = changed_at(made, ("predicate", *path), lambda _, value=value: value)
+        return resigned(signed, made, bytes(32))
+
+    passage = ("passages", 0)
+    claims = signed.statement["predicate"]
+    number = claims["passages"][0]["document"]
+    at = next(i for i, each in enumerate(claims["documents"]) if each["document"] == number)
+    document = ("documents", at)
+    root = claims["documents"][at]["root"]
+    proof = claims["passages"][0]["proof"]
+    # A sentence outside the passage: its text is empty, and the signer made a root to match.
+    outside = own_verifier.sentence_leaf(0, 10**6, 10**6 + 5, own_verifier.sha256(b"").digest())
+    nothing = [each | {"proof": None} for each in claims["passages"]]
+    cases: dict[str, tuple[str, tuple[bytes, dict[str, Any]]]] = {
+        "a hash is left over": (
+            "wrong_proof",
+            claim({(*passage, "proof", "hashes"): [*proof["hashes"], "00" * 32]}),
+        ),
+        "the root stands in for all leaves": (
+            "wrong_proof",
+            claim(
+                {
+                    (*document, "sentences"): 0,
+                    ("passages",): [
+                        nothing[0] | {"proof": proof | {"first": 0, "hashes": [root]}},
+                        *nothing[1:],
+                    ],
+                },
+                state=False,
+            ),
+        ),
+        "a sentence is outside its passage": (
+            "wrong_proof",
+            claim(
+                {
+                    (*document, "sentences"): 1,
+                    (*document, "root"): outside.hex(),
+                    ("passages",): [
+                        nothing[0]
+                        | {"proof": {"first": 0, "spans": [[10**6, 10**6 + 5]], "hashes": []}},
+                        *nothing[1:],
+                    ],
+                },
+                state=False,
+            ),
+        ),
+        "a document is of another state": ("wrong_proof", claim({("state", "root"): root})),
+        "a number is too large": ("not_a_receipt", claim({(*passage, "page"): 2**60})),
+    }
+
+    for verifier in verifiers:
+        found = {name: failure(verifier, *case) for name, (_, case) in cases.items()}
+        assert found == {name: expected for name, (expected, _) in cases.items()}
+
+
+@proves("proof.verified")
+def test_other_key_under_a_known_id_is_refused(signed: Signed, verifiers: list[ModuleType]) -> None:
+    receipt, keys = resigned(signed, signed.statement, bytes(32))
+    made = json.loads(receipt)
+    known = signed.keys["keys"][0]["key_id"]
+    made["envelope"]["signatures"][0]["keyid"] = known
+    keys["keys"][0]["key_id"] = known
+
+    found = [failure(verifier, json.dumps(made), keys) for verifier in verifiers]
+    assert found == ["unknown_key", "unknown_key"]
+
+
+@proves("proof.verified")
+def test_equal_keys_and_half_characters_are_refused(
+    signed: Signed, verifiers: list[ModuleType]
+) -> None:
+    text = json.dumps(signed.receipt)
+    half = signed.receipt | {"texts": [signed.receipt["texts"][0] + "\ud800"]}
+
+    for verifier in verifiers:
+        assert (
+            failure(verifier, '{"texts": ["Other."], ' + text[1:], signed.keys) == "not_a_receipt"
+        )
+        assert failure(verifier, json.dumps(half), signed.keys) == "not_a_receipt"
+
+
+@proves("proof.verified")
 def test_signature_in_another_spelling_is_refused(
     signed: Signed, verifiers: list[ModuleType]
 ) -> None:
