@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.providers.bench import TickingClock
+from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.receipts import as_json, claims_of, signing_world
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import LibraryFixture, make_library
@@ -157,7 +159,10 @@ def test_pages_are_compared_by_validators_or_content(server: WebServer, tmp_path
 
     server.pages |= {"/tagged": tagged, "/plain": page(f"<p>{OIL}</p>")}
     server.pages |= {"/gone": page("<p>The lamp.</p>"), "/broken": page("<p>The hook.</p>")}
-    urls = {name: server.url(f"/{name}") for name in ("tagged", "plain", "gone", "broken")}
+    latin = "<p>The café has a lamp.</p>".encode("latin-1")
+    server.pages["/latin"] = page(latin, "text/html; charset=iso-8859-1")
+    names = ("tagged", "plain", "gone", "broken", "latin")
+    urls = {name: server.url(f"/{name}") for name in names}
     world.ingest_pages([*urls.values()])
     server.requests.clear()
     shown = {name: url.removeprefix("http://") for name, url in urls.items()}
@@ -173,6 +178,7 @@ def test_pages_are_compared_by_validators_or_content(server: WebServer, tmp_path
         shown["plain"]: CHANGED,
         shown["gone"]: GONE,
         shown["broken"]: unknown(UnknownReason.UNREADABLE),
+        shown["latin"]: CURRENT,
     }
 
 
@@ -261,6 +267,22 @@ def test_passage_of_a_replaced_revision_is_not_called_current(lib: LibraryFixtur
     revisions = {before.document: before.receipt.revision}
     found = check_sources(lib.library._components, lib.scope(world), revisions)
     assert found == {before.document: unknown(UnknownReason.REPLACED)}
+
+
+@proves("freshness.states")
+def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixture) -> None:
+    world = lib.library.create_world("world")
+    world.ingest([path := lib.write("guide.md", KEY)])
+    Path(path).write_text(OIL)
+    for step in range(1, 12):
+        with suppress(Stopped):
+            stopped_at(lib, step).world("world").ingest([path])
+        if world.documents.get("guide.md").staged is not None:
+            break
+
+    [passage] = world.search(QUERY, floor=0.0, freshness=True).passages
+    assert passage.text == KEY
+    assert passage.freshness == unknown(UnknownReason.REPLACED)
 
 
 @proves("freshness.off-by-default")

@@ -116,6 +116,9 @@ def test_library_without_a_key_signs_nothing_and_asks_no_model(tmp_path: Path) -
     for ask in (world.search, world.retrieve, world.answer):
         with pytest.raises(SigningKeyMissing, match="truespan keys create"):
             ask(QUERY, signed=True)
+    golden = b"- query: Where did the brass key hang?\n  phrases: [the seventh hook]\n"
+    with pytest.raises(SigningKeyMissing):
+        next(world.evaluation.report_stream(golden, signed=True))
     assert model.asked == []
 
 
