@@ -13,12 +13,19 @@ import truespan
 from tests.page.axe import require_axe, violations
 from tests.page.library import QUESTION, Served, served
 from tests.page.visit import Visit
+from tests.support.pdf_maker import Page, column, make_pdf
 
 VERBS = [word for verb in ("read", "write", "administer") for word in ("--verb", verb)]
 SIZES: dict[str, dict[str, Any]] = {
     "desk": {"viewport": {"width": 1440, "height": 900}},
     "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
 }
+
+SMALL_TARGETS = """() => [...document.querySelectorAll("button, select, summary, [role=tab]")]
+    .map((node) => [node, node.getBoundingClientRect()])
+    .filter(([node, box]) => box.width && node.checkVisibility())
+    .filter(([, box]) => box.width < 24 || box.height < 24)
+    .map(([node, box]) => `${node.id || node.className} ${box.width} by ${box.height}`)"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -80,6 +87,39 @@ def test_beginnings_have_no_violation(visits: Callable[..., Visit], tmp_path: Pa
         found += in_all_forms(visit, "new world")
 
     assert found == [], "\n".join(found)
+
+
+def test_notes_and_pictures_have_no_violation(visits: Callable[..., Visit], tmp_path: Path) -> None:
+    """Notes of a reader, the source as it looks, and each target of a finger is large enough."""
+    require_axe()
+    pdf = make_pdf([Page(column(["The brass key hung on a nail. Old Marten oiled it."]))])
+    (tmp_path / "heron.pdf").write_bytes(pdf)
+    with truespan.open(tmp_path / "library", create=True) as library:
+        library.create_world("pier").ingest(tmp_path / "heron.pdf", kind="book", title="The Heron")
+    with served(tmp_path / "library") as running:
+        visit = visits(running.address, **SIZES["desk"], reduced_motion="reduce")
+        visit.open("The Heron")
+        visit.find("#as-page").click()
+        expect(visit.find(".leaf img")).to_be_visible()
+        found = in_all_forms(visit, "picture") + small_targets(visit, "picture")
+        visit.find("#as-page").click()
+        visit.as_reader("ada")
+        visit.read_to(1)
+        visit.find("#open-notes").click()
+        visit.find("#note-text").fill("Why him alone?")
+        visit.find("#add-note").click()
+        expect(visit.find("#note-list li")).to_have_count(1)
+        found += in_all_forms(visit, "notes") + small_targets(visit, "notes")
+
+    assert found == [], "\n".join(found)
+
+
+def small_targets(visit: Visit, where: str) -> list[str]:
+    """Return the visible controls that are smaller than a finger needs, 24 by 24 pixels."""
+    visit.page.set_viewport_size(SIZES["phone"]["viewport"])
+    small: list[str] = visit.page.evaluate(SMALL_TARGETS)
+    visit.page.set_viewport_size(SIZES["desk"]["viewport"])
+    return [f"{where}: {target} is too small" for target in small]
 
 
 def create(visit: Visit) -> None:

@@ -88,6 +88,8 @@ def test_presentation_title_is_on_first_slide_or_in_properties() -> None:
         ([title("Shown", "ctrTitle")], "Stated", "Shown"),
         ([title("Shown")], "Stated", "Stated"),
         ([title("Shown")], "PowerPoint Presentation", "Shown"),
+        ([title("Shown")], "Slide 1", "Shown"),
+        ([shape("Text")], "slide 1", None),
         ([shape("Text"), title("Later", "ctrTitle")], "Stated", "Stated"),
         ([shape("Text")], "", None),
     ):
