@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
+from truespan.cli.output.documents import show_job_line
 from truespan.engine.world import World
 from truespan.errors import (
     Cancelled,
@@ -39,6 +40,19 @@ def new_world(lib: LibraryFixture) -> World:
     return lib.library.create_world("world")
 
 
+def test_running_job_names_its_rate_and_device(lib: LibraryFixture) -> None:
+    world = new_world(lib)
+    world.ingest(files(lib, 1))
+    [job] = world.jobs.list()
+    counts = replace(job.counts, tokens=6000, seconds=2.0, device="cuda:0 NVIDIA H200")
+    running = replace(job, state=JobState.RUNNING, counts=counts)
+
+    assert show_job_line(running).endswith(", 3,000 tokens/s on cuda:0 NVIDIA H200")
+    unnamed = replace(running, counts=replace(counts, device=""))
+    assert show_job_line(unnamed).endswith(", 3,000 tokens/s")
+    assert "tokens/s" not in show_job_line(replace(running, state=JobState.DONE))
+
+
 def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> None:
     world = new_world(lib)
     paths = files(lib, 3)
@@ -55,6 +69,7 @@ def test_a_run_is_a_job_with_its_documents_and_numbers(lib: LibraryFixture) -> N
     )
     assert (job.counts.documents_total, job.counts.failed) == (4, 1)
     assert job.counts.fraction == 1.0
+    assert job.counts.tokens >= job.counts.chunks
     states = {one.name: one.state for one in world.jobs.documents(job.id)}
     assert states == {
         "0.txt": DocumentState.EMBEDDED,

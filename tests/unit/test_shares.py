@@ -69,6 +69,7 @@ def test_a_folder_is_cut_into_shares_and_the_job_is_what_they_add_up_to(
         DOCUMENTS, DOCUMENTS, 1.0,
     )  # fmt: skip
     assert (counts.embedded, counts.failed, counts.unchanged) == (counts.chunks, 0, 0)
+    assert counts.tokens >= counts.chunks
     told = world.jobs.documents(job.id)
     assert [one.state for one in told] == [DocumentState.EMBEDDED] * DOCUMENTS
     assert [one.id for one in world.jobs.list()] == [job.id]

@@ -66,6 +66,10 @@ class JobCounts(Struct, frozen=True):
     fraction: float = 0.0
     seconds: float = 0.0
     current: str = ""
+    tokens: int = 0
+    """Number of tokens of the chunks, about."""
+    device: str = ""
+    """Device that runs the embedding model; empty if the model does not say."""
 
 
 class JobDocument(Struct, frozen=True, gc=False):

@@ -222,6 +222,9 @@ def show_job_line(job: Job) -> str:
             f": {counts.documents} of {pluralize(counts.documents_total, 'document')}, "
             f"{pluralize(counts.chunks, 'chunk')}, {counts.embedded} embedded"
         )
+    if job.state is JobState.RUNNING and counts.tokens and counts.seconds:
+        line += f", {counts.tokens / counts.seconds:,.0f} tokens/s"
+        line += f" on {counts.device}" if counts.device else ""
     if counts.failed:
         line += f", {counts.failed} failed"
     return f"{line}, {job.error}" if job.error else line

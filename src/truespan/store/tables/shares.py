@@ -22,7 +22,7 @@ from truespan.types.scope import Scope
 MAX_LINES = 200
 """Maximum number of log lines of a job."""
 _ADDED: Final = (
-    "documents", "documents_total", "unchanged", "failed", "chunks", "embedded", "reused",
+    "documents", "documents_total", "unchanged", "failed", "chunks", "embedded", "reused", "tokens",
 )  # fmt: skip
 """Counts of a job that include the counts of its shares."""
 
@@ -329,6 +329,7 @@ def _add_shares(job: Job, rows: list[tuple[Job, int, int]]) -> Job:
             fraction=1.0 if done else min(read / weight, 1.0),
             seconds=round(job.counts.seconds + max(seen - began, 0.0), 3),
             current=latest.counts.current if latest else "",
+            device=next((part.device for part in counts if part.device), ""),
         ),
         crashes=max(job.crashes, *(share.crashes for share in shares)),
         shares=len(shares),
