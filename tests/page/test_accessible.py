@@ -44,6 +44,7 @@ def test_no_view_has_a_violation(
         if view == "library":
             visit.find("#shelf tbody").get_by_role("checkbox").first.check()
         found += violations(visit, view)
+        found += [f"{view}: {target}" for target in visit.page.evaluate(SMALL_TARGETS)]
     visit.find("[data-to=ask]").click()
     if size == "phone":
         for pane in ("documents", "reading", "ask"):
@@ -57,6 +58,7 @@ def test_no_view_has_a_violation(
     for tab in ("context", "why"):
         visit.find(f"#tab-{tab}").click()
         found += violations(visit, tab)
+        found += [f"{tab}: {target}" for target in visit.page.evaluate(SMALL_TARGETS)]
     visit.find("label.seg").filter(has_text="As a reader").click()
     expect(visit.find("#slider")).to_be_visible()
     visit.settled()
@@ -116,9 +118,10 @@ def test_notes_and_pictures_have_no_violation(visits: Callable[..., Visit], tmp_
 
 def small_targets(visit: Visit, where: str) -> list[str]:
     """Return the visible controls that are smaller than a finger needs, 24 by 24 pixels."""
-    visit.page.set_viewport_size(SIZES["phone"]["viewport"])
-    small: list[str] = visit.page.evaluate(SMALL_TARGETS)
-    visit.page.set_viewport_size(SIZES["desk"]["viewport"])
+    small: list[str] = []
+    for size in ("phone", "desk"):
+        visit.page.set_viewport_size(SIZES[size]["viewport"])
+        small += visit.page.evaluate(SMALL_TARGETS)
     return [f"{where}: {target} is too small" for target in small]
 
 
