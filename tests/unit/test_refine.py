@@ -11,12 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.state_embedder import StateEmbedder
-from tests.support.worlds import make_library, vector_of
+from tests.support.worlds import make_library, other_profile, vector_of
 from tests.unit.test_fused import TALES, Blind, sources
 from truespan.errors import InvalidArgument
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
+from truespan.types.profile import _SHIPPED, knows_well
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
 from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
@@ -112,7 +113,7 @@ def test_words_weigh_more_in_languages_of_no_training(
 ) -> None:
     def order(languages: frozenset[str] | None) -> list[Any]:
         monkeypatch.setattr(
-            "truespan.retrieval.candidates.trained_languages", lambda _profile: languages
+            "truespan.retrieval.candidates.well_known_languages", lambda _profile: languages
         )
         found = world.search("harbour key", floor=0.0)
         return [one.fused.blend for one in found.passages if one.fused]
@@ -233,7 +234,7 @@ def test_words_weigh_more_for_a_reader_of_such_a_language(
 ) -> None:
     def blends(*, trained: bool) -> list[Any]:
         monkeypatch.setattr(
-            "truespan.retrieval.reading.book.is_trained_for", lambda _profile, _language: trained
+            "truespan.retrieval.reading.book.knows_well", lambda _profile, _language: trained
         )
         bundle = reader.retrieve("harbour key", book="book.txt")
         return [note.fused.blend for note in bundle.metadata.sources if note.fused]
@@ -243,3 +244,12 @@ def test_words_weigh_more_for_a_reader_of_such_a_language(
     reader = world.reader("ana")
     reader.set_position("book.txt", sentence=50)
     assert blends(trained=True) != blends(trained=False)
+
+
+def test_multilingual_model_knows_some_languages_well() -> None:
+    [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
+    profile = other_profile(provider=key[0], model=key[1], revision=key[2])
+    languages = ("de", "en-GB", "th", "zh-TW", "el")
+
+    assert [knows_well(profile, name) for name in languages] == [True, True, False, False, False]
+    assert knows_well(other_profile(), "th")

@@ -33,7 +33,7 @@ from truespan.retrieval.stages import complete_until, failures_in_scope, keep_in
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
-from truespan.types.profile import crosses_languages, trained_languages
+from truespan.types.profile import crosses_languages, well_known_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
@@ -138,7 +138,7 @@ class WorldCandidates(Struct):
     words: ChunkScores
     count: int
     untrained: frozenset[int] = frozenset()
-    """Numbers of the stemmers of languages that the model was not trained for."""
+    """Numbers of the stemmers of languages that the model knows too little."""
     language: str | None = None
     """Language of the query; None if it is unknown or does not matter."""
     failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
@@ -332,8 +332,8 @@ class WorldCandidates(Struct):
 
 
 def _untrained(finder: WordFinder) -> frozenset[int]:
-    """Return the numbers of the stemmers of languages that the model was not trained for."""
-    languages = trained_languages(finder.scope.profile)
+    """Return the numbers of the stemmers of languages that the model knows too little."""
+    languages = well_known_languages(finder.scope.profile)
     if languages is None:
         return frozenset()
     trained = set(map(stemmer_of, languages))

@@ -55,7 +55,7 @@ EMPHASIS = 1.5
 PHRASE_WEIGHT = 0.3
 """Gain of a chunk with the phrases of a query that does not require them."""
 FOREIGN_WEIGHT = 0.7
-"""Minimum weight of words where the model was not trained for the language of a chunk."""
+"""Minimum weight of words where the model knows the language of a chunk too little."""
 CROSSED_WEIGHT = 0.2
 """Weight of words where a chunk is in another language than the query."""
 NO_WORD = Notice(
@@ -144,7 +144,7 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
     blend: float | None = None
     """Blend of both scores; None past the candidates, where similarity ranks."""
     trained: bool = True
-    """Whether the model was trained for the language of the chunk."""
+    """Whether the model knows the language of the chunk well."""
     crossed: bool = False
     """Whether the chunk is in another language than the query, and the model knows both."""
     gain: Gain | None = None

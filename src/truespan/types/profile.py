@@ -262,6 +262,22 @@ def is_trained_for(profile: EmbeddingProfile, language: str) -> bool:
     return languages is None or _base_language(language) in languages
 
 
+def well_known_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
+    """Return the languages in which a model's similarities rank well; None if they are not known.
+
+    In others that it was trained for, words rank better than similarities.
+    """
+    languages = trained_languages(profile)
+    weak = _WEAK_LANGUAGES.get((profile.provider, profile.model), frozenset())
+    return None if languages is None else languages - weak
+
+
+def knows_well(profile: EmbeddingProfile, language: str) -> bool:
+    """Return whether a model's similarities rank well in a language, as far as is known."""
+    languages = well_known_languages(profile)
+    return languages is None or _base_language(language) in languages
+
+
 def _base_language(code: str) -> str:
     """Return the language of a code in lower case: "en" for "en-GB"."""
     return code.casefold().replace("_", "-").partition("-")[0]
@@ -355,6 +371,8 @@ _LANGUAGES = {
     ("local", "BAAI/bge-small-en-v1.5"): frozenset({"en"}),
     ("multilingual", _USE_MULTILINGUAL): MULTILINGUAL_LANGUAGES,
 }
+_WEAK_LANGUAGES = {("multilingual", _USE_MULTILINGUAL): frozenset({"ar", "th", "tr", "zh"})}
+"""Measured on XQuAD; see bench/RESULTS.md."""
 _SUPPORT_FLOORS = {
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_INT8): 0.73,
     ("local", "BAAI/bge-small-en-v1.5", _BGE_SMALL_FLOAT16): 0.73,

@@ -52,7 +52,7 @@ from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
 from truespan.types.catalog import References, find_by_title
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
-from truespan.types.profile import crosses_languages, is_trained_for, reaches
+from truespan.types.profile import crosses_languages, knows_well, reaches
 from truespan.types.reading import NOTHING_READ, Position, TailChunk
 from truespan.types.request import Mode, ReadingRequest, mode_in_force
 from truespan.types.scope import Scope, Verb, World
@@ -344,7 +344,7 @@ class ReaderRetrieval:
             refines=refines,
             states=attempt.states,
             tail_states={chunk.text_hash: chunk.states for chunk in tail if chunk.states},
-            trained=not refines or is_trained_for(scope.profile, words.language),
+            trained=not refines or knows_well(scope.profile, words.language),
             crossed=refines
             and crosses_languages(
                 scope.profile, query_language(scope.profile, query), words.language

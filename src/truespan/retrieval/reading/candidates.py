@@ -83,7 +83,7 @@ class FusedBookSearch(Struct, frozen=True):
     refines: bool = False
     """Whether the best candidates are ranked again by their text."""
     trained: bool = True
-    """Whether the model was trained for the language of the read part."""
+    """Whether the model knows the language of the read part well."""
     crossed: bool = False
     """Whether the read part is in another language than the query, and the model knows both."""
     states: QueryStates | None = None
