@@ -38,6 +38,7 @@ _LAMPS = " ".join(f"Lamp {number} is lit." for number in range(7))
 _FULL_AFTER_A_TABLE = document(f"lamp | oil\n\n{_LAMPS} Then the butler did it.")
 _ROWS = assemble([Block(BlockKind.TABLE, "a | b\nc d\nNone. At all. | e\nf | g")])
 _TABLE = Document(_ROWS, tuple(split_sentences(_ROWS)))
+_NARROW = Document(CanonicalText("a a a a a a "), (Sentence(0, 0, 9), Sentence(1, 10, 11)))
 _BAR_AHEAD = document("Lamps.\n\nThen | the butler.")
 
 
@@ -59,6 +60,7 @@ def assert_reach_is_exact(doc: Document, profile: ChunkingProfile, limit: int) -
 
 @often
 @given(DOCUMENTS, window_profiles(), LIMITS)
+@example(_NARROW, ChunkingProfile("narrow", Strategy.WINDOW, 4, 1, whole_words=True), PLENTY)
 def test_windows_depend_on_nothing_beyond_their_reach(
     doc: Document, profile: ChunkingProfile, limit: int
 ):

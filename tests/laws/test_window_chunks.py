@@ -168,8 +168,9 @@ def test_whole_windows_end_within_a_word_only_if_it_is_long(
 ):
     for span in doc.chunk_spans(profile)[:-1]:
         if splits_a_word(doc, span.end):
-            word = doc.text[span.start : span.end].split()[-1]
-            assert len(word) >= 0.6 * profile.size
+            # A break after nothing but white space is none.
+            words = doc.text[span.start : span.end].split()
+            assert len(words) == 1 or len(words[-1]) >= 0.6 * profile.size
 
 
 def test_whole_windows_of_prose_consist_of_whole_sentences():

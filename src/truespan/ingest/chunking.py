@@ -40,7 +40,8 @@ from truespan.types.text import CanonicalText, Sentence, Span, TokenMap, content
 _SLACK = 64
 """Fraction of the width up to which `widest` may miss the optimum, to need fewer counts."""
 _SENTENCE_ENDS = (". ", "! ", "? ", ".\n", "!\n", "?\n")
-_SPACES = " \t\u3000"
+_SPACES = " \t\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""White space between words, except line ends."""
 _MAX_TOKEN_LENGTH = 16
 """Maximum number of characters of a part for each token of the limit.
 
@@ -243,13 +244,14 @@ class _WindowCutter(Struct, frozen=True):
         if starts is None or not begin < offset < end:
             return offset
         found, width = bisect_left(starts, offset), end - offset
-        following = starts[found] if found < len(starts) else end
-        if following <= end - width // 2:
-            return following
+        # A sentence that begins at the end or later must not matter: it may be unread.
+        follows = found < len(starts) and starts[found] < end
+        if follows and starts[found] <= end - width // 2:
+            return starts[found]
         if found and starts[found - 1] >= max(begin + 1, offset - width):
             return starts[found - 1]
-        if following < end:
-            return following
+        if follows:
+            return starts[found]
         word = _BEFORE_WORD.search(self.text, max(offset - 1, 0), end)
         return word.end() if word else cut_before(self.text, offset, begin)
 
