@@ -241,3 +241,17 @@ def test_notes_keep_to_the_token_budget(lib: LibraryFixture) -> None:
         assert bundle.total_tokens <= budget
     with pytest.raises(InvalidArgument):
         reader.retrieve("lamp", notes=True, signed=True)
+
+
+@proves("notes.found-by-queries", "reading.never-past-position")
+@pytest.mark.parametrize("position", [0, 4, 10])
+def test_later_note_changes_no_byte_of_a_reply(lib: LibraryFixture, position: int) -> None:
+    world = write(lib, BOOK)
+    reader = reader_at(world, position)
+    reader.add_note("The lamp is out of rum.")
+    before = to_json(reader.retrieve("lamp and rum", notes=True))
+    reader_at(world, 11).add_note("The rum, the lamp, the mate and the sea.", first=11)
+    assert to_json(reader.retrieve("lamp and rum", notes=True)).count("the mate") == 1
+    reader_at(world, position)
+
+    assert to_json(reader.retrieve("lamp and rum", notes=True)) == before
