@@ -139,8 +139,9 @@ def held(response: Response, where: object, sent: str) -> None:
     # The request had the canary in its name, and a refusal may repeat that; no text goes with it.
     for line in (f"{FOREIGN} keeper", f"{FOREIGN} report", f"{FOREIGN} book", f"{FOREIGN}-domain"):
         assert line.encode() not in everything, (where, line)
-    # Conversations repeat the questions that this caller asked before, with such names in them.
-    if FOREIGN not in sent.casefold() and "onversation" not in str(where):
+    # Conversations and notes repeat what this caller sent before, with such names in it.
+    is_own = "onversation" in str(where) or "notes" in str(where)
+    if FOREIGN not in sent.casefold() and not is_own:
         assert FOREIGN.encode() not in everything, where
 
 

@@ -14,7 +14,7 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument, NotAllowed, NoteNotFound, PositionNotFound
 from truespan.types.bundle import ContextBundle
 from truespan.types.ids import WorldId
-from truespan.types.note import Note
+from truespan.types.note import FoundNote
 from truespan.types.scope import OWNER
 from truespan.wire.serialize import to_json
 
@@ -182,7 +182,7 @@ def test_bound_reader_writes_own_notes_only(lib: LibraryFixture) -> None:
             attempt()
 
 
-def notes_of(bundle: ContextBundle) -> tuple[Note, ...]:
+def notes_of(bundle: ContextBundle) -> tuple[FoundNote, ...]:
     assert bundle.notes is not UNSET
     return bundle.notes
 

@@ -17,7 +17,6 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import echo, table
 from truespan.types.arguments import POSITION_ARGUMENTS
-from truespan.types.note import MAX_NOTE_LIMIT
 from truespan.wire.serialize import to_json
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def list_notes(
     as_json: Json = False,
 ) -> None:
     """List the notes that a reader wrote up to the present position."""
+    from truespan.types.note import MAX_NOTE_LIMIT
+
     with open_world(library, world) as chosen:
         notes = chosen.reader(reader).notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
     if as_json:

@@ -16,6 +16,7 @@ from truespan.types.note import (
     MAX_NOTE_LIMIT,
     MAX_NOTES_FOUND,
     MAX_QUOTE_LENGTH,
+    FoundNote,
     Note,
     NoteContent,
     StoredNote,
@@ -79,7 +80,7 @@ class ReaderNotes:
 
     def search(
         self, query: str, book: str | None, *, room: int, count: Callable[[str], int]
-    ) -> tuple[tuple[Note, ...], int]:
+    ) -> tuple[tuple[FoundNote, ...], int]:
         """Return visible notes with words of a query, the best first, and their tokens.
 
         Words are weighted by how few of the visible notes have them. The notes take at most `room`
@@ -100,12 +101,12 @@ class ReaderNotes:
         texts = [f"{note.text}\n{note.quote}" for note in notes]
         scores = SearchedWords(query).score([(text, language) for text in texts])
         ranked = sorted(range(len(notes)), key=lambda at: (-scores[at], at))
-        chosen: list[Note] = []
+        chosen: list[FoundNote] = []
         tokens = 0
         for at in (at for at in ranked if scores[at] > 0):
             size = count(texts[at])
             if len(chosen) < MAX_NOTES_FOUND and tokens + size <= room:
-                chosen.append(notes[at])
+                chosen.append(notes[at].found())
                 tokens += size
         return tuple(chosen), tokens
 

@@ -30,7 +30,7 @@ from truespan.mcp.writing import (
     other_books,
 )
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
-from truespan.types.note import Note
+from truespan.types.note import FoundNote
 from truespan.types.reading import ReadingPosition
 from truespan.wire.arguments import (
     Arguments,
@@ -257,7 +257,7 @@ class NotesArguments(Arguments, frozen=True, kw_only=True):
 class ReaderNoteList(Struct, frozen=True):
     """Notes of the reader up to the position, in the order of the text."""
 
-    notes: tuple[Note, ...]
+    notes: tuple[FoundNote, ...]
 
 
 def _render_notes(_: Reader, result: ReaderNoteList) -> list[str]:
@@ -321,7 +321,9 @@ def _reading_tools(*, may_move: bool, may_note: bool) -> tuple[Tool, ...]:
             ),
             arguments=NotesArguments,
             result=ReaderNoteList,
-            run=lambda reader, arguments: ReaderNoteList(tuple(reader.notes(**asdict(arguments)))),
+            run=lambda reader, arguments: ReaderNoteList(
+                tuple(note.found() for note in reader.notes(**asdict(arguments)))
+            ),
             render=_render_notes,
         ),
     )

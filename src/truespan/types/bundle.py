@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
-from truespan.types.note import Note
+from truespan.types.note import FoundNote
 from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.text import SentencePlace
@@ -331,7 +331,7 @@ class ContextBundle(Struct, frozen=True):
     error: Problem | None = None
     signed_receipt: SignedReceipt | UnsetType = UNSET
     """Signed receipt of the bundle, if it was requested."""
-    notes: tuple[Note, ...] | UnsetType = UNSET
+    notes: tuple[FoundNote, ...] | UnsetType = UNSET
     """Notes of the reader with words of the query, the best first, if they were requested."""
 
     @property

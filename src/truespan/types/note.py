@@ -33,8 +33,8 @@ class StoredNote(Struct, frozen=True):
     content: NoteContent | None
 
 
-class Note(Struct, frozen=True):
-    """A note of a reader about a book.
+class FoundNote(Struct, frozen=True, kw_only=True):
+    """A note of a reader about a book, as queries find it.
 
     `first` and `last` are the marked sentences, None if the present text does not have them.
     `quote` is their text when the note was written. A note is visible from the position `sid` on.
@@ -49,6 +49,15 @@ class Note(Struct, frozen=True):
     last: int | None
     quote: str
     text: str
-    written_at: float
     damaged: bool = False
     """Whether the note does not match its checksum; then it has no text."""
+
+
+class Note(FoundNote, frozen=True, kw_only=True):
+    """A note of a reader about a book, with its time."""
+
+    written_at: float
+
+    def found(self) -> FoundNote:
+        """Return the note without its time."""
+        return FoundNote(**{name: getattr(self, name) for name in FoundNote.__struct_fields__})
