@@ -24,7 +24,7 @@ from msgspec import Struct
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.types.request import RankPart
 from truespan.types.vectors import ROW_BYTES, QueryStates, WordStates, compare_rows
-from truespan.words.coverage import WordRarity, window_share
+from truespan.words.coverage import WordRarity, window_share_at
 from truespan.words.terms import stem_function, stemmer_of, terms
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ class Refinement(Struct, frozen=True, dict=True):
     ) -> float | None:
         if RankPart.WINDOW in self.without:
             return None
-        found = map(first.get, _terms_of(text.text, text.language))
-        return round(window_share(found, rarity), SCORE_DECIMALS)
+        at = _places_of(text.text, text.language)
+        found = sorted((place, first[form]) for form in first.keys() & at for place in at[form])
+        return round(window_share_at(found, rarity), SCORE_DECIMALS)
 
     @cached_property
     def _query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:
@@ -146,8 +147,11 @@ class Refinement(Struct, frozen=True, dict=True):
         return [next(shares) if packed else None for packed in texts]
 
 
-# Shared by threads: an `lru_cache`, which locks, of tuples of terms.
+# Shared by threads: an `lru_cache`, which locks, of places that nothing changes.
 @lru_cache(maxsize=MAX_TEXTS)
-def _terms_of(text: str, language: str) -> tuple[str, ...]:
-    """Return the terms of a text; some texts are candidates of many queries."""
-    return tuple(terms(text, language))
+def _places_of(text: str, language: str) -> Mapping[str, Sequence[int]]:
+    """Return the places of each term of a text; some texts are candidates of many queries."""
+    places: dict[str, list[int]] = {}
+    for place, term in enumerate(terms(text, language)):
+        places.setdefault(term, []).append(place)
+    return places

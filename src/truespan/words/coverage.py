@@ -13,7 +13,7 @@ may see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -103,11 +103,18 @@ def window_share(
     `terms` are those of a text in order, others may be None;
     `rarity` has every term of the query.
     """
+    places = [(place, term) for place, term in enumerate(terms) if term and term in rarity]
+    return window_share_at(places, rarity, size)
+
+
+def window_share_at(
+    places: Sequence[tuple[int, str]], rarity: Mapping[str, float], size: int = WINDOW
+) -> float:
+    """Return the window share of a text, given the places of the query's terms in order."""
     total = sum(rarity.values())
     if not total:
         return 0.0
     counts, gained, best, first = dict.fromkeys(rarity, 0), 0.0, 0.0, 0
-    places = [(place, term) for place, term in enumerate(terms) if term and term in rarity]
     for place, term in places:
         while places[first][0] <= place - size:
             left = places[first][1]
