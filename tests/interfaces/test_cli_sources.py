@@ -62,7 +62,7 @@ def test_one_command_answers_from_a_file(
     assert err == (
         "Read 1 document in 1 chunk.\n"
         f"Kept in {folder} for the next question. "
-        f"'truespan ingest {source}' keeps the documents.\n"
+        f"'truespan ingest {source}' adds the documents to a library.\n"
     )
     assert left_behind(shell) == []
 
@@ -80,7 +80,7 @@ def test_same_files_are_read_once(shell: Shell) -> None:
 
     assert code == 0
     assert again.splitlines()[:-1] == first.splitlines()[:-1]
-    assert err.startswith(f"The files are as they were read before, into {folder}.")
+    assert err.startswith(f"Nothing was read again: the files are kept in {folder}.")
     assert (folder.parent.stat().st_mode & 0o077) == 0
     note = shell.folder / "note.md"
     note.write_text(NOTE.replace("hook seven", "hook nine"))

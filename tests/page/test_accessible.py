@@ -67,6 +67,11 @@ def test_no_view_has_a_violation(
         visit.find(f"#open-{name}").click()
         found += violations(visit, name)
         visit.page.keyboard.press("Escape")
+    visit.find("#open-keys").click()
+    visit.find("#open-receipt").click()
+    visit.find("#receipt-text").fill("{}")
+    expect(visit.find("#receipt-result")).not_to_be_empty()
+    found += violations(visit, "receipt")
 
     assert found == [], "\n".join(found)
 

@@ -84,7 +84,7 @@ def test_dropped_receipt_is_checked(
             const dropped = new DataTransfer();
             dropped.items.add(new File([text], "receipt.json"));
             const event = new DragEvent("drop", { dataTransfer: dropped, cancelable: true });
-            document.getElementById("receipt").dispatchEvent(event);
+            document.getElementById("check-receipt").dispatchEvent(event);
         }""",
         receipt.read_text(),
     )

@@ -86,9 +86,9 @@ def open_asked(
     if not hidden:
         kept = "Nothing was kept." if folder is None else f"Kept in {folder} for the next question."
         if known:
-            kept = f"The files are as they were read before, into {folder}."
-        named = shlex.join(sources)
-        write_error(complete(f"{kept} 'truespan ingest {named}' keeps the documents.\n"))
+            kept = f"Nothing was read again: the files are kept in {folder}."
+        command = f"truespan ingest {shlex.join(sources)}"
+        write_error(complete(f"{kept} '{command}' adds the documents to a library.\n"))
 
 
 def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:

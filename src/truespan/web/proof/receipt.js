@@ -39,7 +39,7 @@ async function check(text) {
     fill(byId("receipt-result"), checked.valid ? showValid(checked.receipt) : showInvalid(checked));
     say(checked.valid ? t.valid : t.notValid({ failure: checked.failure }));
   } catch (problem) {
-    byId("receipt").close();
+    byId("check-receipt").close();
     complain(problem);
   }
 }
@@ -53,12 +53,12 @@ async function read(file) {
 
 byId("open-receipt").addEventListener("click", () => {
   byId("keys").close();
-  byId("receipt").showModal();
+  byId("check-receipt").showModal();
 });
 byId("receipt-text").addEventListener("input", (event) => check(event.target.value));
 byId("receipt-file").addEventListener("change", (event) => read(event.target.files[0]).then(() => (byId("receipt-file").value = "")));
-byId("receipt").addEventListener("dragover", (event) => event.preventDefault());
-byId("receipt").addEventListener("drop", (event) => {
+byId("check-receipt").addEventListener("dragover", (event) => event.preventDefault());
+byId("check-receipt").addEventListener("drop", (event) => {
   event.preventDefault();
   const [file] = event.dataTransfer.files;
   if (file) read(file);
