@@ -47,6 +47,12 @@ ONE = frozenset(
         "test_without_key_nothing_is_asked_and_nothing_changes",
         "test_a_key_that_is_denied_changes_nothing_in_the_store",
         "test_switching_it_on_looks_at_what_is_there_already",
+        "test_backup_during_writes_is_one_state_of_the_library",
+        "test_damaged_place_of_a_sentence_is_not_shown",
+        "test_a_deleted_conversation_leaves_a_receipt_and_nothing_else",
+        "test_a_damaged_turn_is_named_and_never_used",
+        "test_a_damaged_conversation_can_only_be_deleted",
+        "test_damaged_job_is_listed_as_failed",
     }
 )
 """Tests that speak to SQLite, or look into its file."""
