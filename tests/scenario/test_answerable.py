@@ -8,7 +8,7 @@ import pytest
 
 from tests.promises import proves
 from tests.support.worlds import ManualClock, make_library
-from truespan.engine.answerable import MAX_SECONDS, keep_answerable
+from truespan.engine.answering import MAX_CHECK_SECONDS, keep_answerable
 from truespan.errors import BlankQuery, InvalidArgument
 from truespan.types.decision import AnswerMode
 
@@ -64,7 +64,7 @@ def test_questions_are_limited_in_number_and_time(tmp_path: Path) -> None:
 
     def decide(question: str) -> Decided:
         checked.append(question)
-        clock.time += MAX_SECONDS / 2
+        clock.time += MAX_CHECK_SECONDS / 2
         return Decided()
 
     assert keep_answerable([LAMP, RUM, "x"], decide, clock) == [LAMP, RUM]  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ UNKNOWN = other_profile()
         ("¿Quién es él?", "es"),
         # Too short to tell.
         ("the key", None),
+        ("de la casa", None),
         ("Mietvertrag", None),
         ("Miami", None),
         ("", None),

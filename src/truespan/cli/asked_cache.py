@@ -53,7 +53,9 @@ def open_cached(
             complete.touch()
         else:
             shutil.rmtree(folder, ignore_errors=True)
-            make_room(folder.parent)
+            # Another process may remove a file meanwhile.
+            with suppress(OSError):
+                make_room(folder.parent)
         opened = truespan.open_temporary(settings_folder, folder=folder)
         yield stack.enter_context(opened), folder, known
 

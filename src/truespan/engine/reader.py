@@ -10,7 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
+from truespan.engine.answering import (
+    Answerer,
+    Find,
+    asked_answer,
+    final_answer,
+    keep_answerable,
+)
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.errors import (
@@ -436,8 +442,6 @@ class Reader(Struct, frozen=True):
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
         """
-        from truespan.engine.answerable import keep_answerable
-
         answerer = Answerer(self._access.components, self._access.authority)
 
         def decide(question: str) -> Decision:

@@ -314,8 +314,7 @@ class WorldQueries:
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
         """
-        from truespan.engine.answerable import keep_answerable
-        from truespan.engine.answering import Answerer
+        from truespan.engine.answering import Answerer, keep_answerable
 
         answerer = Answerer(self.access.components, self.access.authority)
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import asdict
 
 from truespan.core.strict_json import JsonError, parse_json
-from truespan.engine.answerable import MAX_QUESTIONS
+from truespan.engine.answering import MAX_QUESTIONS
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
 from truespan.types.arguments import (
