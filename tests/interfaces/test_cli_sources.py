@@ -60,7 +60,7 @@ def test_one_command_answers_from_a_file(
     assert (code, ANSWER in out) == (0, True)
     [folder] = kept_libraries()
     assert err == (
-        "Read 1 document in 1 chunk.\n"
+        "Read 1 document.\n"
         f"Kept in {folder} for the next question. "
         f"'truespan ingest {source}' adds the documents to a library.\n"
     )
@@ -100,13 +100,14 @@ def test_other_settings_read_the_files_again(shell: Shell, monkeypatch: pytest.M
 
 
 @proves("cli.asked-again")
-def test_unfinished_library_is_made_again(shell: Shell) -> None:
+def test_unfinished_library_is_continued(shell: Shell) -> None:
     shell("ask", "note.md", QUESTION)
     [folder] = kept_libraries()
     (folder / "complete").unlink()
 
     _, out, err = shell("ask", "note.md", QUESTION)
-    assert (ANSWER in out, err.startswith("Read 1 document")) == (True, True)
+    assert (ANSWER in out, err.startswith("Read 1 document.\n")) == (True, True)
+    assert (folder / "complete").exists()
     with FileLock(folder.parent / f"{folder.name}.lock"):
         assert "Nothing was kept." in shell("ask", "note.md", QUESTION)[2]
 

@@ -52,7 +52,6 @@ def open_cached(
             # The time of the last use decides which library is removed first.
             complete.touch()
         else:
-            shutil.rmtree(folder, ignore_errors=True)
             # Another process may remove a file meanwhile.
             with suppress(OSError):
                 make_room(folder.parent)

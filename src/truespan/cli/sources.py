@@ -98,11 +98,12 @@ def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:
         report = world.ingest(sources, on_progress=on_progress)
     for failure in report.failures:
         write_error(f"Not read: {failure.message}\n")
-    if not report.ingested:
+    # An interrupted run is continued: some documents may be there already.
+    read = len(report.ingested) + report.unchanged
+    if not read:
         raise InvalidArgument(
             f"No document was found in {', '.join(sources)}.",
             advice="Name files of a supported format, or folders that contain some.",
         )
     if not hidden:
-        read = pluralize(len(report.ingested), "document")
-        write_error(f"Read {read} in {pluralize(report.chunks, 'chunk')}.\n")
+        write_error(f"Read {pluralize(read, 'document')}.\n")
