@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
 from tests.support.http_server import served
-from tests.support.providers.issuer import AUDIENCE, Issuer, SigningKey
+from tests.support.providers.issuer import AUDIENCE, KEYS, Issuer, SigningKey
 from tests.support.worlds import LibraryFixture, ManualClock, make_library
 from truespan.engine.identity import user_id
 from truespan.engine.library import Library
@@ -163,7 +163,7 @@ def test_served_library_reads_issuer_and_rules(tmp_path: Path, issuer: Issuer) -
         [auth]
         issuer = "{issuer.url}"
         audience = "{AUDIENCE}"
-        jwks_url = "{issuer.keys_url}"
+        jwks_url = "{issuer.keys_url}?policy=sign-in"
 
         [[auth.rules]]
         claim = "realm_access.roles"
@@ -177,5 +177,6 @@ def test_served_library_reads_issuer_and_rules(tmp_path: Path, issuer: Issuer) -
         found = server.under(staff).get("v1/worlds").json()["worlds"]
         assert [world["name"] for world in found] == ["two"]
         assert server.under(issuer.token()).get("v1/worlds").status_code == 403
+        assert issuer.to(f"{KEYS}?policy=sign-in")
         # On loopback, too: who is not signed in is not the owner.
         assert server.get("v1/worlds").status_code == 401

@@ -38,7 +38,7 @@ def company(tmp_path: Path, browser: object, issuer: Issuer) -> Iterator[Served]
         audience = "{AUDIENCE}"
         jwks_url = "{issuer.keys_url}"
         client_id = "page"
-        authorize_url = "{issuer.url}{AUTHORIZE}"
+        authorize_url = "{issuer.url}{AUTHORIZE}?policy=sign-in"
         token_url = "{issuer.url}{TOKEN}"
 
         [[auth.rules]]

@@ -80,6 +80,8 @@ def test_rules_are_read_in_order(tmp_path: Path) -> None:
         AUTH + "leeway_seconds = 100000\n" + RULE,
         AUTH + 'client_id = "page"\n' + RULE,
         AUTH.replace("https://login.example.org/keys", "http://login.example.org/keys") + RULE,
+        AUTH.replace("/keys", "/keys#first") + RULE,
+        AUTH.replace("login.example.org/keys", "ana:secret@login.example.org/keys") + RULE,
         AUTH + "rules = 1\n",
         AUTH + "[auth.rules]\nworlds = []\n",
         AUTH + RULE + "groups = []\n",

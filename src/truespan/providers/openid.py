@@ -285,7 +285,8 @@ def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
         InvalidConfiguration: The URL is plain HTTP to another machine, where keys could be changed
             on the way.
     """
-    target = read_target(url)
+    endpoint, _, query = url.partition("?")
+    target = read_target(endpoint)
     if target.scheme != "https" and target.host not in _LOOPBACK:
         raise InvalidConfiguration(
             "The setting auth_jwks_url must be an https:// URL, except on this machine.",
@@ -294,9 +295,11 @@ def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
     base = f"{target.scheme}://{target.address}"
     client = JsonClient(base, label="The identity provider", clock=clock, bounds=_BOUNDS)
 
+    # With a slash at the end, if the URL has one.
+    path = urlsplit(endpoint).path or "/"
+
     def load() -> bytes:
-        # With a slash at the end, if the URL has one.
-        reply = client.get(urlsplit(url).path or "/")
+        reply = client.get(f"{path}?{query}" if query else path)
         if not reply.succeeded:
             raise reply.failure()
         return reply.body

@@ -33,6 +33,7 @@ Score: TypeAlias = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 Url: TypeAlias = Annotated[str, Meta(title="url")]
 OptionalUrl: TypeAlias = Annotated[str, Meta(title="url or blank")]
+EndpointUrl: TypeAlias = Annotated[str, Meta(title="url with query or blank")]
 OptionalUrls: TypeAlias = Annotated[str, Meta(title="urls or blank")]
 CommaSeparated: TypeAlias = Annotated[str, Meta(title="comma-separated list")]
 """A list in a settings file, or a text with commas."""
@@ -449,8 +450,8 @@ class AuthSettings(Struct, frozen=True):
     """Issuer whose signed tokens (JWT) are accepted, exactly as in the tokens; blank for none."""
     audience: str = ""
     """Audience that a token must name: the name of this library at the provider."""
-    jwks_url: OptionalUrl = ""
-    """URL of the provider's keys; https, except on this machine."""
+    jwks_url: EndpointUrl = ""
+    """URL of the provider's keys, with its query if it has one; https, except on this machine."""
     jwks_file: str = ""
     """File with the provider's keys instead of a URL, relative to the library."""
     algorithms: CommaSeparated = "RS256, PS256, ES256, EdDSA"
@@ -461,9 +462,9 @@ class AuthSettings(Struct, frozen=True):
     """Difference of clocks that is allowed when the times of a token are checked."""
     client_id: str = ""
     """Client of the provider with which people sign in on the page; blank for tokens only."""
-    authorize_url: OptionalUrl = ""
+    authorize_url: EndpointUrl = ""
     """URL of the provider's sign-in."""
-    token_url: OptionalUrl = ""
+    token_url: EndpointUrl = ""
     """URL at which the page exchanges the code of a sign-in for a token."""
     scope: str = "openid"
     """Scopes that the page asks for, separated by spaces."""

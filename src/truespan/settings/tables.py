@@ -241,6 +241,7 @@ def require_fields(
 
 _ON, _OFF = ("1", "true", "on", "yes"), ("0", "false", "off", "no", "")
 _URLS = "urls or blank"
+_ENDPOINT = "url with query or blank"
 
 
 def convert_setting(name: str, value: Any, source: str) -> Any:
@@ -257,9 +258,9 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
         raise _invalid(name, value, source) from None
     if isinstance(plain, float) and not math.isfinite(plain):
         raise _invalid(name, value, source)
-    if bounds.title == "url" or (bounds.title in ("url or blank", _URLS) and plain):
+    if bounds.title == "url" or (bounds.title in ("url or blank", _ENDPOINT, _URLS) and plain):
         urls = str(plain).split(",") if bounds.title == _URLS else [str(plain)]
-        if not all(_is_plain_url(url.strip()) for url in urls):
+        if not all(_is_plain_url(url.strip(), bounds.title == _ENDPOINT) for url in urls):
             raise _invalid(name, value, source)
     return plain
 
@@ -272,14 +273,14 @@ def suggest_name(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
     return f"Did you mean {close[0]!r}?" if close else ""
 
 
-def _is_plain_url(text: str) -> bool:
+def _is_plain_url(text: str, query_allowed: bool) -> bool:
     """Return whether a text is a URL with scheme and host, and without a part for a password.
 
     The client of the service checks the rest.
     """
     try:
         url = urlsplit(text)
-        extra = url.query or url.fragment or "@" in url.netloc
+        extra = (url.query and not query_allowed) or url.fragment or "@" in url.netloc
         return url.scheme in ("http", "https") and bool(url.hostname) and not extra
     except ValueError:
         return False
@@ -306,6 +307,8 @@ def _invalid(name: str, value: Any, source: str) -> InvalidConfiguration:
         expected = f"one of: {', '.join(choice or '(blank)' for choice in allowed)}"
     elif kind is bool:
         expected = "true or false (1 or 0)"
+    elif bounds.title == _ENDPOINT:
+        expected = "an http:// or https:// URL without user and fragment"
     elif kind is str:
         expected = {"url": "an http:// or https:// URL without user, query and fragment"}.get(
             (bounds.title or "")[:3], "text" if bounds.pattern is None else "text that is not blank"
