@@ -66,17 +66,6 @@ GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
 """Keyword arguments that several methods take: the name of the group, and its members."""
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    names = list(header)
-    yield f"| {' | '.join(names)} |"
-    yield "|" + "---|" * len(names)
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |".replace(
-            "  ", " "
-        )
-    yield ""
-
-
 def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
@@ -284,19 +273,29 @@ def render_http() -> Iterator[str]:
     }
     for routes in ROUTES:
         calls = [*routes.operations, *(every[-1:] if routes.topic == "Server" else ())]
-        yield f"## {routes.topic}\n"
+        yield f"### {routes.topic}\n"
         yield f"{routes.description}\n"
-        rows = [http_row(call, described[call.name]) for call in calls]
-        yield from table(("call", "request", "takes", "meaning"), rows)
+        yield from (http_entry(call, described[call.name]) for call in calls)
+        yield ""
     yield from render_bodies(document, described)
 
 
-def http_row(call: Operation, entry: Mapping[str, Any]) -> list[str]:
+def http_entry(call: Operation, entry: Mapping[str, Any]) -> str:
     address = re.sub(r":\w+}", "}", call.path)
     parameters = [code(each["name"]) for each in entry["parameters"] if each["in"] == "query"]
-    body = [f"[{body_name(entry)}](#{body_name(entry).lower()})"] if body_name(entry) else []
-    takes = ", ".join([*body, *parameters, *marks_of(call)])
-    return [code(call.name), code(f"{call.method} {address}"), takes, entry["summary"]]
+    body = [f"[{body_name(entry)}](#bodies)"] if body_name(entry) else []
+    takes = ", ".join([*body, *group_names(parameters), *marks_of(call)])
+    return bullet(f"{code(call.name)}, `{call.method} {address}`", takes, entry["summary"])
+
+
+def group_names(shown: list[str]) -> list[str]:
+    """Replace the members of a whole group of arguments by the name of the group."""
+    for kind in ("DocumentArguments", "FilterArguments", "PassageArguments", "LabelArguments"):
+        name, members = GROUPS[kind]
+        group = {code(member) for member in members}
+        if group <= {*shown}:
+            shown = [*(each for each in shown if each not in group), name.replace("_", " ")]
+    return shown
 
 
 def body_name(entry: Mapping[str, Any]) -> str:
@@ -312,37 +311,18 @@ def render_bodies(document: Mapping[str, Any], described: Mapping[str, Any]) -> 
         for content in entry.get("requestBody", {}).get("content", {}).values():
             name = body_name(entry)
             bodies[name] = schemas.get(name, content["schema"])
-    users = {name: {*map(member_key, members(body))} for name, body in bodies.items()}
-    _, query = split_shared(users, 3)
-    yield "## Bodies\n"
-    yield "Members have the meaning of the arguments of the same name in Python.\n"
-    yield "### Query members\n"
-    yield ", ".join(code(name) for name, _ in sorted(query)) + "\n"
+    yield "### Bodies\n"
+    yield (
+        "Members have the meaning of the [arguments of the same name in Python]"
+        "(library.md#groups-of-arguments), and so have the groups of arguments. Required members "
+        "are bold.\n"
+    )
     for name, body in sorted(bodies.items()):
-        yield from render_body(name, body, query)
-
-
-def render_body(name: str, body: Mapping[str, Any], query: set[tuple[str, str]]) -> Iterator[str]:
-    yield f"### {name}\n"
-    if "description" in body:
-        yield f"{body['description']}\n"
-    keys = [member_key(pair) for pair in members(body)]
-    has_query = query <= {*keys}
-    required = body.get("required", ())
-    named = [
-        code(key[0]) + (" (required)" if key[0] in required else "")
-        for key in keys
-        if not has_query or key not in query
-    ]
-    yield ", ".join([*named, *(["[query members](#query-members)"] if has_query else [])]) + "\n"
-
-
-def member_key(pair: tuple[str, Any]) -> tuple[str, str]:
-    return pair[0], json.dumps(pair[1])
-
-
-def members(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return list(body.get("properties", {}).items())
+        required = body.get("required", ())
+        optional = [code(each) for each in body.get("properties", {}) if each not in required]
+        shown = [*(f"**{code(each)}**" for each in required), *group_names(optional)]
+        yield bullet(code(name), "", ", ".join(shown))
+    yield ""
 
 
 # The Python library
@@ -394,7 +374,7 @@ PARTS: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "commands": ("command-line.md", render_commands),
     "settings": ("settings.md", render_settings),
     "errors": ("errors.md", render_errors),
-    "calls": ("http-reference.md", render_http),
+    "calls": ("http.md", render_http),
     "library": ("library.md", render_library),
 }
 

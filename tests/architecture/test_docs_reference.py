@@ -30,7 +30,7 @@ def test_generated_parts_list_known_names() -> None:
             "- `log_format` (default `text`; `text`, `json`): ",
         ],
         "errors": ["- `world_busy` (409): A world", "- `damage`, `DamageError` (500): "],
-        "calls": ["/search` | [SearchArguments](#searcharguments), ", "### SearchArguments"],
+        "calls": ["/search` ([SearchArguments](#bodies), ", "- `SearchArguments`: **`query`**, "],
         "library": ["### World\n", "- `why_not(chunk_id, query, "],
     }.items():
         text = fill(part)[1]

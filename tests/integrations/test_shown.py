@@ -47,4 +47,4 @@ def test_an_example_shows_a_reader_less_than_an_owner(name: str, folder: Path) -
 
 
 def test_the_page_shows_what_happens(tmp_path: Path) -> None:
-    assert "\n\n".join(Newcomer(tmp_path).follow(DOCS / "frameworks.md")) == ""
+    assert "\n\n".join(Newcomer(tmp_path).follow(DOCS / "library.md")) == ""

@@ -43,8 +43,12 @@ SERVING = "mcp"
 """The command that would take over the standard streams of the tests; it has tests of its own."""
 OF_SETTINGS = ("TRUESPAN_", "EMBEDDING_", "OLLAMA_", "DOCX_", "RAG_", "SANITIZE_")
 """Beginnings of the variables that a newcomer has not set yet."""
-APART = {"frameworks.md": ("langchain_core", "llama_index", "haystack")}
-"""Pages that need packages of an environment apart; elsewhere they are only held to be Python."""
+FRAMEWORKS = {
+    "langchain": "langchain_core",
+    "llamaindex": "llama_index",
+    "haystack": "haystack",
+}
+"""Integrations with the package that each needs; without it, an example is only compiled."""
 SIMILARITY = r"\b[01]\.\d{3}\b"
 """A score as the command line prints it; the last digits are those of a machine."""
 
@@ -154,25 +158,21 @@ class Reading:
             self.behind.stop()
 
     def _complaints(self) -> list[str]:
-        if not all(find_spec(package) for package in APART.get(self.page.name, ())):
-            return self._merely_compiled()
         namespace: dict[str, Any] = {"__name__": self.page.stem}
-        printed, found = "", []
+        printed: str | None = ""
+        found: list[str] = []
         for block in blocks_of(self.page):
-            if block.language == "python":
+            if block.language == "python" and needs_missing_framework(block.body):
+                printed = None
+                compile(block.body, self.page.name, "exec", dont_inherit=True)
+            elif block.language == "python":
                 printed, wrong = self._python(block, namespace)
                 found += wrong
-            elif block.follows:
+            elif block.follows and printed is not None:
                 found += self._compared(block.line, block.body, printed)
             elif block.language in ("console", "sh"):
                 found += self._console(block)
         return found
-
-    def _merely_compiled(self) -> list[str]:
-        for block in blocks_of(self.page):
-            if block.language == "python":
-                compile("\n" * block.line + block.body, self.page.name, "exec", dont_inherit=True)
-        return []
 
     def _python(self, block: Block, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         # Blank lines in front make the lines of a traceback those of the page.
@@ -226,6 +226,13 @@ class Reading:
 
     def _at(self, line: int, what: str) -> str:
         return f"{self.page.name}, line {line}: {what}"
+
+
+def needs_missing_framework(source: str) -> bool:
+    return any(
+        f"integrations.{name}" in source and find_spec(package) is None
+        for name, package in FRAMEWORKS.items()
+    )
 
 
 @contextlib.contextmanager
