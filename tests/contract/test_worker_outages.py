@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.worker_process import FEW, library
 from tests.support.worlds import WordEmbedder
 from tests.unit.test_workers import Works, submitted
 from truespan.engine.library import Library
+from truespan.jobs.queue import QueueLimits
 from truespan.types.job import JobState
 
 WAIT = 60.0
@@ -70,7 +72,10 @@ def test_worker_waits_for_database_and_can_be_stopped(database: Database, chorus
     until(lambda: signs_of_life(database) == 1)
     crashed(database.server)
 
+    asked = time.monotonic()
     assert worker.end(signal.SIGTERM) == 0
+    # It waits neither for a connection nor for the end of its registration.
+    assert time.monotonic() - asked < QueueLimits().timeout_seconds / 2
 
 
 def test_doctor_run_of_a_killed_worker_is_ended_by_the_next(

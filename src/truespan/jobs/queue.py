@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.resources import files
 from math import ceil
 from typing import Any, Final, LiteralString, cast
@@ -34,6 +35,7 @@ from truespan.errors import (
 from truespan.protocols import JobWorker
 from truespan.store.engines.postgres_server import (
     Connection,
+    StoppablePool,
     add_member,
     as_role,
     connect,
@@ -326,7 +328,10 @@ class QueueWorker(Struct, dict=True):
                 waited += _WATCH_SECONDS
 
     async def _work(self) -> None:
-        connector = PsycopgConnector(**self.queue.pool(self.concurrency + 4))
+        connector = PsycopgConnector(
+            pool_factory=partial(StoppablePool, self.stopping),
+            **self.queue.pool(self.concurrency + 4),
+        )
         app = App(connector=connector)
         app.task(name=TASK, queue=QUEUE, retry=BackOff(), pass_context=True)(self._run_order)
         async with app.open_async():

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from truespan.core.disk import require_descriptor
 from truespan.errors import (
@@ -51,6 +51,8 @@ SAFE_FROM = {13: 22, 14: 19, 15: 14, 16: 10, 17: 6}
 """First minor release of each version without a known leak of row security. Releases before showed
 hidden rows through reused plans (CVE-2024-10976) or statistics (CVE-2025-8713)."""
 
+_STEP_SECONDS: Final = 1.0
+"""Maximum wait of a `StoppablePool` for a connection once it is to stop."""
 _LOCK = 0x7472_7565_7370
 """Advisory lock that is held while migrations are applied."""
 
@@ -116,6 +118,27 @@ _AUDIENCE_CONDITION = (
     "string_to_array(current_setting('truespan.audience'::text, true), chr(10))))"
 )
 """The condition for the revisions that an audience sees. Limited callers write none."""
+
+
+class StoppablePool(AsyncConnectionPool):
+    """A connection pool that does not wait for an unreachable database once `stopping` is true."""
+
+    def __init__(self, stopping: Callable[[], bool], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._is_stopping = stopping
+
+    async def getconn(self, timeout: float | None = None) -> psycopg.AsyncConnection[Any]:
+        """Return a connection; raises PoolTimeout."""
+        remaining = self.timeout if timeout is None else timeout
+        while True:
+            # The pool goes on connecting between two steps.
+            step = min(remaining, _STEP_SECONDS)
+            try:
+                return await super().getconn(step)
+            except PoolTimeout:
+                remaining -= step
+                if remaining <= 0 or self._is_stopping():
+                    raise
 
 
 @contextmanager
