@@ -68,8 +68,9 @@ from truespan.types.request import (
     RetrievalRequest,
     check_mode,
     check_parts,
+    check_whole,
 )
-from truespan.types.scope import GenerationSelector, Scope, Verb
+from truespan.types.scope import MAX_GENERATION, GenerationSelector, Scope, Verb
 from truespan.types.vectors import similarity_of
 
 T = TypeVar("T")
@@ -327,6 +328,8 @@ class WorldEvaluation(Struct, frozen=True):
         return tuple(golden)
 
     def _with_target(self, target: GenerationSelector) -> WorldEvaluation:
+        if target is not None and not isinstance(target, str):
+            check_whole("generation", target, 0, MAX_GENERATION)
         return self if target is None else WorldEvaluation(replace(self._access, target=target))
 
     def _select(
