@@ -142,7 +142,7 @@ _SPELLINGS = (
         re.compile(r"\breplace\(text, ([^,]+), ([^,]+)\)"),
         r"convert_to(replace(convert_from(text, 'UTF8'), \1, \2), 'UTF8')",
     ),
-    (re.compile(r"zeroblob\((\d+)\)"), r"decode(repeat('00', \1), 'hex')"),
+    (re.compile(r"zeroblob\((\d+|length\(\w+\))\)"), r"decode(repeat('00', \1), 'hex')"),
     (re.compile(r"x'([0-9a-f]*)'"), r"'\\x\1'::bytea"),
 )
 """How what tests say to SQLite is said here, where the two differ."""

@@ -53,6 +53,9 @@ ONE = frozenset(
         "test_a_damaged_turn_is_named_and_never_used",
         "test_a_damaged_conversation_can_only_be_deleted",
         "test_damaged_job_is_listed_as_failed",
+        "test_no_statement_reads_the_states_of_a_whole_world",
+        "test_the_owners_of_a_few_paths_are_found_by_path",
+        "test_whether_words_are_counted_is_looked_up_for_single_documents",
     }
 )
 """Tests that speak to SQLite, or look into its file."""
