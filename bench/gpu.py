@@ -27,7 +27,7 @@ from truespan.core.clock import SystemClock
 from truespan.evaluation.evaluate import ndcg
 from truespan.protocols import Embedder
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
-from truespan.providers.onnx_weights import read_weights
+from truespan.providers.onnx_format import read_weights
 from truespan.providers.sentence_transformers import (
     SentenceEmbedder,
     SentenceOptions,

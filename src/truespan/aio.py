@@ -29,9 +29,9 @@ from truespan.engine.conversations import Conversation
 from truespan.engine.documents import Documents
 from truespan.engine.evaluation import WorldEvaluation
 from truespan.engine.generations import Generations
-from truespan.engine.keys import LibraryKeys
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
+from truespan.engine.signing import LibraryKeys
 from truespan.engine.tokens import AccessTokens
 from truespan.engine.world import World
 from truespan.engine.world_jobs import WorldJobs

@@ -42,7 +42,6 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.freshness import DocumentFreshness
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.maintenance import BackupReport
 from truespan.types.note import Note
@@ -62,6 +61,7 @@ from truespan.types.scope import Authority, Scope, Unlimited
 from truespan.types.scope import World as WorldRecord
 from truespan.types.source import (
     DocumentArguments,
+    DocumentFreshness,
     IngestArguments,
     LabelArguments,
     TextArguments,

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from truespan.types.answer import Message
 from truespan.types.chunk import IndexedPoint, Point, PointCounts
-from truespan.types.identity import AccessRule
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
@@ -30,6 +29,7 @@ from truespan.types.source import (
     Upload,
 )
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
+from truespan.types.token import AccessRule
 from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 

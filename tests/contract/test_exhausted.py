@@ -34,8 +34,8 @@ from truespan.errors import (
 from truespan.files.assets import AssetFolder
 from truespan.files.checks import _search_file
 from truespan.files.jail import list_folder, read_file
+from truespan.files.keys import UsageKey
 from truespan.files.uploads import UploadFolder
-from truespan.files.usage_key import UsageKey
 from truespan.http.app import report_bug
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.process import log

@@ -14,10 +14,10 @@ import truespan
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
-from truespan.providers.onnx_weights import read_weights
+from truespan.providers.onnx_format import read_weights
 from truespan.providers.torch_bert import BertNetwork, LocalTorchEmbedder, dequantise
 from truespan.providers.torch_devices import BatchStates, RunOptions, TorchRunner, _pack
-from truespan.providers.torch_word_states import WordPooling
+from truespan.providers.torch_embedder import WordPooling
 from truespan.providers.word_states import Projection, WordTokens
 from truespan.types.profile import shipped, support_floor
 from truespan.types.vectors import ROW_BYTES, STATE_SIZE, compare_rows, cosine

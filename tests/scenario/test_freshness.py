@@ -27,15 +27,16 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.protocols import ChatModels
 from truespan.providers.web import WebPages
-from truespan.types.freshness import (
+from truespan.types.source import (
     CHANGED,
     CURRENT,
     GONE,
     Freshness,
+    Source,
     UnknownReason,
+    Upload,
     unknown,
 )
-from truespan.types.source import Source, Upload
 from truespan.wire.serialize import to_json
 
 KEY = "A brass key hung on the seventh hook."

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy
 
-from truespan.providers import onnx_writer
+from truespan.providers import onnx_format
 from truespan.providers.local import LocalModel
 from truespan.providers.model_files import TOKENIZER_FILE
-from truespan.providers.onnx_writer import ElementType, external_tensor, node, tensor, value
+from truespan.providers.onnx_format import ElementType, external_tensor, node, tensor, value
 
 _SPOKEN = "the tide comes in and goes out at night while moon pulls on sea query passage :"
 WORDS = _SPOKEN.split()
@@ -33,7 +33,7 @@ def network(
     nodes: list[bytes], weights: list[bytes], inputs: list[bytes], outputs: list[bytes]
 ) -> bytes:
     """Return a network with the operators that small networks use."""
-    return onnx_writer.network(nodes, weights, inputs, outputs, operators=13)
+    return onnx_format.network(nodes, weights, inputs, outputs, operators=13)
 
 
 def table(seed: int = 1, width: int = WIDTH) -> numpy.ndarray:

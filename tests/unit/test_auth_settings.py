@@ -11,8 +11,8 @@ from tests.support.rows import each_row
 from truespan.errors import InvalidConfiguration
 from truespan.protocols import Identities
 from truespan.settings import read_settings
-from truespan.types.identity import AccessRule, claim_values, expand
 from truespan.types.scope import UNLIMITED, Verb
+from truespan.types.token import AccessRule, claim_values, expand
 from truespan.wiring import open_library
 
 AUTH = """

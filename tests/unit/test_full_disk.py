@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.support.answer_worlds import QUESTION, study
 from truespan.engine.library import Library
 from truespan.errors import StorageFull
-from truespan.files.usage_key import UsageKey
+from truespan.files.keys import UsageKey
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from hypothesis.strategies import (
 
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
-from truespan.files.signing_keys import SigningKeyFile
+from truespan.files.keys import SigningKeyFile
 from truespan.proof.keys import KeyRing, SigningKey
 from truespan.proof.verify import canonical
 from truespan.types.token import Secret

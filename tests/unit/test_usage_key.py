@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from truespan.errors import InvalidConfiguration
-from truespan.files.usage_key import UsageKey
+from truespan.files.keys import UsageKey
 
 
 def test_equal_queries_of_a_world_have_equal_marks_across_restarts(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
-    from truespan.proof.trees import ProofTrees
+    from truespan.proof.merkle import ProofTrees
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
@@ -85,7 +85,7 @@ def _standard_preparation() -> Preparation:
 
 def proof_trees() -> ProofTrees:
     """Return an empty cache of Merkle trees."""
-    from truespan.proof.trees import ProofTrees
+    from truespan.proof.merkle import ProofTrees
 
     return ProofTrees()
 

@@ -39,7 +39,6 @@ from truespan.types.document import (
     OutlineEntry,
     RevisionRef,
 )
-from truespan.types.freshness import DocumentFreshness
 from truespan.types.ids import ChunkId
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
@@ -55,7 +54,7 @@ from truespan.types.reading import (
 )
 from truespan.types.request import DEFAULT_VERSION, FilterArguments, check_whole
 from truespan.types.scope import Scope, Verb, admits
-from truespan.types.source import LabelArguments
+from truespan.types.source import DocumentFreshness, LabelArguments
 
 T = TypeVar("T")
 

@@ -46,8 +46,8 @@ from truespan.types.scope import World as WorldRecord
 
 if TYPE_CHECKING:
     from truespan.engine.ingestion import OnProgress
-    from truespan.engine.keys import LibraryKeys
     from truespan.engine.server import LibraryServer
+    from truespan.engine.signing import LibraryKeys
     from truespan.engine.tokens import AccessTokens
     from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
@@ -298,7 +298,7 @@ class Library:
     @property
     def keys(self) -> LibraryKeys:
         """The keys that sign receipts."""
-        from truespan.engine.keys import LibraryKeys
+        from truespan.engine.signing import LibraryKeys
 
         return LibraryKeys(self._components, self._authority)
 

@@ -1,4 +1,8 @@
-"""Signed receipts of results: the only place that decides what a receipt says to whom."""
+"""Signed receipts of results, and the keys of a library that sign them.
+
+This is the only place that decides what a receipt says to whom. Anyone may list the public keys;
+the owner changes them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.core.clock import format_time
-from truespan.errors import SigningKeyMissing
+from truespan.engine.components import Components
+from truespan.errors import NotAllowed, SigningKeyMissing
 from truespan.proof.merkle import MerkleTree, sentence_tree
 from truespan.proof.statement import (
     Asked,
@@ -27,21 +32,20 @@ from truespan.proof.statement import (
     make_statement,
 )
 from truespan.proof.verify import document_leaf
+from truespan.protocols import SigningKeys
 from truespan.retrieval.snapshot import Restart, with_stable_snapshot
 from truespan.types.answer import Answer
 from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
-from truespan.types.receipt import DocumentProof, SignedReceipt
+from truespan.types.receipt import DocumentProof, PublicKeys, SignedReceipt
 from truespan.types.request import FILTER_NAMES
 from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb, World
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
-    from truespan.engine.components import Components
     from truespan.maintenance.delete import Receipt
     from truespan.proof.keys import SigningKey
-
 
 Result = TypeVar("Result", SearchResult, ContextBundle)
 
@@ -314,3 +318,50 @@ def sign_deletion(components: Components, receipt: Receipt) -> Receipt:
     signer = Signer(components, OWNER)
     signed = signer.sign_content(receipt.world_id, Operation.DELETION, receipt.to_json())
     return replace(receipt, signed_receipt=signed)
+
+
+class LibraryKeys:
+    """The keys that sign receipts. Private keys are never returned."""
+
+    def __init__(self, components: Components, authority: Authority) -> None:
+        self._components = components
+        self._authority = authority
+
+    def list(self) -> PublicKeys:
+        """Return the public keys, the oldest first. The last one signs, unless it is retired."""
+        keys = self._components.signing_keys
+        public = keys.public_keys() if keys is not None else ()
+        return PublicKeys(self._components.store.library_id(), public)
+
+    def create(self) -> PublicKeys:
+        """Create a signing key unless there is one.
+
+        Returns:
+            The public keys.
+
+        Raises:
+            NotAllowed: The caller is not the owner.
+        """
+        keys = self._require_owner()
+        if keys.signing_key() is None:
+            keys.rotate(format_time(self._components.clock.now()))
+        return self.list()
+
+    def rotate(self) -> PublicKeys:
+        """Replace the signing key by a new one. The old public key is kept, with its times.
+
+        Returns:
+            The public keys.
+
+        Raises:
+            NotAllowed: The caller is not the owner.
+            InvalidConfiguration: The key is configured, so that it is replaced there.
+        """
+        self._require_owner().rotate(format_time(self._components.clock.now()))
+        return self.list()
+
+    def _require_owner(self) -> SigningKeys:
+        keys = self._components.signing_keys
+        if self._authority != OWNER or keys is None:
+            raise NotAllowed("change signing keys")
+        return keys

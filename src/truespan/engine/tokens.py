@@ -1,14 +1,20 @@
-"""Access tokens: the owner creates, lists and revokes them; requests are authenticated by them."""
+"""Access tokens, and users of an identity provider: requests are authenticated by both.
+
+The owner creates, lists and revokes tokens. Users get the rights that the operator's rules give.
+"""
 
 from __future__ import annotations
 
 import builtins
+import hashlib
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
 from truespan.retrieval.snapshot import require_world
@@ -18,11 +24,16 @@ from truespan.types.scope import AUDIENCE_VERBS, OWNER, UNLIMITED, Authority, Un
 from truespan.types.token import (
     ID_BYTES,
     SECRET_BYTES,
+    AccessRule,
     Principal,
     TokenRecord,
     TokenSecret,
     TokenState,
+    expand,
 )
+
+if TYPE_CHECKING:
+    from truespan.protocols import Identities
 
 MAX_SECONDS = 100 * 366 * 24 * 3600
 _MAX_NAME_LENGTH = 200
@@ -165,8 +176,6 @@ def authenticate(components: Components, within: Authority, text: object) -> Pri
     """Return the principal of a token within an authority; every failure is the same error."""
     secret = TokenSecret.parse(text)
     if secret is None and isinstance(text, str) and components.identities is not None:
-        from truespan.engine.identity import authenticate_user
-
         return authenticate_user(components, components.identities, within, text)
     if secret is None:
         raise Unauthorized
@@ -240,3 +249,80 @@ def _seconds(given: object) -> float:
     if not 0 < number <= MAX_SECONDS:
         raise InvalidArgument("A token's lifetime must be more than 0 seconds, at most 100 years.")
     return float(number)
+
+
+MAX_WORLDS = 50
+"""Maximum number of worlds that claims may name; with more, a token grants nothing."""
+
+
+def authenticate_user(
+    components: Components, identities: Identities, within: Authority, token: str
+) -> Principal:
+    """Return the user of a provider's token within an authority.
+
+    Raises:
+        Unauthorized: The token is not valid; always the same error.
+        NotAllowed: The token is valid, and no rule gives its user any right.
+        ProviderUnavailable: The keys of the provider cannot be loaded.
+    """
+    claims = identities.verifier.verify(token)
+    rule = next((rule for rule in identities.rules if rule.matches(claims)), None)
+    granted = None if rule is None else _authority(components, rule, claims)
+    if granted is None or not granted.verbs:
+        refusal = NotAllowed("use this library")
+        refusal.advice = "You are signed in; the operator gives rights with [[auth.rules]]."
+        raise refusal
+    subject = str(claims["sub"])
+    user = user_id(identities.verifier.issuer, subject)
+    authority = within.within(granted)
+    if granted != OWNER:
+        authority = replace(authority, token=user)
+    printable = "".join(filter(str.isprintable, subject))
+    return Principal(user, authority, printable[:_MAX_NAME_LENGTH])
+
+
+def user_id(issuer: str, subject: str) -> str:
+    """Return the id of a user, who owns conversations; subjects are unique for an issuer only."""
+    spelled = f"{len(issuer)}:{issuer}{subject}"
+    return f"user_{hashlib.sha256(spelled.encode()).hexdigest()[:32]}"
+
+
+def _authority(
+    components: Components, rule: AccessRule, claims: Mapping[str, Any]
+) -> Authority | None:
+    """Return the rights of a rule; None if a claim that it needs is missing."""
+    readers: frozenset[str] | Unlimited = UNLIMITED
+    if rule.reader:
+        readers = _usable(expand((rule.reader,), claims))
+        if len(readers) != 1:
+            return None
+    worlds = expand(rule.worlds, claims)
+    if not isinstance(worlds, Unlimited):
+        worlds = _find_worlds(components, _usable(worlds))
+        if not worlds:
+            return None
+    # The metrics count the requests of all worlds.
+    verbs = rule.verbs if isinstance(worlds, Unlimited) else rule.verbs - {Verb.OBSERVE}
+    labels = expand(rule.labels, claims)
+    if not isinstance(labels, Unlimited):
+        labels, verbs = _usable(labels), verbs & AUDIENCE_VERBS
+    return Authority(worlds, verbs, readers, audience=labels)
+
+
+def _usable(names: frozenset[str] | Unlimited) -> frozenset[str]:
+    """Return the names that can be names of worlds, labels or readers; others grant nothing."""
+    if isinstance(names, Unlimited):
+        return frozenset()
+    return frozenset(
+        name
+        for name in names
+        if len(name) <= MAX_LABEL_LENGTH and name.isprintable() and name == name.strip()
+    )
+
+
+def _find_worlds(components: Components, names: frozenset[str]) -> frozenset[WorldId]:
+    """Return the worlds that names or ids stand for; names of absent worlds grant nothing."""
+    if len(names) > MAX_WORLDS:
+        return frozenset()
+    found = (components.store.find_world(OWNER, name) for name in sorted(names))
+    return frozenset(world.id for world in found if world is not None)

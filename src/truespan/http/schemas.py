@@ -25,7 +25,6 @@ from truespan.types.document import (
     OutlineEntry,
     WorldStatus,
 )
-from truespan.types.freshness import DocumentFreshness
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
@@ -34,7 +33,7 @@ from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.receipt import SignedReceipt, VerifiedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
-from truespan.types.source import UPLOAD
+from truespan.types.source import UPLOAD, DocumentFreshness
 from truespan.wire.serialize import TIMES, record_data
 
 if TYPE_CHECKING:

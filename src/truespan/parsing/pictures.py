@@ -48,7 +48,7 @@ def draw(data: bytes, request: PictureRequest) -> Rendering | None:
         )
         return Rendering(media_type, 0, 0, no_boxes, data) if media_type else None
     if found is Format.HTML:
-        from truespan.parsing.formats.html.sanitized import sanitize_page
+        from truespan.parsing.formats.html import sanitize_page
 
         return Rendering("text/html", 0, 0, no_boxes, sanitize_page(request.name, data).encode())
     return None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from truespan.errors import ModelUnavailable
 from truespan.providers.onnx import NetworkFiles
 from truespan.providers.onnx_embedder import OnnxEmbedder, OnnxModel, Pooling
-from truespan.providers.onnx_writer import (
+from truespan.providers.onnx_format import (
     ElementType,
     external_tensor,
     network,

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalModel, describe_local
-from truespan.providers.onnx_weights import read_weights
+from truespan.providers.onnx_format import read_weights
 from truespan.providers.tokenized import TokenizedModel
 from truespan.providers.torch_devices import RunOptions, TorchNetwork, import_torch
 from truespan.providers.torch_embedder import TorchEmbedder

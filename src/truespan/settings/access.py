@@ -7,8 +7,8 @@ from typing import Any
 from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.settings.tables import require_fields
 from truespan.types.audience import AudienceRule, check_audience
-from truespan.types.identity import AccessRule, check_template
 from truespan.types.scope import AUDIENCE_VERBS, UNLIMITED, Unlimited, Verb
+from truespan.types.token import AccessRule, check_template
 
 _FIELDS = AccessRule.__struct_fields__
 _ALL = "*"

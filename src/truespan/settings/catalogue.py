@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
 from truespan.types.audience import AudienceRule
-from truespan.types.identity import AccessRule
 from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
 from truespan.types.request import FUSED_WEIGHT
-from truespan.types.token import ProviderKey
+from truespan.types.token import AccessRule, ProviderKey
 
 MEBIBYTE = 1 << 20
 MAX_NUMBER = 1_000_000_000

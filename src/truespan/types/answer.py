@@ -22,7 +22,6 @@ from truespan.types.decision import (
     UsedModel,
     evidence_rules,
 )
-from truespan.types.freshness import Freshness
 from truespan.types.ids import ChunkId
 from truespan.types.profile import (
     Calibration,
@@ -34,6 +33,7 @@ from truespan.types.profile import (
 from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
+from truespan.types.source import Freshness
 from truespan.types.text import SentencePlace
 from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, Visible
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
-from truespan.types.freshness import Freshness
 from truespan.types.ids import ChunkId, TextHash
+from truespan.types.source import Freshness
 from truespan.types.text import PlacedSentence
 from truespan.types.vectors import Vector, WordStates
 

@@ -48,10 +48,9 @@ from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
     from truespan.files.assets import AssetFolder
+    from truespan.files.keys import SigningKeyFile, UsageKey
     from truespan.files.pictures import PictureFolder
-    from truespan.files.signing_keys import SigningKeyFile
     from truespan.files.uploads import UploadFolder
-    from truespan.files.usage_key import UsageKey
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.providers.local import LocalModel
@@ -404,13 +403,13 @@ def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -
 
 
 def _usage_key(folder: Path) -> UsageKey:
-    from truespan.files.usage_key import UsageKey
+    from truespan.files.keys import UsageKey
 
     return UsageKey(folder / storage.USAGE_KEY_FILE)
 
 
 def _signing_keys(folder: Path, settings: Settings) -> SigningKeyFile:
-    from truespan.files.signing_keys import SigningKeyFile
+    from truespan.files.keys import SigningKeyFile
 
     usable = (key.secret for key in settings.keys if key.provider == "signing" and key.enabled)
     return SigningKeyFile(folder / storage.SIGNING_KEYS_FILE, next(usable, None))

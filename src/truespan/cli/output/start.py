@@ -15,10 +15,10 @@ from truespan.ingest.report import IngestReport
 from truespan.settings import SettingValue
 from truespan.settings.catalogue import choices, descriptions
 from truespan.types.document import Document, WorldStatus
-from truespan.types.freshness import DocumentFreshness, Freshness, SourceState
 from truespan.types.ids import WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.scope import World
+from truespan.types.source import DocumentFreshness, Freshness, SourceState
 from truespan.wire.serialize import members
 
 _MAX_NAMED = 3

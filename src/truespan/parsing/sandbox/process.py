@@ -250,7 +250,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
             drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
             return msgspec.msgpack.encode(drawn), True
         if task == Task.FIND_PLACES:
-            from truespan.parsing.formats.pdf.places import find_places
+            from truespan.parsing.formats.pdf.picture import find_places
 
             found = find_places(document, msgspec.json.decode(name, type=PlacesRequest))
             return msgspec.msgpack.encode(found), True
