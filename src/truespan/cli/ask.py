@@ -28,12 +28,7 @@ from truespan.cli.options import (
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
-from truespan.types.arguments import (
-    DEFAULT_TOP_K,
-    QUERY_ARGUMENTS,
-    READING_TOP_K,
-    RETRIEVAL_TOP_K,
-)
+from truespan.types.arguments import DEFAULT_TOP_K, QUERY_ARGUMENTS, READING_TOP_K, RETRIEVAL_TOP_K
 from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
@@ -63,8 +58,7 @@ def search(
     top_k: TopK = DEFAULT_TOP_K,
     floor: Annotated[float | None, describe(QUERY_ARGUMENTS["floor"])] = None,
     full: Annotated[
-        bool,
-        Option("--full", help="Print whole passages, not only the best sentence of each."),
+        bool, Option(help="Print whole passages, not only the best sentence of each.")
     ] = False,
     context: ContextOnly = False,
     sign: SignTo = None,

@@ -39,10 +39,8 @@ def show(
     reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
     world: WorldName = None,
     library: Folder = None,
-    text: Annotated[bool, Option("--text", help="Print the document's text.")] = False,
-    chunks: Annotated[
-        bool, Option("--chunks", help="List its chunks: places, states and texts.")
-    ] = False,
+    text: Annotated[bool, Option(help="Print the document's text.")] = False,
+    chunks: Annotated[bool, Option(help="List its chunks: places, states and texts.")] = False,
     labels: AsLabels = None,
     as_json: Json = False,
 ) -> None:
@@ -92,25 +90,16 @@ def label(
     world: WorldName = None,
     library: Folder = None,
     tag: Annotated[list[str] | None, Option(help="The tags, instead of those it has.")] = None,
-    no_tags: Annotated[bool, Option("--no-tags", help="Remove its tags.")] = False,
-    meta: Annotated[
-        list[str] | None, Option("--meta", help="Add or replace metadata, key=value.")
-    ] = None,
-    remove_meta: Annotated[
-        list[str] | None, Option("--remove-meta", help="Remove this key.")
-    ] = None,
-    source_url: Annotated[
-        str | None, Option("--source-url", help="Where it comes from; '' removes it.")
-    ] = None,
+    no_tags: Annotated[bool, Option(help="Remove its tags.")] = False,
+    meta: Annotated[list[str] | None, Option(help="Add or replace metadata, key=value.")] = None,
+    remove_meta: Annotated[list[str] | None, Option(help="Remove this key.")] = None,
+    source_url: Annotated[str | None, Option(help="Where it comes from; '' removes it.")] = None,
     language: Annotated[str | None, Option(help="New language code.")] = None,
     version: Annotated[str | None, Option(help="New version label.")] = None,
     audience: Annotated[
-        list[str] | None,
-        Option("--audience", help="The labels of those who see it, instead of those it has."),
+        list[str] | None, Option(help="The labels of those who see it, instead of those it has.")
     ] = None,
-    owner_only: Annotated[
-        bool, Option("--owner-only", help="Show it to the owner of the library alone.")
-    ] = False,
+    owner_only: Annotated[bool, Option(help="Show it to the owner of the library alone.")] = False,
     as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""

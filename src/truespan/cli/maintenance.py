@@ -29,11 +29,10 @@ SHELLS = ("bash", "zsh", "fish")
 def doctor(
     world: AnyWorld = None,
     library: Folder = None,
-    apply: Annotated[bool, Option("--apply", help="Apply the plan.")] = False,
+    apply: Annotated[bool, Option(help="Apply the plan.")] = False,
     embed_sample: Annotated[
         int | None,
         Option(
-            "--embed-sample",
             help="Number of texts per generation to embed again and compare.",
             type=WholeNumber(0, MAX_SAMPLES),
         ),
@@ -41,15 +40,10 @@ def doctor(
     self_test: Annotated[
         bool, Option("--self-test/--no-self-test", help="Test the isolation between worlds.")
     ] = True,
-    background: Annotated[
-        bool, Option("--background", help="Run as jobs on the workers, one per world.")
-    ] = False,
+    background: Annotated[bool, Option(help="Run as jobs on the workers, one per world.")] = False,
     claim_index: Annotated[
         bool,
-        Option(
-            "--claim-index",
-            help="First make this library the owner of its collections on the Qdrant server.",
-        ),
+        Option(help="First make this library the owner of its collections on the Qdrant server."),
     ] = False,
     no_follow: NoFollow = False,
     as_json: Json = False,
@@ -127,19 +121,14 @@ def backup(
     library: Folder = None,
     without_vectors: Annotated[
         bool,
-        Option(
-            "--without-vectors",
-            help="Leave out vectors: smaller, but texts are embedded again after a restore.",
-        ),
+        Option(help="Leave out vectors: smaller, but texts are embedded again after a restore."),
     ] = False,
-    with_settings: Annotated[bool, Option("--with-settings", help="Add truespan.toml.")] = False,
+    with_settings: Annotated[bool, Option(help="Add truespan.toml.")] = False,
     with_keys: Annotated[
-        bool, Option("--with-keys", help="Add the library's own keys. Keep the file safe.")
+        bool, Option(help="Add the library's own keys. Keep the file safe.")
     ] = False,
-    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
-    verify: Annotated[
-        bool, Option("--verify", help="Write nothing; verify an existing backup.")
-    ] = False,
+    force: Annotated[bool, Option(help="Replace an existing file.")] = False,
+    verify: Annotated[bool, Option(help="Write nothing; verify an existing backup.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write the whole library into one file and verify it. Other processes may keep working."""

@@ -24,8 +24,7 @@ ServerUrl = Annotated[
     Option("--url", help="URL of the server, such as http://127.0.0.1:1234/v1.", metavar="URL"),
 ]
 KeyFile = Annotated[
-    Path | None,
-    Option("--key-file", help="File with the key of the server; - for standard input."),
+    Path | None, Option("--key-file", help="File with the key of the server; - for standard input.")
 ]
 
 

@@ -149,10 +149,7 @@ AsLabels = Annotated[
     list[str] | None,
     Option("--as", help="Show what a caller with this label sees ('everyone': with none)."),
 ]
-NewAudience = Annotated[
-    list[str] | None,
-    describe(WORLD_ARGUMENTS["audience"], "--audience"),
-]
+NewAudience = Annotated[list[str] | None, describe(WORLD_ARGUMENTS["audience"], "--audience")]
 AudienceRequired = Annotated[
     bool | None,
     describe(WORLD_ARGUMENTS["audience_required"], "--audience-required/--audience-optional"),

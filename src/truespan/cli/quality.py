@@ -111,10 +111,9 @@ def evaluate(
     ] = None,
     rerank: Rerank = None,
     without: Annotated[
-        list[str] | None,
-        Option(help="Leave out a part of the ranking, 'window' or 'late'."),
+        list[str] | None, Option(help="Leave out a part of the ranking, 'window' or 'late'.")
     ] = None,
-    per_query: Annotated[bool, Option("--per-query", help="Show every query.")] = False,
+    per_query: Annotated[bool, Option(help="Show every query.")] = False,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
     sign: SignTo = None,
     as_json: Json = False,
@@ -163,7 +162,7 @@ def calibrate(
     world: WorldName = None,
     library: Folder = None,
     generation: GenerationNumber = None,
-    keep: Annotated[bool, Option("--keep", help="Use the thresholds in this world.")] = False,
+    keep: Annotated[bool, Option(help="Use the thresholds in this world.")] = False,
     as_json: Json = False,
 ) -> None:
     """Propose thresholds of a world's model, and the weight of words, from golden queries."""

@@ -39,31 +39,22 @@ def serve(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8700,
     workers: Annotated[int, Option(help="Number of server processes.")] = 1,
-    require_token: Annotated[
-        bool, Option("--require-token", help="Require a token on loopback too.")
-    ] = False,
+    require_token: Annotated[bool, Option(help="Require a token on loopback too.")] = False,
     world: Annotated[str | None, Option("--world", "-w", help="Default world of requests.")] = None,
     mcp_reader: Annotated[
         str | None, Option(help="Serve this reader to MCP clients without a token.")
     ] = None,
     mcp_owner: Annotated[
-        bool, Option("--mcp-owner", help="Let MCP clients without a token see whole documents.")
+        bool, Option(help="Let MCP clients without a token see whole documents.")
     ] = False,
-    mcp_may_move: Annotated[
-        bool, Option("--mcp-may-move", help="Let MCP clients set a reader's position.")
-    ] = False,
-    mcp_may_ingest: Annotated[
-        bool, Option("--mcp-may-ingest", help="Let MCP clients of the owner add notes.")
-    ] = False,
-    mcp_may_note: Annotated[
-        bool, Option("--mcp-may-note", help="Let MCP clients of a reader write notes.")
-    ] = False,
+    mcp_may_move: Annotated[bool, Option(help="Let MCP clients set a reader's position.")] = False,
+    mcp_may_ingest: Annotated[bool, Option(help="Let MCP clients of the owner add notes.")] = False,
+    mcp_may_note: Annotated[bool, Option(help="Let MCP clients of a reader write notes.")] = False,
     watch: Annotated[
-        list[str] | None,
-        Option(help="Ingest changes of this folder, like 'ingest --watch'."),
+        list[str] | None, Option(help="Ingest changes of this folder, like 'ingest --watch'.")
     ] = None,
     log_requests: Annotated[
-        bool, Option("--log-requests", help="Log each request with its path and token name.")
+        bool, Option(help="Log each request with its path and token name.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -153,7 +144,7 @@ def worker(
     concurrency: Annotated[
         int, Option(help="Number of jobs to run at once.", type=WholeNumber(1, 64))
     ] = 1,
-    once: Annotated[bool, Option("--once", help="Exit when the queue is empty.")] = False,
+    once: Annotated[bool, Option(help="Exit when the queue is empty.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the queued jobs of a library in PostgreSQL until stopped."""
@@ -194,24 +185,16 @@ def mcp(
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Serve this reader, up to the position.")
     ] = None,
-    owner: Annotated[
-        bool, Option("--owner", help="Serve the owner, who sees whole documents.")
-    ] = False,
+    owner: Annotated[bool, Option(help="Serve the owner, who sees whole documents.")] = False,
     audience: Annotated[
         list[str] | None,
         Option(help="Serve only documents for everyone and for this label, such as group:legal."),
     ] = None,
-    may_move: Annotated[
-        bool, Option("--may-move", help="Let the model set the reader's position.")
-    ] = False,
-    may_ingest: Annotated[
-        bool, Option("--may-ingest", help="Let the model add notes, with --owner.")
-    ] = False,
-    may_note: Annotated[
-        bool, Option("--may-note", help="Let the model write notes of the reader.")
-    ] = False,
+    may_move: Annotated[bool, Option(help="Let the model set the reader's position.")] = False,
+    may_ingest: Annotated[bool, Option(help="Let the model add notes, with --owner.")] = False,
+    may_note: Annotated[bool, Option(help="Let the model write notes of the reader.")] = False,
     print_config: Annotated[
-        bool, Option("--print-config", help="Print the configuration for a client, and exit.")
+        bool, Option(help="Print the configuration for a client, and exit.")
     ] = False,
     client: Annotated[
         str, Option(help="Whose configuration to print: desktop, vscode, zed or codex.")
@@ -263,23 +246,20 @@ def create_token(
     world: Annotated[
         list[str] | None, Option("--world", "-w", help="A world, by name or id.")
     ] = None,
-    all_worlds: Annotated[
-        bool, Option("--all-worlds", help="Every world, including future ones.")
-    ] = False,
+    all_worlds: Annotated[bool, Option(help="Every world, including future ones.")] = False,
     verb: Annotated[
         list[str] | None,
         Option(help="read, follow, write, administer or, without a world, observe."),
     ] = None,
     reader: Annotated[
-        list[str] | None,
-        Option("--reader", "-r", help="Bind to this reader, who can only follow."),
+        list[str] | None, Option("--reader", "-r", help="Bind to this reader, who can only follow.")
     ] = None,
     audience: Annotated[
         list[str] | None,
         Option(help="Limit to documents for everyone and for this label, such as group:legal."),
     ] = None,
     impersonate: Annotated[
-        bool, Option("--impersonate", help="Let each request name the labels of its user.")
+        bool, Option(help="Let each request name the labels of its user.")
     ] = False,
     expires: Annotated[
         str | None, Option(help="For example 12h, 30d or 8w; default: never.")

@@ -26,12 +26,7 @@ from truespan.cli.options import (
     open_library,
 )
 from truespan.cli.terminal import echo, new_file
-from truespan.errors import (
-    InvalidArgument,
-    LibraryNotFound,
-    PromotionRefused,
-    SourceMissing,
-)
+from truespan.errors import InvalidArgument, LibraryNotFound, PromotionRefused, SourceMissing
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, MAX_FRESHNESS_SECONDS
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_REFUSED, document_data, to_json
 
@@ -55,9 +50,7 @@ def init(
             "'local-gpu', 'multilingual' or a model of truespan.toml."
         ),
     ] = None,
-    sign: Annotated[
-        bool, Option("--sign", help="Create the key that signs receipts, too.")
-    ] = False,
+    sign: Annotated[bool, Option(help="Create the key that signs receipts, too.")] = False,
     audience: NewAudience = None,
     audience_required: AudienceRequired = None,
     as_json: Json = False,
@@ -135,24 +128,20 @@ def ingest(
     ] = None,
     world: WorldName = None,
     library: Folder = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what would be done, and change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option(help="Show what would be done, and change nothing.")] = False,
     domain_key: Annotated[
         str | None,
         Option("--domain-key", "--domain", "-d", help="Use this domain; it selects the world."),
     ] = None,
     update_alias: Annotated[
-        bool, Option("--update-alias", help="Build a new generation afterwards and use it.")
+        bool, Option(help="Build a new generation afterwards and use it.")
     ] = False,
     golden: Annotated[str | None, describe(DOCUMENT_ARGUMENTS["golden"])] = None,
     watch: Annotated[
-        bool,
-        Option("--watch", help="Ingest changes of folders until Ctrl-C; removes like --prune."),
+        bool, Option(help="Ingest changes of folders until Ctrl-C; removes like --prune.")
     ] = False,
     jobs: Annotated[
-        int | None,
-        Option("--jobs", help="Processes that prepare documents; default: one for each core."),
+        int | None, Option(help="Processes that prepare documents; default: one for each core.")
     ] = None,
     here: RunHere = False,
     no_follow: NoFollow = False,
@@ -298,9 +287,7 @@ def print_report(report: "IngestReport", as_json: bool) -> int:
 def status(
     world: AnyWorld = None,
     library: Folder = None,
-    freshness: Annotated[
-        bool, Option("--freshness", help="Compare each source with what was indexed.")
-    ] = False,
+    freshness: Annotated[bool, Option(help="Compare each source with what was indexed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the worlds of a library, or the documents of one world, with counts."""
@@ -349,10 +336,10 @@ def config(
     ] = None,
     library: Folder = None,
     changed: Annotated[
-        bool, Option("--changed", help="Show only settings that differ from their default.")
+        bool, Option(help="Show only settings that differ from their default.")
     ] = False,
     write: Annotated[
-        bool, Option("--write", help="Write a commented truespan.toml into the library's folder.")
+        bool, Option(help="Write a commented truespan.toml into the library's folder.")
     ] = False,
     as_json: Json = False,
 ) -> None:
