@@ -12,11 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from truespan.types.arguments import DOCUMENT_ARGUMENTS, QUERY_ARGUMENTS, Argument
-from truespan.types.request import (
-    FilterArguments,
-    QueryArguments,
-    ReaderArguments,
-)
+from truespan.types.request import FilterArguments, QueryArguments, ReaderArguments
 from truespan.types.source import DocumentArguments, IngestArguments, LabelArguments, TextArguments
 
 F = TypeVar("F", bound=Callable[..., Any])

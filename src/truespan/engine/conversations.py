@@ -472,11 +472,7 @@ def list_conversations(
 
 
 def delete_conversations(
-    access: WorldAccess,
-    *,
-    conversation: str | None = None,
-    reader: str | None = None,
-    erase: bool,
+    access: WorldAccess, *, conversation: str | None = None, reader: str | None = None, erase: bool
 ) -> Receipt:
     """Delete conversations that are the caller's; see `World.delete_conversations`."""
     _require_access(access, reader)

@@ -28,13 +28,7 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.indexing import (
-    Indexer,
-    clear_retired,
-    cut_again,
-    embed_pending,
-    prepare_index,
-)
+from truespan.ingest.indexing import Indexer, clear_retired, cut_again, embed_pending, prepare_index
 from truespan.ingest.report import Progress
 from truespan.ingest.word_states import fill_word_states
 from truespan.maintenance.doctor.apply import Applier

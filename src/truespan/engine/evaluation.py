@@ -26,12 +26,7 @@ from truespan.evaluation.calibrate import (
     propose_weight,
     unrelated,
 )
-from truespan.evaluation.compare import (
-    ALLOWED_DROP,
-    check_drop,
-    compare,
-    gate,
-)
+from truespan.evaluation.compare import ALLOWED_DROP, check_drop, compare, gate
 from truespan.evaluation.evaluate import (
     NDCG_CUT,
     Evaluation,
@@ -42,12 +37,7 @@ from truespan.evaluation.evaluate import (
     summarize,
 )
 from truespan.evaluation.evidence import EvidenceReport, WeighedQuery, propose_evidence
-from truespan.evaluation.golden import (
-    DocumentNames,
-    GoldenQuery,
-    normalize_text,
-    parse_golden,
-)
+from truespan.evaluation.golden import DocumentNames, GoldenQuery, normalize_text, parse_golden
 from truespan.evaluation.report import EvaluationReport, name_generation
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import APPROXIMATE
@@ -416,10 +406,7 @@ class WorldEvaluation(Struct, frozen=True):
             queries = self._read_queries(reader, queries)
             search = partial(self._search_as_reader, reader, mode=mode, rerank=rerank)
         steps = judge_each(
-            queries,
-            search,
-            identify=self._names(scope).key_of,
-            clock=components.clock.monotonic,
+            queries, search, identify=self._names(scope).key_of, clock=components.clock.monotonic
         )
         label += (f", {mode}" if mode else "") + (", reranked" if rerank else "")
         label += "".join(f", without {part}" for part in sorted(components.without))

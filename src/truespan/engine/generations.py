@@ -78,11 +78,7 @@ class Generations(Struct, frozen=True):
 
     @overload
     def reindex(
-        self,
-        *,
-        background: Literal[True],
-        model: str | None = None,
-        chunking: str | None = None,
+        self, *, background: Literal[True], model: str | None = None, chunking: str | None = None
     ) -> Job: ...
 
     @overload

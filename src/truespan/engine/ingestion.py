@@ -39,13 +39,7 @@ from truespan.types.ids import ChunkId, chunk_id
 from truespan.types.job import Job, JobState, read_request
 from truespan.types.profile import CalibrationOrigin, shipped
 from truespan.types.scope import Scope
-from truespan.types.source import (
-    DocumentOptions,
-    FoundSources,
-    IngestOptions,
-    Source,
-    is_page,
-)
+from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source, is_page
 from truespan.types.telemetry import Request
 from truespan.types.vectors import cosine
 

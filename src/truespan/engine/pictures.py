@@ -107,10 +107,7 @@ def _draw_office_page(
 
 
 def _picture(
-    revision: ActiveRevision,
-    request: PictureRequest,
-    sids: Sequence[int],
-    drawn: Rendering | None,
+    revision: ActiveRevision, request: PictureRequest, sids: Sequence[int], drawn: Rendering | None
 ) -> PagePicture | None:
     """Return a drawn page with the places of sentences."""
     if drawn is None:
@@ -148,11 +145,7 @@ def _spans(starts: list[PageStart], page: int, end: int) -> list[tuple[int, int]
 
 
 def _read_parts(
-    store: Store,
-    scope: Scope,
-    revision: ActiveRevision,
-    spans: list[tuple[int, int]],
-    last: int,
+    store: Store, scope: Scope, revision: ActiveRevision, spans: list[tuple[int, int]], last: int
 ) -> list[_Part]:
     """Return the sentences in some parts of a text, each verified and cut at the page."""
     parts: list[_Part] = []
@@ -205,11 +198,7 @@ def _draw(
 
 
 def _page_of(
-    store: Store,
-    scope: Scope,
-    revision: ActiveRevision,
-    starts: Sequence[PageStart],
-    sid: int,
+    store: Store, scope: Scope, revision: ActiveRevision, starts: Sequence[PageStart], sid: int
 ) -> int | None:
     """Return the page on which a sentence begins; None if it is unknown."""
     for sentence in store.sentences(scope, revision.ref, sid, sid):

@@ -10,13 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import (
-    Answerer,
-    Find,
-    asked_answer,
-    final_answer,
-    keep_answerable,
-)
+from truespan.engine.answering import Answerer, Find, asked_answer, final_answer, keep_answerable
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.errors import (
@@ -403,10 +397,7 @@ class Reader(Struct, frozen=True):
 
     @list_arguments
     def is_close(
-        self,
-        query: str,
-        book: str | None = None,
-        **options: Unpack[ReaderArguments],
+        self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]
     ) -> bool:
         """Return whether anything that was read of a book is close to a query.
 
@@ -480,11 +471,7 @@ class Reader(Struct, frozen=True):
         )
 
     def conversations(
-        self,
-        *,
-        book: str | None = None,
-        limit: int = CONVERSATION_LIMIT,
-        offset: int = 0,
+        self, *, book: str | None = None, limit: int = CONVERSATION_LIMIT, offset: int = 0
     ) -> list[ConversationInfo]:
         """Return the conversations of this reader that have a visible turn, the latest first.
 
@@ -618,10 +605,7 @@ class Reader(Struct, frozen=True):
         return ReaderNotes(self._access, self.name, self._positions)
 
     def _prepare(
-        self,
-        query: str,
-        book: str | None = None,
-        **options: Unpack[ReaderArguments],
+        self, query: str, book: str | None = None, **options: Unpack[ReaderArguments]
     ) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""
         request = ReadingRequest(query, book=book, **check_arguments(options, filters=False))

@@ -126,10 +126,7 @@ class Signer(Struct, frozen=True):
         explained = answer.decision_explain
         claims = {
             "defaults": str(world.defaults),
-            "decision": {
-                "mode": str(answer.mode),
-                "sha256": _digest(explained),
-            },
+            "decision": {"mode": str(answer.mode), "sha256": _digest(explained)},
             "model": _answering_model(self.components, answer),
             "answer": {"sha256": hash_text(answer.answer)},
         }

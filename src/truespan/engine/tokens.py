@@ -214,8 +214,7 @@ def _verbs(
     chosen = frozenset(map(Verb, names))
     if bound and chosen != {Verb.FOLLOW}:
         raise InvalidArgument(
-            "A token with readers can only follow them.",
-            advice="Omit the verbs or the readers.",
+            "A token with readers can only follow them.", advice="Omit the verbs or the readers."
         )
     return chosen
 

@@ -29,13 +29,7 @@ from truespan.engine.jobs import (
     sweep_uploads,
 )
 from truespan.engine.world import World
-from truespan.errors import (
-    Cancelled,
-    IndexUnavailable,
-    Interrupted,
-    TruespanError,
-    WorldNotFound,
-)
+from truespan.errors import Cancelled, IndexUnavailable, Interrupted, TruespanError, WorldNotFound
 from truespan.ingest.report import JobLog, ProviderCheck
 from truespan.maintenance.doctor.apply import plan_lines, result_lines, summary_line
 from truespan.maintenance.doctor.plan import Finding

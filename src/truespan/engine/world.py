@@ -22,12 +22,7 @@ from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
 from truespan.types.document import WorldStatus
 from truespan.types.job import Job
 from truespan.types.maintenance import MAX_SAMPLE
-from truespan.types.request import (
-    Defaults,
-    check_defaults,
-    check_reader_name,
-    check_whole,
-)
+from truespan.types.request import Defaults, check_defaults, check_reader_name, check_whole
 from truespan.types.scope import Authority, Scope, Unlimited, Verb
 from truespan.types.telemetry import Request
 

@@ -559,9 +559,7 @@ class WorldIngestion:
 
 
 def _as_uploads(
-    texts: Sequence[str],
-    ids: Sequence[str] | None,
-    metadata: Sequence[Mapping[str, Any]] | None,
+    texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
 ) -> list[Upload]:
     """Return texts as files, each with its metadata; raises InvalidArgument."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):

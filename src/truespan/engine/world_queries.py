@@ -13,13 +13,7 @@ from truespan.errors import InvalidArgument, NotAllowed
 from truespan.observer import RequestTrace
 from truespan.retrieval.search import Rules, find_candidates, search
 from truespan.retrieval.snapshot import require_world
-from truespan.types.answer import (
-    Answer,
-    AnswerEvent,
-    GeneratedQueries,
-    Retrieved,
-    UsageRecord,
-)
+from truespan.types.answer import Answer, AnswerEvent, GeneratedQueries, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
@@ -328,11 +322,7 @@ class WorldQueries:
 
         return keep_answerable(questions, decide, self.access.components.clock)
 
-    def _prepare(
-        self,
-        query: str,
-        **arguments: Unpack[QueryArguments],
-    ) -> Find:
+    def _prepare(self, query: str, **arguments: Unpack[QueryArguments]) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""
         if not isinstance(query, str):
             raise InvalidArgument("The query must be a string.")

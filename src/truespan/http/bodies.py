@@ -28,12 +28,7 @@ from truespan.core.strict_json import (
 from truespan.http.requests import DocumentLabels, Label
 from truespan.types.arguments import DOCUMENT_ARGUMENTS
 from truespan.types.source import MAX_URL_LENGTH
-from truespan.wire.arguments import (
-    MAX_SHOWN_NAME_LENGTH,
-    describe,
-    explain_error,
-    rename_arguments,
-)
+from truespan.wire.arguments import MAX_SHOWN_NAME_LENGTH, describe, explain_error, rename_arguments
 
 FORM = "multipart/form-data"
 MAX_QUERY_STRING = 8192

@@ -81,10 +81,7 @@ def iterate_xml(name: str, data: bytes, *tags: str) -> Iterator[etree._Element]:
     if _DOCTYPE.match(document):
         raise SourceUnsafe(name)
     reading = etree.iterparse(
-        io.BytesIO(document),
-        tag=tags,
-        encoding="utf-8" if document is not data else None,
-        **_SAFE,
+        io.BytesIO(document), tag=tags, encoding="utf-8" if document is not data else None, **_SAFE
     )
     try:
         for _, element in reading:

@@ -85,9 +85,7 @@ class HttpChat(ABC):
         # Before the first piece of a reply a model may have to be loaded.
         seconds = self._dialect.seconds
         usual = Bounds(
-            read_seconds=seconds,
-            total_seconds=seconds,
-            piece_seconds=min(_PIECE_SECONDS, seconds),
+            read_seconds=seconds, total_seconds=seconds, piece_seconds=min(_PIECE_SECONDS, seconds)
         )
         self._client = JsonClient(
             address,

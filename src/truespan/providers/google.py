@@ -17,12 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ProviderBadReply, TextTooLong
-from truespan.providers.embedder import (
-    PROBE,
-    EmbedderOptions,
-    HttpEmbedder,
-    LearntModel,
-)
+from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, read_pause, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.prefixes import GEMMA_PREFIXES, ModelPrefixes

@@ -63,11 +63,7 @@ class KeyRing:
                     f"The key {key.name!r} for {provider} is blank or contains invalid characters."
                 )
 
-    def send(
-        self,
-        model: str,
-        request: Callable[[Secret | None], AnyReply],
-    ) -> AnyReply:
+    def send(self, model: str, request: Callable[[Secret | None], AnyReply]) -> AnyReply:
         """Send a request with one key after the other until one is neither denied nor limited.
 
         Raises:

@@ -278,7 +278,6 @@ def read_checked(path: Path, expected: str, *, advice: str) -> bytes:
         raise resource_error(failure) or unreadable(path) from failure
     if sha256(content).hexdigest() != expected:
         raise ModelUnavailable(
-            f"The SHA-256 of the model file {path} differs from the expected one.",
-            advice=advice,
+            f"The SHA-256 of the model file {path} differs from the expected one.", advice=advice
         )
     return content

@@ -18,12 +18,7 @@ import msgspec
 from truespan.errors import ModelUnavailable, ProfileMismatch, ProviderBadReply
 from truespan.protocols import TokenCounter
 from truespan.providers.chat import HttpChat, Messages, ReplyEvent
-from truespan.providers.embedder import (
-    PROBE,
-    EmbedderOptions,
-    HttpEmbedder,
-    LearntModel,
-)
+from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import prefixes_for

@@ -34,13 +34,7 @@ from truespan.providers.onnx import (
     require_known_inputs,
     run_tokens,
 )
-from truespan.providers.tokenized import (
-    Input,
-    Output,
-    Result,
-    TokenizedEmbedder,
-    TokenizedModel,
-)
+from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder, TokenizedModel
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import Vector
 
@@ -129,8 +123,7 @@ class OnnxEmbedder(TokenizedEmbedder):
         if self._model.batch > 1:
             return self._embed_batches(loaded, inputs, order, read)
         return loaded.workers.map(
-            lambda i: read(inputs[i], self._run(loaded, inputs[i : i + 1], states=states)[0]),
-            order,
+            lambda i: read(inputs[i], self._run(loaded, inputs[i : i + 1], states=states)[0]), order
         )
 
     def _embed_batches(

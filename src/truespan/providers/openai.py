@@ -18,12 +18,7 @@ import msgspec
 from truespan.errors import ProfileMismatch, ProviderBadReply
 from truespan.protocols import Clock, TokenCounter
 from truespan.providers.chat import ChatDialect, HttpChat, Messages, ReplyEvent
-from truespan.providers.embedder import (
-    PROBE,
-    EmbedderOptions,
-    HttpEmbedder,
-    LearntModel,
-)
+from truespan.providers.embedder import PROBE, EmbedderOptions, HttpEmbedder, LearntModel
 from truespan.providers.http import Reply, StreamedReply
 from truespan.providers.keys import KeyRing
 from truespan.providers.outbound import Bounds

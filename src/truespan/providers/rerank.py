@@ -28,12 +28,7 @@ from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
 from truespan.providers.limits import sending_query
 from truespan.providers.model_files import ModelFolder
-from truespan.providers.onnx import (
-    FolderFiles,
-    open_session,
-    require_known_inputs,
-    run_tokens,
-)
+from truespan.providers.onnx import FolderFiles, open_session, require_known_inputs, run_tokens
 from truespan.providers.outbound import Bounds, read_target
 from truespan.types.token import Secret
 

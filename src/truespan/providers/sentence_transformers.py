@@ -21,11 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from truespan.errors import (
-    InvalidConfiguration,
-    ModelUnavailable,
-    ProviderBadReply,
-)
+from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.protocols import Clock
 from truespan.providers.http import sendable
 from truespan.providers.model_files import (

@@ -159,12 +159,7 @@ class TokenizedEmbedder(ABC):
         return orthogonal_projection(self._model.profile.dimensions)
 
     def _encode(
-        self,
-        prefix: str,
-        texts: Sequence[str],
-        *,
-        limit: int | None = None,
-        offsets: bool = False,
+        self, prefix: str, texts: Sequence[str], *, limit: int | None = None, offsets: bool = False
     ) -> list[Input]:
         """Return the tokens of texts after a prefix; with `offsets`, also their places."""
         if not texts:

@@ -22,9 +22,7 @@ _END = "# End of the connected chat model."
 
 
 def write_connection(
-    folder: Path,
-    values: Mapping[str, str | bool],
-    key: Secret | None,
+    folder: Path, values: Mapping[str, str | bool], key: Secret | None
 ) -> Settings:
     """Write the settings of a chat model and its key; return the new settings of the library.
 

@@ -92,9 +92,7 @@ class DocumentCatalog:
         visible = [entry for entry in self if seen[entry.audience]]
         numbers = frozenset(entry.number for entry in visible)
         return DocumentCatalog(
-            visible,
-            lambda: self.metadata.among(numbers),
-            everything=self.numbers.union(everything),
+            visible, lambda: self.metadata.among(numbers), everything=self.numbers.union(everything)
         )
 
     def limit(self, numbers: frozenset[int]) -> frozenset[int]:
@@ -238,9 +236,7 @@ class References(Generic[T]):
     """
 
     def __init__(
-        self,
-        documents: Iterable[T],
-        label: Callable[[T], tuple[int, str, str, str | None]],
+        self, documents: Iterable[T], label: Callable[[T], tuple[int, str, str, str | None]]
     ) -> None:
         """Index documents. `label` returns number, doc id, path and declared URL of a document."""
         self._label = label
@@ -319,8 +315,7 @@ def _without_dots(path: str) -> str:
 def document_references(documents: Iterable[Document]) -> References[Document]:
     """Return a lookup of documents by number, doc id, URL and path."""
     return References(
-        documents,
-        lambda found: (found.number, found.doc_id, found.shown_path, found.source_url),
+        documents, lambda found: (found.number, found.doc_id, found.shown_path, found.source_url)
     )
 
 

@@ -18,14 +18,7 @@ from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.types.bundle import WhyNot
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId
-from truespan.types.profile import (
-    Calibration,
-    Distance,
-    normalised,
-    raw_score,
-    reaches,
-    shortest,
-)
+from truespan.types.profile import Calibration, Distance, normalised, raw_score, reaches, shortest
 from truespan.types.request import Defaults, Mode, check_share
 
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -80,11 +80,7 @@ class OverlapMode(StrEnum):
     SEPARATE = "separate"
 
 
-_UNITS = {
-    Strategy.WINDOW: "characters",
-    Strategy.SENTENCES: "sentences",
-    Strategy.TOKENS: "tokens",
-}
+_UNITS = {Strategy.WINDOW: "characters", Strategy.SENTENCES: "sentences", Strategy.TOKENS: "tokens"}
 _LINE_MINIMUM = 0.3
 """Minimum share of a chunk before a break. A smaller overlap guarantees progress."""
 

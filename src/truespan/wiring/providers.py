@@ -28,12 +28,7 @@ from truespan.protocols import (
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
 from truespan.settings import model_cache
-from truespan.settings.catalogue import (
-    AuthSettings,
-    ChatSettings,
-    FallbackChatSettings,
-    Settings,
-)
+from truespan.settings.catalogue import AuthSettings, ChatSettings, FallbackChatSettings, Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
 from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules

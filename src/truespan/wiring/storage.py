@@ -217,11 +217,7 @@ def restore_library(path: Path, folder: Path) -> Manifest:
     settings = read_settings(folder)
     if not is_on_server(settings):
         return restore_to_folder(
-            path,
-            folder,
-            assets=ASSETS_FOLDER,
-            pictures=PICTURES_FOLDER,
-            names_server=names_server,
+            path, folder, assets=ASSETS_FOLDER, pictures=PICTURES_FOLDER, names_server=names_server
         )
     store = open_store(folder, settings, SystemClock())
     try:

@@ -27,8 +27,7 @@ BaseUrl = Annotated[
     ),
 ]
 Key = Annotated[
-    str,
-    Meta(min_length=1, max_length=4000, description="Key of the server. No reply contains it."),
+    str, Meta(min_length=1, max_length=4000, description="Key of the server. No reply contains it.")
 ]
 _ERRORS = (
     errors.NotAllowed,

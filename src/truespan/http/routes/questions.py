@@ -19,11 +19,7 @@ from truespan.types.answer import Answer, AnswerEvent, Finished, Piece, Started
 from truespan.types.bundle import ContextBundle, Reason, SearchResult
 from truespan.types.picture import PagePicture
 from truespan.types.reading import ReadingPosition, SentencePage
-from truespan.wire.arguments import (
-    ReadingContextArguments,
-    SearchArguments,
-    arguments_of,
-)
+from truespan.wire.arguments import ReadingContextArguments, SearchArguments, arguments_of
 from truespan.wire.serialize import members, record_data
 
 if TYPE_CHECKING:
