@@ -13,7 +13,7 @@ import pytest
 
 from tests.interfaces.test_cli_newcomer import NOTE, Shell
 from tests.promises import proves
-from truespan.cli.asked_cache import make_room
+from truespan.cli.sources import make_room
 from truespan.cli.terminal import WrappedText
 from truespan.core.disk import FileLock
 

@@ -18,16 +18,14 @@ from truespan.core.clock import SystemProcesses
 from truespan.engine.components import Components, OtherEmbedder
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.files.assets import AssetFolder
+from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.files.keys import SigningKeyFile
-from truespan.files.pictures import PictureFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
-from truespan.parsing import load, may_hold_members, supported
+from truespan.parsing import draw, load, may_hold_members, supported
 from truespan.parsing.formats.pdf.picture import find_places
 from truespan.parsing.members import list_members, read_members
-from truespan.parsing.pictures import draw
 from truespan.protocols import (
     FolderWatcher,
     OfficeDrawing,

@@ -14,8 +14,16 @@ from truespan.evaluation.calibrate import calibrate
 from truespan.evaluation.compare import compare, gate
 from truespan.evaluation.evaluate import Evaluation, Found, ScoredHit, evaluate, scored_hits
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.evaluation.plots import MAX_BARS, MAX_POINTS, element, text
-from truespan.evaluation.report import MAX_ROWS, EvaluationReport, report_page, report_sections
+from truespan.evaluation.report import (
+    MAX_BARS,
+    MAX_POINTS,
+    MAX_ROWS,
+    EvaluationReport,
+    element,
+    report_page,
+    report_sections,
+    text,
+)
 from truespan.types.request import Mode
 
 BODY = "what stands in the document"

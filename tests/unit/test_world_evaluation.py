@@ -24,8 +24,8 @@ from truespan.errors import (
     SourceMissing,
     WorldNotFound,
 )
+from truespan.evaluation.calibrate import EvidenceReport
 from truespan.evaluation.evaluate import State
-from truespan.evaluation.evidence import EvidenceReport
 from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
 from truespan.evaluation.report import EvaluationReport
 from truespan.evaluation.tables import calibration_table

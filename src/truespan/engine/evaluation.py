@@ -18,11 +18,14 @@ from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanE
 from truespan.evaluation.calibrate import (
     WEIGHTS,
     CalibrationReport,
+    EvidenceReport,
     Unrelated,
+    WeighedQuery,
     WeightReport,
     calibrate,
     curves_of,
     propose,
+    propose_evidence,
     propose_weight,
     unrelated,
 )
@@ -36,7 +39,6 @@ from truespan.evaluation.evaluate import (
     scored_hits,
     summarize,
 )
-from truespan.evaluation.evidence import EvidenceReport, WeighedQuery, propose_evidence
 from truespan.evaluation.golden import DocumentNames, GoldenQuery, normalize_text, parse_golden
 from truespan.evaluation.report import EvaluationReport, name_generation
 from truespan.observer import RequestTrace

@@ -36,8 +36,7 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.files.assets import AssetFolder
-from truespan.files.pictures import PictureFolder
+from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.protocols import Clock
 from truespan.store.engines.sqlite import known_schemas
 from truespan.store.transfer.copy import StoreRows, copy_rows

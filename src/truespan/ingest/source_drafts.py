@@ -13,8 +13,7 @@ from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, 
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
 from truespan.ingest.report import IngestDeps
-from truespan.parsing import Traits, traits_of
-from truespan.parsing.pictures import is_drawn
+from truespan.parsing import Traits, is_drawn, traits_of
 from truespan.types.audience import EVERYONE, Audience, find_rule
 from truespan.types.document import Document, Draft
 from truespan.types.request import Defaults

@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 
 from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.parsing.detect import (
+    OFFICE,
     PICTURED,
     RECOGNISED,
     SHEETS,
@@ -28,6 +29,7 @@ from truespan.parsing.detect import (
     supported,
 )
 from truespan.text.clean import clean
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
 from truespan.types.text import Loaded, Properties
 
@@ -213,3 +215,49 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
     from truespan.parsing.formats.text import load_text
 
     return load_text(clean(text))
+
+
+DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML}) | OFFICE
+"""Formats that can be shown as they look."""
+_MEDIA_TYPES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"BM": "image/bmp",
+}
+"""Media types of the images that browsers show, by their first bytes."""
+
+
+def is_drawn(name: str, data: bytes) -> bool:
+    """Return whether a source can be shown as it looks."""
+    return format_of(name, data) in DRAWN
+
+
+def draw(data: bytes, request: PictureRequest) -> Rendering | None:
+    """Return a page of a source as it looks; None if there is none, or no part of it alone.
+
+    Where on an image or a web page a sentence ends is unknown, so neither has parts.
+
+    Raises:
+        SourceRefused: The source is broken or too large.
+    """
+    found = format_of(request.name, data)
+    if found is Format.PDF:
+        # Imported on first use, as parsers are.
+        from truespan.parsing.formats.pdf.picture import draw_page
+
+        return draw_page(data, request)
+    if request.page != 1 or request.only_parts:
+        return None
+    no_boxes = ((),) * len(request.parts)
+    if found is Format.IMAGE:
+        media_type = next(
+            (kind for mark, kind in _MEDIA_TYPES.items() if data.startswith(mark)), None
+        )
+        return Rendering(media_type, 0, 0, no_boxes, data) if media_type else None
+    if found is Format.HTML:
+        from truespan.parsing.formats.html import sanitize_page
+
+        return Rendering("text/html", 0, 0, no_boxes, sanitize_page(request.name, data).encode())
+    return None

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from truespan.errors import InvalidArgument, InvalidConfiguration, resource_error
 from truespan.settings import tables
-from truespan.settings.access import read_audiences, read_rules
 from truespan.settings.catalogue import (
     SECRETS,
     SHARED_NAMES,
@@ -25,7 +24,13 @@ from truespan.settings.catalogue import (
     choices,
     descriptions,
 )
-from truespan.settings.tables import convert_setting, mask_password, refuse_passwords
+from truespan.settings.tables import (
+    convert_setting,
+    mask_password,
+    read_audiences,
+    read_rules,
+    refuse_passwords,
+)
 
 FILE_NAME = "truespan.toml"
 STORE_FILE = "store.db"

@@ -47,9 +47,8 @@ from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 
 if TYPE_CHECKING:
-    from truespan.files.assets import AssetFolder
+    from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.keys import SigningKeyFile, UsageKey
-    from truespan.files.pictures import PictureFolder
     from truespan.files.uploads import UploadFolder
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
@@ -353,7 +352,7 @@ def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
         return None
 
     def make() -> PictureFolder:
-        from truespan.files.pictures import PictureFolder
+        from truespan.files.assets import PictureFolder
 
         path = folder / storage.PICTURES_FOLDER
         return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)

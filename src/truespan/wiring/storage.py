@@ -21,9 +21,8 @@ from truespan.types.maintenance import Manifest
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
-    from truespan.files.assets import AssetFolder
+    from truespan.files.assets import AssetFolder, PictureFolder
     from truespan.files.backup import BackupWriter
-    from truespan.files.pictures import PictureFolder
     from truespan.index.server import ServerOptions
     from truespan.jobs.queue import ProcrastinateQueue
 

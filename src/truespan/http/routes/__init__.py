@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from truespan.http.operation import Operation
 from truespan.http.routes.chat_model import chat_model
-from truespan.http.routes.conversations import conversations
+from truespan.http.routes.conversations import conversations, notes
 from truespan.http.routes.jobs import generations, jobs
 from truespan.http.routes.library import documents, server, worlds
-from truespan.http.routes.notes import notes
 from truespan.http.routes.openai import openai
 from truespan.http.routes.questions import asking, evaluation, reading
 

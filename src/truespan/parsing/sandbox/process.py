@@ -245,7 +245,7 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
             )
             return msgspec.msgpack.encode(found), True
         if task == Task.DRAW:
-            from truespan.parsing.pictures import draw
+            from truespan.parsing import draw
 
             drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
             return msgspec.msgpack.encode(drawn), True
