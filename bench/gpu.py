@@ -30,11 +30,11 @@ from truespan.providers.local import NETWORK_FILE, LocalEmbedder, LocalModel
 from truespan.providers.onnx_format import read_weights
 from truespan.providers.sentence_transformers import (
     SentenceEmbedder,
-    SentenceOptions,
     TorchFolder,
     TorchReranker,
 )
 from truespan.providers.torch_bert import LocalTorchEmbedder, dequantise
+from truespan.settings.catalogue import SentenceTransformersSettings
 
 CHARACTERS = 1000
 """Length of a text, about 247 tokens."""
@@ -110,7 +110,7 @@ def save_model(folder: Path, model: LocalModel) -> Path:
 
 def sentence_model(saved: Path, device: str, **options: Any) -> SentenceEmbedder:
     folder = TorchFolder(saved.parent, saved.name)
-    return SentenceEmbedder(folder, SentenceOptions(devices=device, **options))
+    return SentenceEmbedder(folder, SentenceTransformersSettings(device=device, **options))
 
 
 @contextmanager

@@ -31,7 +31,8 @@ from truespan.protocols import Embedder
 from truespan.providers import onnx
 from truespan.providers.local import INSTRUCTION, LocalEmbedder, LocalModel
 from truespan.providers.onnx import FolderFiles, find_execution_provider, read_contents
-from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
+from truespan.providers.onnx_embedder import FolderEmbedder
+from truespan.settings.catalogue import OnnxSettings
 
 TEXTS = [
     "the tide comes in",
@@ -45,7 +46,7 @@ TEXTS = [
 
 
 def embed(folder: Path, **options: Any) -> FolderEmbedder:
-    return FolderEmbedder(folder, OnnxOptions(**options))
+    return FolderEmbedder(folder, OnnxSettings(**options))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from truespan.providers.local import (
     LocalEmbedder,
     LocalModel,
 )
-from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
+from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.providers.word_states import (
     TokenStates,
     _group_in_bytes,
@@ -29,6 +29,7 @@ from truespan.providers.word_states import (
     orthogonal_projection,
     query_states,
 )
+from truespan.settings.catalogue import OnnxSettings
 from truespan.testing import WordEmbedder
 from truespan.types.vectors import (
     MAX_WORDS,
@@ -185,7 +186,7 @@ def test_changed_projection_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_folder_model_gives_equal_states_in_any_batch(folder: Path) -> None:
     texts = ["the tide comes in", "at night the moon pulls on the sea", "", "sea"]
-    single, batched = FolderEmbedder(folder), FolderEmbedder(folder, OnnxOptions(batch=4))
+    single, batched = FolderEmbedder(folder), FolderEmbedder(folder, OnnxSettings(batch=4))
     found = single.embed_documents_with_states(texts)
 
     assert [vector for vector, _ in found] == single.embed_documents(texts)

@@ -27,7 +27,6 @@ from truespan.protocols import Embedder, find_state_embedder
 from truespan.providers import sentence_transformers, torch_bert, torch_devices
 from truespan.providers.sentence_transformers import (
     SentenceEmbedder,
-    SentenceOptions,
     TorchFolder,
     TorchReranker,
 )
@@ -40,6 +39,7 @@ from truespan.providers.torch_devices import (
     find_devices,
     import_torch,
 )
+from truespan.settings.catalogue import SentenceTransformersSettings
 from truespan.types.vectors import cosine
 
 pytestmark = pytest.mark.torch
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def embed(folder: Path, **options: Any) -> SentenceEmbedder:
-    chosen = SentenceOptions(**{"devices": "cpu", **options})
+    chosen = SentenceTransformersSettings(**{"device": "cpu", **options})
     return SentenceEmbedder(TorchFolder(folder.parent, folder.name), chosen)
 
 
@@ -254,7 +254,9 @@ def test_missing_model_is_named_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    own = SentenceEmbedder(TorchFolder(tmp_path, "someone/some-model"))
+    own = SentenceEmbedder(
+        TorchFolder(tmp_path, "someone/some-model"), SentenceTransformersSettings()
+    )
 
     with pytest.raises(ModelUnavailable) as refused:
         own.embed_query("sea")
@@ -282,7 +284,7 @@ def test_model_is_found_in_the_cache_by_its_name(
         return str(snapshot)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", find)
-    own = SentenceEmbedder(TorchFolder(tmp_path, "a/b"), SentenceOptions("cpu"))
+    own = SentenceEmbedder(TorchFolder(tmp_path, "a/b"), SentenceTransformersSettings(device="cpu"))
 
     assert own.embed_query("sea") == embed(blobs).embed_query("sea")
     assert own.profile.model == "a/b"

@@ -45,10 +45,10 @@ def test_read_vectors_refuses_a_damaged_file(
     profile = LocalEmbedder(LocalModel()).profile
     damaged = tmp_path / "cohort.npy"
     monkeypatch.setattr(cohort, "VECTORS_FILE", damaged)
-    with pytest.raises(ModelUnavailable, match="missing"):
+    with pytest.raises(ModelUnavailable, match="cannot be read"):
         cohort.read_vectors(profile)
     damaged.write_bytes(b"other")
-    with pytest.raises(ModelUnavailable, match="damaged"):
+    with pytest.raises(ModelUnavailable, match="differs"):
         cohort.read_vectors(profile)
 
 

@@ -35,7 +35,7 @@ _BUNDLED_DIGESTS = {
 }
 _PROJECTION_DIGEST = "001f1d7573f3f6ce2dbe11ba97eabee9b0ace6b64bee6ad027e49f15c99ce134"
 """Another projection needs another `RECIPE` in `types.vectors`."""
-_REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
+REINSTALL = "Install Truespan again; with pip, add --force-reinstall and --no-deps."
 
 
 # Shared by threads: the tokenizer is loaded under a lock, configured before it is published, and
@@ -67,7 +67,7 @@ class LocalModel(NetworkFiles):
         if all((folder / name).is_file() for name in _BUNDLED_DIGESTS):
             return folder
         if self._folder is None:
-            raise ModelUnavailable("The files of the local model are missing.", advice=_REINSTALL)
+            raise ModelUnavailable("The files of the local model are missing.", advice=REINSTALL)
         raise ModelUnavailable(
             f"The model folder {self._folder} does not hold {NETWORK_FILE} and {TOKENIZER_FILE}.",
             advice="Correct the setting, or remove it to use the model that comes with Truespan.",
@@ -103,10 +103,10 @@ class LocalModel(NetworkFiles):
         if not self.is_bundled:
             return orthogonal_projection(DIMENSIONS)
         path = BUNDLED_FOLDER / PROJECTION_FILE
-        return read_projection(read_checked(path, _PROJECTION_DIGEST, advice=_REINSTALL))
+        return read_projection(read_checked(path, _PROJECTION_DIGEST, advice=REINSTALL))
 
     def remedy(self) -> str:
-        return _REINSTALL if self._folder is None else super().remedy()
+        return REINSTALL if self._folder is None else super().remedy()
 
 
 INSTRUCTION = "Represent this sentence for searching relevant passages: "

@@ -35,6 +35,7 @@ from truespan.providers.onnx import (
     run_tokens,
 )
 from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder, TokenizedModel
+from truespan.settings.catalogue import OnnxSettings
 from truespan.types.profile import Distance, EmbeddingProfile
 from truespan.types.vectors import Vector
 
@@ -240,26 +241,6 @@ def _pool(states: numpy.ndarray, pooling: Pooling) -> Vector | None:
     return Vector((pooled / length).astype("<f4").tobytes())
 
 
-# A model from a folder
-
-
-class OnnxOptions(Struct, frozen=True):
-    """Options of a model in a folder; blank or None for the values in the folder's files."""
-
-    file: str = ""
-    model: str = ""
-    pooling: str = ""
-    output: str = ""
-    query_prefix: str | None = None
-    document_prefix: str | None = None
-    dimensions: int = 0
-    max_length: int = 0
-    """Maximum number of tokens of a text, including special tokens."""
-    batch: int = 0
-    device: str = "cpu"
-    threads: int | None = None
-
-
 # Shared by threads: the network is loaded under a lock; its threads work on one text each; what is
 # known of a model is computed from its files, the same for every thread.
 class FolderEmbedder(OnnxEmbedder):
@@ -271,10 +252,12 @@ class FolderEmbedder(OnnxEmbedder):
 
     provider: ClassVar[str] = "onnx"
 
-    def __init__(self, folder: Path, options: OnnxOptions | None = None) -> None:
-        options = options or OnnxOptions()
+    def __init__(
+        self, folder: Path, options: OnnxSettings | None = None, *, threads: int | None = None
+    ) -> None:
+        options = options or OnnxSettings()
         self._folder = FolderFiles(folder, options.file)
-        super().__init__(self._folder, threads=options.threads)
+        super().__init__(self._folder, threads=threads)
         self._options = options
 
     def _describe(self) -> OnnxModel:

@@ -19,8 +19,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
 from truespan.protocols import Clock
 from truespan.providers.http import sendable
@@ -35,13 +33,13 @@ from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
 from truespan.providers.torch_bert import BertNetwork, BertShape, find_packed_attention
 from truespan.providers.torch_devices import (
-    BATCH_TOKENS,
     RunOptions,
     TorchNetwork,
     TorchRunner,
     import_torch,
 )
 from truespan.providers.torch_embedder import TorchEmbedder
+from truespan.settings.catalogue import SentenceTransformersSettings
 from truespan.types.profile import Distance, EmbeddingProfile
 
 if TYPE_CHECKING:
@@ -284,17 +282,6 @@ class CrossNetwork(PackageNetwork):
         return found, found
 
 
-class SentenceOptions(Struct, frozen=True):
-    """Options of a model of sentence-transformers; None or 0 for the values in its files."""
-
-    devices: str = "auto"
-    precision: str = "auto"
-    batch_tokens: int = BATCH_TOKENS
-    query_prefix: str | None = None
-    document_prefix: str | None = None
-    max_length: int = 0
-
-
 # Shared by threads: the network is loaded under a lock and then only run; what is known of the
 # model is computed from its files.
 class SentenceEmbedder(TorchEmbedder):
@@ -303,11 +290,12 @@ class SentenceEmbedder(TorchEmbedder):
     # Rows of a batch have about the same length, so that more texts fill batches better.
     items = 2048
 
-    def __init__(self, folder: TorchFolder, options: SentenceOptions | None = None) -> None:
-        options = options or SentenceOptions()
+    def __init__(
+        self, folder: TorchFolder, options: SentenceTransformersSettings | None = None
+    ) -> None:
         self._folder = folder
-        self._options = options
-        super().__init__(folder, options.devices)
+        self._options = options or SentenceTransformersSettings()
+        super().__init__(folder, self._options.device)
 
     def _run_options(self) -> RunOptions:
         folder, options = self._folder, self._options

@@ -26,7 +26,7 @@ from truespan.protocols import (
     TokenCounter,
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
-from truespan.providers.onnx_embedder import FolderEmbedder, OnnxOptions
+from truespan.providers.onnx_embedder import FolderEmbedder
 from truespan.settings import model_cache
 from truespan.settings.catalogue import AuthSettings, ChatSettings, FallbackChatSettings, Settings
 from truespan.types.answer import ANSWER_TOP_K, AnswerRules, Message
@@ -134,31 +134,13 @@ def folder_embedder(library: Path, settings: Settings) -> FolderEmbedder:
             "The embedding provider is 'onnx', but no folder is named.",
             advice="Set onnx_folder to the folder with model.onnx and tokenizer.json.",
         )
-    return FolderEmbedder(
-        library / options.folder,
-        OnnxOptions(
-            file=options.file,
-            model=options.model,
-            pooling=options.pooling,
-            output=options.output,
-            query_prefix=options.query_prefix,
-            document_prefix=options.document_prefix,
-            dimensions=options.dimensions,
-            max_length=options.max_length,
-            batch=options.batch,
-            device=options.device,
-            threads=settings.embedding.threads or None,
-        ),
-    )
+    threads = settings.embedding.threads or None
+    return FolderEmbedder(library / options.folder, options, threads=threads)
 
 
 def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
     """Return the embedder of a model of sentence-transformers; its files are read when needed."""
-    from truespan.providers.sentence_transformers import (
-        SentenceEmbedder,
-        SentenceOptions,
-        TorchFolder,
-    )
+    from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder
 
     options = settings.sentence_transformers
     if not options.model.strip():
@@ -166,17 +148,7 @@ def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
             "The embedding provider is 'sentence-transformers', but no model is named.",
             advice="Set sentence_transformers_model to a folder, or to the name of a model.",
         )
-    return SentenceEmbedder(
-        TorchFolder(library, options.model.strip()),
-        SentenceOptions(
-            devices=options.device,
-            precision=options.precision,
-            batch_tokens=options.batch_tokens,
-            query_prefix=options.query_prefix,
-            document_prefix=options.document_prefix,
-            max_length=options.max_length,
-        ),
-    )
+    return SentenceEmbedder(TorchFolder(library, options.model.strip()), options)
 
 
 def download_model(name: str) -> Path:
