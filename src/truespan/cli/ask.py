@@ -13,17 +13,15 @@ from truespan.cli.options import (
     Confirmed,
     ContextOnly,
     FilterOptions,
-    Folder,
     Json,
     NoErase,
     PassageOptions,
+    Place,
     Query,
     SignTo,
     Target,
     TopK,
-    WorldName,
     describe,
-    open_world,
     write_receipt,
 )
 from truespan.cli.terminal import confirm, echo
@@ -201,8 +199,7 @@ def _granularity(library: "Library", *, as_json: bool) -> str | None:
 
 @conversations_group.register("list")
 def list_conversations(
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     reader: OfReader = None,
     book: Annotated[str | None, Option(help="Only those about this book of the reader.")] = None,
     limit: Annotated[int, Option(help="Maximum number of conversations.")] = 50,
@@ -211,7 +208,7 @@ def list_conversations(
     """List the conversations of a world or a reader, the latest first."""
     from truespan.cli.output.ask import show_conversations
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         if reader is not None:
             found = chosen.reader(reader).conversations(book=book, limit=limit)
         elif book is not None:
@@ -226,16 +223,12 @@ def list_conversations(
 
 @conversations_group.register("show")
 def show_conversation(
-    conversation: ConversationId,
-    world: WorldName = None,
-    library: Folder = None,
-    reader: OfReader = None,
-    as_json: Json = False,
+    conversation: ConversationId, place: Place, reader: OfReader = None, as_json: Json = False
 ) -> None:
     """Show the questions and answers of a conversation."""
     from truespan.cli.output.ask import show_with_turns
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         found = _open(chosen, reader, conversation)
         shown = found.export() if as_json else (found.info(), found.turns())
     if isinstance(shown, dict):
@@ -247,8 +240,7 @@ def show_conversation(
 @conversations_group.register("export")
 def export_conversation(
     conversation: ConversationId,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     reader: OfReader = None,
     format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
     sign: SignTo = None,
@@ -256,7 +248,7 @@ def export_conversation(
     """Print a conversation as JSON or Markdown."""
     if format not in ("json", "markdown"):
         raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         found = _open(chosen, reader, conversation)
         content = found.export(signed=sign is not None)
         text = found.to_markdown() if format == "markdown" else to_json(content) + "\n"
@@ -266,11 +258,10 @@ def export_conversation(
 
 @conversations_group.register("delete")
 def delete_conversation(
+    place: Place,
     conversation: Annotated[
         str | None, Argument(help="Id of the conversation, or 'latest'.", metavar="[ID]")
     ] = None,
-    world: WorldName = None,
-    library: Folder = None,
     reader: OfReader = None,
     every: Annotated[
         bool,
@@ -288,7 +279,7 @@ def delete_conversation(
     if every == (conversation is not None):
         raise InvalidArgument("Name a conversation, or pass --all.")
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         owner = chosen if reader is None else chosen.reader(reader)
         of = f"world {chosen.name!r}" if reader is None else f"reader {reader!r}"
         found = None if conversation is None else _open(chosen, reader, conversation)

@@ -16,12 +16,12 @@ from truespan.cli.options import (
     Json,
     NoErase,
     NoFollow,
+    Place,
     RunHere,
     SignTo,
     WorldName,
     metadata_from,
     open_library,
-    open_world,
     resolve_document,
     write_receipt,
 )
@@ -37,8 +37,7 @@ _POLL_SECONDS = 0.5
 
 def show(
     reference: Annotated[str, Argument(help="A document (number, id, file name) or chunk.")],
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     text: Annotated[bool, Option(help="Print the document's text.")] = False,
     chunks: Annotated[bool, Option(help="List its chunks: places, states and texts.")] = False,
     labels: AsLabels = None,
@@ -52,7 +51,7 @@ def show(
     if text and chunks:
         raise InvalidArgument("--text cannot be combined with --chunks.")
 
-    with open_world(library, world, labels=labels) as chosen:
+    with place.open(labels=labels) as chosen:
         documents = chosen.documents
         try:
             is_chunk = str(UUID(reference)) == reference.lower()
@@ -87,8 +86,7 @@ def show(
 
 def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     tag: Annotated[list[str] | None, Option(help="The tags, instead of those it has.")] = None,
     no_tags: Annotated[bool, Option(help="Remove its tags.")] = False,
     meta: Annotated[list[str] | None, Option(help="Add or replace metadata, key=value.")] = None,
@@ -130,24 +128,23 @@ def label(
                 "Add --meta key=value, --tag, --audience, --source-url, --language or --version."
             ),
         )
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         named = resolve_document(chosen, document)
         changed = chosen.documents.update(named, **changes)
     echo(to_json({"document": document_data(changed)}) if as_json else show_labels(changed))
 
 
 def audit_access(
+    place: Place,
     labels: Annotated[
         list[str] | None, Option("--as", help="A label of the caller; without any: everyone.")
     ] = None,
-    world: WorldName = None,
-    library: Folder = None,
     as_json: Json = False,
 ) -> None:
     """List the documents that a caller with these labels sees, and by which of the labels."""
     from truespan.cli.output.documents import show_access
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         entries = chosen.documents.audit_access(labels or ())
         total = len(chosen.documents.list())
     echo(
@@ -157,12 +154,11 @@ def audit_access(
 
 def facets(
     filters: DocumentFilters,
+    place: Place,
     keys: Annotated[
         list[str] | None,
         Argument(help="Labels and metadata keys to count; default: all.", metavar="KEY"),
     ] = None,
-    world: WorldName = None,
-    library: Folder = None,
     limit: Annotated[int, Option(help="Maximum number of values for each key.")] = 10,
     labels: AsLabels = None,
     as_json: Json = False,
@@ -170,7 +166,7 @@ def facets(
     """Count the documents of a world by tag, language, version, kind and metadata."""
     from truespan.cli.output.documents import show_facets
 
-    with open_world(library, world, labels=labels) as chosen:
+    with place.open(labels=labels) as chosen:
         found = chosen.facets(keys or None, limit=limit, **filters.arguments())
     echo(to_json(found) if as_json else show_facets(found))
 
@@ -229,23 +225,21 @@ def delete(
 
 
 @jobs_group.register("list")
-def list_jobs(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
+def list_jobs(place: Place, as_json: Json = False) -> None:
     """List the jobs of a world, the latest first."""
     from truespan.cli.output.documents import show_jobs
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         jobs = chosen.jobs.list()
     echo(to_json({"jobs": [record_data(job) for job in jobs]}) if as_json else show_jobs(jobs))
 
 
 @jobs_group.register("show")
-def show_job(
-    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> None:
+def show_job(job: JobId, place: Place, as_json: Json = False) -> None:
     """Show one job: its state, its documents and the last lines of its log."""
     from truespan.cli.output.documents import show_one_job
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         jobs = chosen.jobs
         found, documents, lines = jobs.get(job), jobs.documents(job), jobs.lines(job)
     log = [record_data(line) for line in lines]
@@ -254,15 +248,13 @@ def show_job(
 
 
 @jobs_group.register("follow")
-def follow_job(
-    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> int:
+def follow_job(job: JobId, place: Place, as_json: Json = False) -> int:
     """Show the progress of a job until it ends; as JSON, only what it came to."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output.documents import show_job_line
 
     shown = ""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         while True:
             found = chosen.jobs.get(job)
             if not as_json and (line := show_job_line(found)) != shown:
@@ -279,14 +271,12 @@ def follow_job(
 
 
 @jobs_group.register("cancel")
-def cancel_job(
-    job: JobId, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> None:
+def cancel_job(job: JobId, place: Place, as_json: Json = False) -> None:
     """Stop a job before its next step. Its work is kept and it can be resumed."""
     from truespan.cli.output.documents import show_job_line
     from truespan.types.job import JobState
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         jobs = chosen.jobs
         found = jobs.get(job)
         if found.state in (JobState.DONE, JobState.CANCELLED):

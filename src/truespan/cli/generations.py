@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option
-from truespan.cli.options import Folder, Json, WorldName, open_library, open_world
+from truespan.cli.options import Folder, Json, Place, open_library
 from truespan.cli.terminal import echo, pluralize, table
 from truespan.wire.serialize import EXIT_PARTIAL, record_data, to_json
 
@@ -20,17 +20,16 @@ DomainKey = Annotated[
 ]
 
 
-def generations(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
+def generations(place: Place, as_json: Json = False) -> None:
     """List the generations of a world with their models and aliases."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         records = chosen.generations.list()
     data = {"generations": [record_data(record) for record in records]}
     echo(to_json(data) if as_json else show_generations(records))
 
 
 def reindex(
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     model: Annotated[
         str | None,
         Option(
@@ -50,7 +49,7 @@ def reindex(
     """Build a new generation next to the one in use. Resumes if interrupted."""
     from truespan.cli.follow import progress_bar
 
-    with open_world(library, world) as chosen, progress_bar(hidden=as_json) as on_progress:
+    with place.open() as chosen, progress_bar(hidden=as_json) as on_progress:
         report = chosen.generations.reindex(
             model=model, chunking=chunking, generation=generation, on_progress=on_progress
         )
@@ -65,8 +64,7 @@ def print_reindex(report: "ReindexReport", as_json: bool) -> int:
 
 def promote(
     generation: Number,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     domain: DomainKey = None,
     golden: Annotated[
         str | None, Option(help="Golden queries; promoted only if it scores no worse.")
@@ -75,27 +73,23 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Put a generation into use if it is complete, verified and not worse than the current one."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         done = chosen.generations.promote(
             generation, domain=domain, golden=golden, allowed_drop=allowed_drop
         )
     echo(to_json(done) if as_json else show_promotion(done))
 
 
-def rollback(
-    world: WorldName = None, library: Folder = None, domain: DomainKey = None, as_json: Json = False
-) -> None:
+def rollback(place: Place, domain: DomainKey = None, as_json: Json = False) -> None:
     """Go back to the previous generation."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         done = chosen.generations.rollback(domain=domain)
     echo(to_json(done) if as_json else show_promotion(done))
 
 
-def remove_generation(
-    generation: Number, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> None:
+def remove_generation(generation: Number, place: Place, as_json: Json = False) -> None:
     """Remove a generation that is not in use, with its points, chunks and vectors."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         chosen.generations.remove(generation)
     echo(to_json({"removed": generation}) if as_json else f"Removed generation {generation}.")
 

@@ -76,19 +76,6 @@ def find_world(
     return found if labels is None else found.for_audience(labels)
 
 
-@contextmanager
-def open_world(
-    library: Path | None,
-    world: str | None,
-    domain: str | None = None,
-    generation: int | None = None,
-    labels: list[str] | None = None,
-) -> "Iterator[World]":
-    """Open a library and yield the world of a command."""
-    with open_library(library) as opened:
-        yield find_world(opened, world, domain, generation, labels=labels)
-
-
 def find_worlds(library: "Library", world: str | None) -> "list[World]":
     """Return the named world, or all worlds."""
     names = [entry.id for entry in library.worlds()] if world is None else [world]
@@ -173,6 +160,25 @@ NoErase = Annotated[
     bool, Option("--no-erase", help="Leave erasing from files to 'truespan repair'.")
 ]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The library and the world that a command is about."""
+
+    world: WorldName = None
+    library: Folder = None
+
+    @contextmanager
+    def open(
+        self,
+        domain: str | None = None,
+        generation: int | None = None,
+        labels: list[str] | None = None,
+    ) -> "Iterator[World]":
+        """Open the library, and yield the world."""
+        with open_library(self.library) as opened:
+            yield find_world(opened, self.world, domain, generation, labels=labels)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from truespan.cli.commands import Argument, Option
 from truespan.cli.options import (
     AudienceRequired,
     Domain,
-    Folder,
     GenerationNumber,
     Json,
     NewAudience,
+    Place,
     Rerank,
     SignTo,
-    WorldName,
-    open_world,
     write_receipt,
 )
 from truespan.cli.terminal import echo, table, write_file
@@ -40,20 +38,19 @@ DEFAULTS_IN_WORDS = {
 
 
 def defaults(
+    place: Place,
     choice: Annotated[
         str | None,
         Argument(
             help="'recommended' or 'contract'; default: show the current ones.", metavar="DEFAULTS"
         ),
     ] = None,
-    world: WorldName = None,
-    library: Folder = None,
     audience: NewAudience = None,
     audience_required: AudienceRequired = None,
     as_json: Json = False,
 ) -> None:
     """Show or choose the defaults of requests to a world, and of its new documents."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         if (choice, audience, audience_required) != (None, None, None):
             chosen.set_defaults(choice, audience=audience, audience_required=audience_required)
         name, found, labels = chosen.name, chosen.defaults, chosen.default_audience
@@ -62,13 +59,12 @@ def defaults(
 
 
 def usage(
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     limit: Annotated[int, Option(help="Maximum number of records.")] = 50,
     as_json: Json = False,
 ) -> None:
     """List the latest answered requests with their decisions and times."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         name, records = chosen.name, chosen.usage(limit=limit)
     data = [record_data(record) for record in records]
     echo(to_json({"world": name, "records": data}) if as_json else show_usage(records))
@@ -76,12 +72,11 @@ def usage(
 
 def explain(
     record: Annotated[str, Argument(help="Id of a record of the usage log.")],
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     as_json: Json = False,
 ) -> int:
     """Replay a recorded decision, without a model, and explain it."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         replay = chosen.explain(record)
     if as_json:
         same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
@@ -94,8 +89,7 @@ def explain(
 
 def evaluate(
     golden: GoldenFile,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     generation: GenerationNumber = None,
     domain: Domain = None,
     against: Annotated[
@@ -127,7 +121,7 @@ def evaluate(
         summary_table,
     )
 
-    with open_world(library, world, domain, generation) as chosen:
+    with place.open(domain, generation) as chosen:
         *_, report = chosen.evaluation.report_stream(
             golden,
             modes=mode or (),
@@ -159,8 +153,7 @@ def evaluate(
 
 def calibrate(
     golden: GoldenFile,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     generation: GenerationNumber = None,
     keep: Annotated[bool, Option(help="Use the thresholds in this world.")] = False,
     as_json: Json = False,
@@ -168,7 +161,7 @@ def calibrate(
     """Propose thresholds of a world's model, and the weight of words, from golden queries."""
     from truespan.evaluation.tables import calibration_table
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         report = chosen.evaluation.calibrate(golden, generation=generation, keep=keep)
     echo(to_json(report) if as_json else calibration_table(report).rstrip("\n"))
 

@@ -5,16 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, Option, command_group
-from truespan.cli.options import (
-    BookName,
-    Folder,
-    Json,
-    ReaderName,
-    WorldName,
-    describe,
-    open_world,
-    resolve_document,
-)
+from truespan.cli.options import BookName, Json, Place, ReaderName, describe, resolve_document
 from truespan.cli.terminal import echo, table
 from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.wire.serialize import to_json
@@ -31,26 +22,25 @@ notes_group = command_group("notes", "Notes of a reader, seen up to the reader's
 def set_position(
     book: Annotated[str, Argument(help="The book: number, id or file name.")],
     reader: ReaderName,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     sentence: Annotated[int | None, describe(POSITION_ARGUMENTS["sentence"])] = None,
     through_chapter: Annotated[str | None, describe(POSITION_ARGUMENTS["through_chapter"])] = None,
     passage: Annotated[str | None, describe(POSITION_ARGUMENTS["passage"])] = None,
     as_json: Json = False,
 ) -> None:
     """Record a reader's position in a book, and make that book the current one."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         found, book = chosen.reader(reader), resolve_document(chosen, book)
-        place = found.set_position(
+        position = found.set_position(
             book, sentence=sentence, through_chapter=through_chapter, passage=passage
         )
-    echo(to_json(place) if as_json else show_positions([place]))
+    echo(to_json(position) if as_json else show_positions([position]))
 
 
 @reader_group.register("list")
-def list_readers(world: WorldName = None, library: Folder = None, as_json: Json = False) -> None:
+def list_readers(place: Place, as_json: Json = False) -> None:
     """List the readers of a world with their positions."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         found = {name: chosen.reader(name).books() for name in chosen.readers()}
     if as_json:
         readers = [{"reader": name, "books": books} for name, books in found.items()]
@@ -60,11 +50,9 @@ def list_readers(world: WorldName = None, library: Folder = None, as_json: Json 
 
 
 @reader_group.register("show")
-def show_reader(
-    reader: ReaderName, world: WorldName = None, library: Folder = None, as_json: Json = False
-) -> None:
+def show_reader(reader: ReaderName, place: Place, as_json: Json = False) -> None:
     """Show the positions of a reader."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         books = chosen.reader(reader).books()
     echo(to_json({"reader": reader, "books": books}) if as_json else show_positions(books))
 
@@ -72,8 +60,7 @@ def show_reader(
 @notes_group.register("list")
 def list_notes(
     reader: ReaderName,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     book: BookName = None,
     search: Annotated[str | None, Option(help="Words that must all occur in a note.")] = None,
     as_json: Json = False,
@@ -81,7 +68,7 @@ def list_notes(
     """List the notes that a reader wrote up to the present position."""
     from truespan.types.note import MAX_NOTE_LIMIT
 
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         notes = chosen.reader(reader).notes(book=book, search=search, limit=MAX_NOTE_LIMIT)
     if as_json:
         echo(to_json({"notes": notes}))
@@ -93,15 +80,14 @@ def list_notes(
 def add_note(
     text: Annotated[str, Argument(help="The note.")],
     reader: ReaderName,
-    world: WorldName = None,
-    library: Folder = None,
+    place: Place,
     book: BookName = None,
     first: Annotated[int | None, Option(help="First sentence that the note marks.")] = None,
     last: Annotated[int | None, Option(help="Last sentence that the note marks.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write a note at the present position of a reader, which it is seen from on."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         note = chosen.reader(reader).add_note(text, book=book, first=first, last=last)
     if as_json:
         echo(to_json(note))
@@ -111,23 +97,18 @@ def add_note(
 
 @notes_group.register("remove")
 def remove_note(
-    id: Annotated[str, Argument(help="Id of the note.")],
-    reader: ReaderName,
-    world: WorldName = None,
-    library: Folder = None,
+    id: Annotated[str, Argument(help="Id of the note.")], reader: ReaderName, place: Place
 ) -> None:
     """Delete a note of a reader."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         chosen.reader(reader).delete_note(id)
     say(f"Deleted note {id}.")
 
 
 @notes_group.register("export")
-def export_notes(
-    reader: ReaderName, world: WorldName = None, library: Folder = None, book: BookName = None
-) -> None:
+def export_notes(reader: ReaderName, place: Place, book: BookName = None) -> None:
     """Print the notes that a reader wrote up to the present position, as Markdown."""
-    with open_world(library, world) as chosen:
+    with place.open() as chosen:
         echo(chosen.reader(reader).notes_to_markdown(book=book).rstrip("\n"))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from truespan.cli.commands import Argument, Option, WholeNumber, command_group
-from truespan.cli.options import Folder, Json, WorldName, folder_of, open_library, open_world
+from truespan.cli.options import Folder, Json, Place, WorldName, folder_of, open_library
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidArgument
 from truespan.wire.serialize import allowed_names, members, record_data, to_json
@@ -223,7 +223,7 @@ def mcp(
         raise InvalidArgument("--may-ingest is for the owner.", advice="Use it with '--owner'.")
     folder = folder_of(library)
     if print_config:
-        with open_world(library, world) as chosen:
+        with Place(world, library).open() as chosen:
             whom = ["--owner"] if reader is None else ["--reader", chosen.reader(reader).name]
         arguments = ["mcp", "--library", str(folder.resolve()), "--world", chosen.name, *whom]
         arguments += [part for label in audience or () for part in ("--audience", label)]
