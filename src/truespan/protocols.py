@@ -35,7 +35,7 @@ from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:
     from truespan.proof.keys import SigningKey
-    from truespan.types.chat_server import ChatConnection, ChatServer, ChatTest
+    from truespan.types.answer import ChatConnection, ChatServer, ChatTest
     from truespan.types.picture import PictureRequest, PlacedPart, PlacesRequest, Rendering
 
 

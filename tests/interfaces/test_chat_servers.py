@@ -17,7 +17,7 @@ from truespan.cli import run
 from truespan.errors import InvalidConfiguration, NotAllowed, ProviderRefused, ServiceError
 from truespan.http.auth import AuthPolicy
 from truespan.http.server import ServerOptions
-from truespan.types.chat_server import ChatConnection
+from truespan.types.answer import ChatConnection
 from truespan.types.token import Secret
 from truespan.wiring import chat_servers
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from truespan.protocols import ChatServers
-    from truespan.types.chat_server import ChatServer
+    from truespan.types.answer import ChatServer
 
 models_group = command_group(
     "models", "Connect a chat model; download models of sentence-transformers."
@@ -62,7 +62,7 @@ def connect_model(
     as_json: Json = False,
 ) -> None:
     """Test a chat model and let it write the answers of the library."""
-    from truespan.types.chat_server import ChatConnection
+    from truespan.types.answer import ChatConnection
     from truespan.types.token import Secret
 
     key = _read_key(key_file)

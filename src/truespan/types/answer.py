@@ -1,4 +1,4 @@
-"""Answers: their sources, the events of a streamed answer, and the usage log."""
+"""Answers: their sources, the events of a streamed answer, the usage log, and chat models."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.source import Freshness
 from truespan.types.text import SentencePlace
+from truespan.types.token import Secret
 from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, Visible
 
 
@@ -499,3 +500,34 @@ class UsageRecord(Struct, frozen=True):
     fallback_model: str | None
     evidence: dict[str, Any]
     decision_explain: dict[str, Any]
+
+
+class ChatServer(Struct, frozen=True, kw_only=True):
+    """A server that answered with its models."""
+
+    name: str
+    """Name of the program, such as `Ollama`; `OpenAI-compatible` for others."""
+    provider: str
+    """Protocol: `ollama` or `openai`."""
+    base_url: str
+    models: list[str]
+
+
+class ChatConnection(Struct, frozen=True, kw_only=True):
+    """A chat model of a server."""
+
+    provider: str
+    base_url: str
+    model: str
+    key: Secret | None = None
+    """Key of the server; None if it needs none."""
+
+
+class ChatTest(Struct, frozen=True, kw_only=True):
+    """A reply of a chat model to a test message."""
+
+    model: str
+    """Provider and model, as in `ollama/llama3`."""
+    reply: str
+    """The beginning of the reply."""
+    seconds: float

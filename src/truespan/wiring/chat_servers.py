@@ -16,8 +16,7 @@ from truespan.providers.outbound import Bounds
 from truespan.settings import read_settings
 from truespan.settings.catalogue import Settings
 from truespan.settings.connection import remove_connection, write_connection
-from truespan.types.answer import Message, Role
-from truespan.types.chat_server import ChatConnection, ChatServer, ChatTest
+from truespan.types.answer import ChatConnection, ChatServer, ChatTest, Message, Role
 from truespan.types.token import ProviderKey, Secret
 from truespan.wiring.providers import chat_models
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from truespan import errors
 from truespan.http.operation import CallContext, Routes
-from truespan.types.chat_server import ChatConnection, ChatServer
+from truespan.types.answer import ChatConnection, ChatServer
 from truespan.types.scope import OWNER
 from truespan.types.source import MAX_URL_LENGTH
 from truespan.types.token import Secret
