@@ -9,6 +9,7 @@ reveals later text (except the title of the document); nothing is written, and n
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -123,82 +124,49 @@ def can_recognise() -> bool:
 
 
 def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Loaded:
-    # Imported on first use, because most runs of the program parse nothing.
-    match found:
-        case Format.ZIP:
-            # The members are the documents; an archive without any is parsed itself.
-            from truespan.parsing.archive import Archive
+    if found is Format.ZIP:
+        # The members are the documents; an archive without any is parsed itself.
+        from truespan.parsing.archive import Archive
 
-            Archive(shown, data, lenient=True)
-            raise SourceEmpty(shown, advice="The archive has no file with a supported format.")
-        case Format.DOCX:
-            from truespan.parsing.formats.docx import load_docx
+        Archive(shown, data, lenient=True)
+        raise SourceEmpty(shown, advice="The archive has no file with a supported format.")
+    if found is Format.MAILBOX:
+        # The messages are the documents; a mailbox without any is parsed itself.
+        raise SourceEmpty(shown, advice="The mailbox has no messages.")
+    ocr = options.ocr and can_recognise()
+    if found is Format.IMAGE:
+        if not ocr:
+            raise SourceUnsupported(shown, advice=OCR_ADVICE)
+        from truespan.parsing.formats.ocr import Recogniser, load_image
 
-            return load_docx(shown, data, images=options.images)
-        case Format.PPTX:
-            from truespan.parsing.formats.pptx import load_pptx
-
-            return load_pptx(shown, data, images=options.images)
-        case Format.ODT | Format.ODP:
-            from truespan.parsing.formats.odf import load_odf
-
-            return load_odf(shown, data, images=options.images)
-        case Format.RTF:
-            from truespan.parsing.formats.rtf import load_rtf
-
-            return load_rtf(shown, data)
-        case Format.EPUB:
-            from truespan.parsing.formats.epub import load_epub
-
-            return load_epub(shown, data, images=options.images)
-        case Format.PDF:
-            from truespan.parsing.formats.pdf import load_pdf
-
-            ocr = options.ocr and can_recognise()
-            return load_pdf(shown, data, ocr=ocr, running_heads=options.running_heads)
-        case Format.IMAGE:
-            if not options.ocr or not can_recognise():
-                raise SourceUnsupported(shown, advice=OCR_ADVICE)
-            from truespan.parsing.formats.ocr import Recogniser, load_image
-
-            return load_image(shown, data, Recogniser())
-        case Format.HTML:
-            from truespan.parsing.formats.html import load_html
-
-            return load_html(shown, data, images=options.images)
-        case Format.EMAIL:
-            from truespan.parsing.formats.mail import load_message
-
-            return load_message(shown, data)
-        case Format.MAILBOX:
-            # The messages are the documents; a mailbox without any is parsed itself.
-            raise SourceEmpty(shown, advice="The mailbox has no messages.")
-        case Format.NOTEBOOK:
-            from truespan.parsing.formats.notebook import load_notebook
-
-            return load_notebook(shown, data)
-        case Format.CSV | Format.TSV:
-            from truespan.parsing.formats.delimited import load_delimited
-
-            return load_delimited(shown, data, tabs=found is Format.TSV)
-        case Format.JSON | Format.JSONL:
-            from truespan.parsing.formats.json import load_json
-
-            return load_json(shown, data, lines=found is Format.JSONL)
-        case Format.XLSX:
-            from truespan.parsing.formats.sheets.xlsx import load_xlsx
-
-            return load_xlsx(shown, data, hidden=options.hidden_sheets)
-        case Format.ODS:
-            from truespan.parsing.formats.sheets.ods import load_ods
-
-            return load_ods(shown, data, hidden=options.hidden_sheets)
-        case Format.XLS | Format.XLSB:
-            from truespan.parsing.formats.sheets.binary import load_binary
-
-            return load_binary(shown, data, hidden=options.hidden_sheets)
-        case _:
-            pass
+        return load_image(shown, data, Recogniser())
+    images, hidden = {"images": options.images}, {"hidden": options.hidden_sheets}
+    parsers: dict[Format, tuple[str, dict[str, bool]]] = {
+        Format.DOCX: ("docx.load_docx", images),
+        Format.PPTX: ("pptx.load_pptx", images),
+        Format.ODT: ("odf.load_odf", images),
+        Format.ODP: ("odf.load_odf", images),
+        Format.RTF: ("rtf.load_rtf", {}),
+        Format.EPUB: ("epub.load_epub", images),
+        Format.PDF: ("pdf.load_pdf", {"ocr": ocr, "running_heads": options.running_heads}),
+        Format.HTML: ("html.load_html", images),
+        Format.EMAIL: ("mail.load_message", {}),
+        Format.NOTEBOOK: ("notebook.load_notebook", {}),
+        Format.CSV: ("delimited.load_delimited", {}),
+        Format.TSV: ("delimited.load_delimited", {"tabs": True}),
+        Format.JSON: ("json.load_json", {}),
+        Format.JSONL: ("json.load_json", {"lines": True}),
+        Format.XLSX: ("sheets.xlsx.load_xlsx", hidden),
+        Format.ODS: ("sheets.ods.load_ods", hidden),
+        Format.XLS: ("sheets.binary.load_binary", hidden),
+        Format.XLSB: ("sheets.binary.load_binary", hidden),
+    }
+    if found in parsers:
+        # Imported on first use, because most runs of the program parse nothing.
+        path, arguments = parsers[found]
+        module, _, function = path.rpartition(".")
+        parse = getattr(import_module(f"truespan.parsing.formats.{module}"), function)
+        return parse(shown, data, **arguments)
     text = decode(data)
     if text is None:
         raise SourceNotText(shown)
