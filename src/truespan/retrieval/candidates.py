@@ -151,6 +151,8 @@ class WorldCandidates(Struct):
     """Languages of the chunks whose words are counted."""
     _requested: set[ChunkId] = field(default_factory=set)
     _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    _verified: dict[ChunkId, Verified | None] = field(default_factory=dict)
+    """Hits that were verified; None for one that failed or is not in scope."""
     _failed_early: frozenset[ChunkId] | None = None
     """Ids of the hits that failed before what follows the candidates was looked at."""
 
@@ -161,7 +163,9 @@ class WorldCandidates(Struct):
             self._pager is not None and self._pager.exhausted and outcome.selected.missing > 0
         )
         returned = {hit.chunk_id for hit in hits} | self._named.keys()
-        similar = name_similar(self.query, (found.text for found in outcome.found))
+        similar = None
+        if any(word.misspelt for word in self.query.words):
+            similar = name_similar(self.query, (found.text for found in outcome.found))
         failed = self.failures if self._failed_early is None else self._failed_early
         return FusedFetched(
             verified=outcome.found,
@@ -176,7 +180,8 @@ class WorldCandidates(Struct):
         )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
-        return self.counted.top(count, SCORE_DECIMALS)
+        layout, scope = self.counted.finder.layout, self.scope
+        return [layout.chunk_id(scope, place) for place in self.words.top(count, SCORE_DECIMALS)]
 
     def with_phrases(self) -> list[ChunkId]:
         with self.deps.trace.stage(Stage.WORDS):
@@ -259,7 +264,7 @@ class WorldCandidates(Struct):
         damaged: it is verified at once, since only its row can tell.
         """
         layout, extent = self.counted.finder.layout, self.counted.finder.extent
-        profile = self.scope.profile
+        profile, language = self.scope.profile, self.language
         self.changes = None
         self._hits.update({hit.chunk_id: hit for hit in hits})
         with self.deps.trace.stage(Stage.VERIFIED):
@@ -268,8 +273,8 @@ class WorldCandidates(Struct):
             bm25 = self.words.of_each([place.place for place in located.values()])
             scores = dict(zip(located, bm25, strict=True))
         self._languages.update({id: place.language for id, place in located.items()})
-        uncounted = self._verify([hit for hit in hits if hit.chunk_id not in located])
-        others = {found.chunk.chunk_id: found for found in uncounted}
+        uncounted = [id for id in ids if id not in located]
+        others = {found.chunk.chunk_id: found for found in self._verify(uncounted)}
         candidates: list[Candidate[ChunkId]] = []
         for hit in hits:
             id, score = hit.chunk_id, hit.score
@@ -283,7 +288,8 @@ class WorldCandidates(Struct):
                         score=score,
                         bm25=scores[id],
                         trained=place.stemmer not in self.untrained,
-                        crossed=crosses_languages(profile, self.language, place.language),
+                        crossed=language is not None
+                        and crosses_languages(profile, language, place.language),
                     )
                 )
             elif found is not None:
@@ -294,41 +300,46 @@ class WorldCandidates(Struct):
     def read_texts(
         self, candidates: Sequence[Candidate[ChunkId]], *, word_states: bool
     ) -> dict[ChunkId, CandidateText]:
-        hits = [self._hits[part.key] for part in candidates]
-        self._read([hit.chunk_id for hit in hits], word_states=word_states)
+        found = self._verify([part.key for part in candidates], word_states=word_states)
         return {
-            found.chunk.chunk_id: CandidateText(
-                found.text,
-                self._languages.get(found.chunk.chunk_id, found.document.language),
-                found.chunk.word_states,
+            part.chunk.chunk_id: CandidateText(
+                part.text,
+                self._languages.get(part.chunk.chunk_id, part.document.language),
+                part.chunk.word_states,
             )
-            for found in self._verify(hits)
+            for part in found
         }
 
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
         known = {part.key: part for part in candidates}
-        hits = [self._hits[part.key] for part in candidates]
         return [
             replace(found, fused=known[id].fused, language=self._languages.get(id))
-            for found in self._verify(hits)
+            for found in self._verify([*known])
             for id in [found.chunk.chunk_id]
         ]
 
-    def _verify(self, hits: Sequence[Hit]) -> list[Verified]:
-        """Return the hits whose text is verified and in scope; remember those that fail."""
-        self._read([hit.chunk_id for hit in hits if hit.chunk_id not in self._records])
-        with self.deps.trace.stage(Stage.VERIFIED):
-            outcome = verify(hits, self._records)
-        failures = failures_in_scope(outcome, self._records, self.scope)
-        self.failures.update({failed.chunk_id: failed for failed in failures})
-        return keep_in_scope(outcome.verified, self.scope)
+    def _verify(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> list[Verified]:
+        """Return the hits whose text is verified and in scope; remember those that fail.
 
-    def _read(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> None:
-        if ids:
+        Each is read and verified once, and again if states of words are wanted.
+        """
+        hits = [self._hits[id] for id in ids if word_states or id not in self._verified]
+        if hits:
             with self.deps.trace.stage(Stage.VERIFIED):
-                read = read_chunks(self.deps, self.scope, ids, word_states=word_states)
-                self._records.update(read)
-                self.changes = changes_in(read)
+                unread = [
+                    hit.chunk_id for hit in hits if word_states or hit.chunk_id not in self._records
+                ]
+                if unread:
+                    read = read_chunks(self.deps, self.scope, unread, word_states=word_states)
+                    self._records.update(read)
+                    self.changes = changes_in(read)
+                outcome = verify(hits, self._records)
+            failures = failures_in_scope(outcome, self._records, self.scope)
+            self.failures.update({failed.chunk_id: failed for failed in failures})
+            self._verified.update(dict.fromkeys(hit.chunk_id for hit in hits))
+            in_scope = keep_in_scope(outcome.verified, self.scope)
+            self._verified.update({found.chunk.chunk_id: found for found in in_scope})
+        return [found for id in ids if (found := self._verified[id]) is not None]
 
 
 def _untrained(finder: WordFinder) -> frozenset[int]:

@@ -144,7 +144,7 @@ class Layout(Struct, frozen=True):
                 place=place,
                 document=entry.ref.document,
                 index=index,
-                language=entry.language_of(index),
+                language=entry.languages.get(index, entry.language),
                 stemmer=stemmer,
                 inside=inside,
             )
@@ -154,7 +154,8 @@ class Layout(Struct, frozen=True):
     def language(self, place: int) -> str:
         """Return the language of the chunk at a place."""
         row = int(self.rows[place])
-        return self.entries[row].language_of(place - int(self.starts[row]))
+        entry = self.entries[row]
+        return entry.languages.get(place - int(self.starts[row]), entry.language)
 
     def chunk_id(self, scope: Scope, place: int) -> ChunkId:
         found = self.ids.get(place)

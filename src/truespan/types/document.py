@@ -358,10 +358,6 @@ class WordEntry(Struct, frozen=True):
     languages: Mapping[int, str]
     """Language of each chunk in another language than the document, by chunk index."""
 
-    def language_of(self, index: int) -> str:
-        """Return the language of a chunk."""
-        return self.languages.get(index, self.language)
-
 
 class WordCatalog(Struct, frozen=True, eq=False, weakref=True):
     """The active revisions of one state of a world, by document number. Compared by identity."""

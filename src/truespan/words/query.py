@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
@@ -39,6 +39,8 @@ _QUOTED = re.compile(
 
 PARTS_WEIGHT = 0.8
 """Weight of all parts of a compound together, as a share of that of the compound."""
+MAX_KNOWN = 4096
+"""Maximum number of words of queries whose terms are cached."""
 
 Forms: TypeAlias = Mapping[str, tuple[str, ...]]
 """Terms of a word under each stemmer. A chunk that has any of them contains the word."""
@@ -92,7 +94,7 @@ def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
     found: dict[tuple[tuple[str, ...], ...], QueryWord] = {}
     for text in words(query):
         exact = text in quoted
-        forms = tuple(_terms_of(text, name, exact=exact) for name in names)
+        forms = tuple(_terms_of(text, name, exact) for name in names)
         stops = frozenset(name for name in names if not exact and text in STOP_WORDS.get(name, ()))
         if known := found.get(forms):
             # A term that two words share is left out only if both are stop words.
@@ -108,7 +110,9 @@ def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
     return WordQuery(tuple(found.values()), phrases)
 
 
-def _terms_of(word: str, stemmer: str, *, exact: bool) -> tuple[str, ...]:
+# Shared by threads: an `lru_cache`, which locks, of words and their terms.
+@lru_cache(maxsize=MAX_KNOWN)
+def _terms_of(word: str, stemmer: str, exact: bool) -> tuple[str, ...]:
     """Return the terms of a word in order: its own and, unless `exact`, of its irregular forms."""
     own = stem_function(stemmer)(word)
     return (own,) if exact else tuple(sorted({own, *related_terms(word, stemmer)}))

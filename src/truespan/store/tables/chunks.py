@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final, LiteralString, NamedTuple
 
 from msgspec.structs import replace
@@ -86,6 +87,8 @@ _JOIN_WORD_STATES: Final = """LEFT JOIN word_states w ON w.world_id = :world
       AND w.profile_id = :profile AND w.text_hash = s.text_hash"""
 
 
+# Shared by threads: a cache of four statements.
+@cache
 def _select_chunks(vectors: bool, word_states: bool) -> LiteralString:
     return f"""{_STATES_OF}, {_VECTORS if vectors else _NOT_READ},
         {"w.states, w.checksum" if word_states else _NOT_READ},

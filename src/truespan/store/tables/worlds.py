@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 from unicodedata import normalize
 from uuid import uuid4
@@ -199,9 +200,7 @@ class Worlds(Part):
             return None
         statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
         found = self._db.at(world, shared=True, number=number, aliased=False).one(statement)
-        if found is None or found[5] != world_checksum(*found[:5]):
-            return None
-        return _read_world(found[:5], found[6:], number)
+        return None if found is None else _read_intact(found, number)
 
     def is_unchanged(self, world: World) -> bool:
         """Return whether a world exists and is unchanged since it was read."""
@@ -509,6 +508,16 @@ def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = N
         defaults=Defaults(defaults),
         audience=None if audience is None else audience_of(audience),
     )
+
+
+# Shared by threads: an `lru_cache`, which locks, of rows and of records that nothing changes.
+@lru_cache(maxsize=256)
+def _read_intact(row: Row, number: int | None) -> World | None:
+    """Return the world of a row of `_WHOLE`; None if its name does not match its checksum.
+
+    Cached by all cells, because most requests read the row that the request before them read.
+    """
+    return _read_world(row[:5], row[6:], number) if row[5] == world_checksum(*row[:5]) else None
 
 
 def _labels_text(audience: Audience | None) -> str | None:
