@@ -329,8 +329,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         """
         if self.refinement is None:
             return ranked
-        best = ranked[:REFINED]
-        texts = self.candidates.read_texts(best, word_states=self.refinement.wants_states)
+        best, word_states = ranked[:REFINED], self.refinement.query_rows is not None
+        texts = self.candidates.read_texts(best, word_states=word_states)
         gains = dict(zip(texts, self.refinement.gains([*texts.values()]), strict=True))
         refined = [
             replace(part, blend=round(part.blend + gain.total, SCORE_DECIMALS), gain=gain)

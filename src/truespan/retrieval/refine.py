@@ -71,11 +71,6 @@ class Refinement(Struct, frozen=True, dict=True):
     without: frozenset[RankPart] = frozenset()
     """Parts that are left out."""
 
-    @property
-    def wants_states(self) -> bool:
-        """Whether states of chunks can change the order."""
-        return self._query_rows is not None
-
     def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
         late = self._compare([text.states for text in texts])
@@ -104,12 +99,17 @@ class Refinement(Struct, frozen=True, dict=True):
         if RankPart.WINDOW in self.without:
             return None
         at = _places_of(text.text, text.language)
-        found = sorted((place, first[form]) for form in first.keys() & at for place in at[form])
+        found = sorted(
+            (place, first[form]) for form in first.keys() & at.keys() for place in at[form]
+        )
         return round(window_share_at(found, rarity), SCORE_DECIMALS)
 
     @cached_property
-    def _query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:
-        """Return the rows of the content words of the query and their weights; None without any."""
+    def query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:
+        """Rows of the content words of the query and their weights; None without any.
+
+        Without them, states of chunks cannot change the order.
+        """
         import numpy as np
 
         if self.states is None or RankPart.LATE in self.without:
@@ -136,9 +136,9 @@ class Refinement(Struct, frozen=True, dict=True):
         import numpy as np
 
         known = [packed for packed in texts if packed]
-        if self._query_rows is None or not known:
+        if self.query_rows is None or not known:
             return [None] * len(texts)
-        rows, weights = self._query_rows
+        rows, weights = self.query_rows
         compared = compare_rows(b"".join(known), rows)
         starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known)])[:-1]
         best = np.maximum.reduceat(compared, starts, axis=0)

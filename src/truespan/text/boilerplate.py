@@ -48,7 +48,7 @@ _MIN_SHARE = 0.5
 
 
 # Shared by threads: an `lru_cache` of judgements of texts, which locks.
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def is_boilerplate(text: str) -> bool:
     """Return whether a text is mostly licence, list of chapters or page numbers."""
     # Cached, because a request checks the same texts whenever it needs more hits. Quick checks come

@@ -108,17 +108,14 @@ def score_chunks(
     """
     import numpy as np
 
-    possible = 0.0
-    places, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
+    possible, values = 0.0, np.zeros(len(lengths))
     for word in words:
         found = len(word.places)
         rarity = rarity_of(chunks, found)
         size = lengths[word.places] * chunks / (total or 1)
         counts, factor = word.counts, word.weight * rarity * (K1 + 1)
         possible += factor if found else 0.0
-        places.append(word.places)
-        gains.append(factor * counts / (counts + K1 * (1 - B + B * size)))
-    distinct, rows = np.unique(np.concatenate(places), return_inverse=True)
-    # Gains are added in the order of the words, so that equal chunks have exactly equal scores.
-    values = np.bincount(rows, np.concatenate(gains), len(distinct))
-    return ChunkScores(distinct, values.astype(np.float64, copy=False), possible)
+        # Gains are added in the order of the words, so that equal chunks have exactly equal scores.
+        values[word.places] += factor * counts / (counts + K1 * (1 - B + B * size))
+    places = values.nonzero()[0]
+    return ChunkScores(places, values[places], possible)

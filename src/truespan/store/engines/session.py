@@ -327,13 +327,10 @@ class Part:
 
 def scope_values(scope: Scope | str | None) -> dict[str, Any]:
     """Return the values that statements of a scope are bound to: world, generation, audience."""
-    if isinstance(scope, Scope):
-        return {
-            "world": scope.world,
-            "generation": scope.generation.number,
-            "caller": scope_audience(scope),
-        }
-    return {"world": scope, "caller": ALL_AUDIENCES}
+    if not isinstance(scope, Scope):
+        return {"world": scope, "caller": ALL_AUDIENCES}
+    caller = scope_audience(scope) if scope.is_limited else ALL_AUDIENCES
+    return {"world": scope.world, "generation": scope.generation.number, "caller": caller}
 
 
 ALL_AUDIENCES: Final = "*"
