@@ -22,7 +22,9 @@ from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.source_drafts import DraftMaker
 from truespan.ingest.workers import client
 from truespan.ingest.workers.client import DraftWorkers
+from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.document import Derivable
+from truespan.types.job import DocumentState
 from truespan.types.source import DocumentOptions
 
 _WITHOUT = {"jobs", "job_documents", "job_lines", "query_cache", "usage", "sqlite_sequence"}
@@ -210,3 +212,24 @@ def test_metadata_that_fail_beside_reading_are_reported_at_the_end(
         assert scope is not None
         missing = opened._components.store.missing_metadata(scope)
         assert [ref.document for ref in missing] == [number]
+
+
+@proves("ingest.same-result-with-workers")
+def test_ingest_of_unchanged_files_starts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = tmp_path / "files"
+    write_files(files)
+    for name in ("empty.txt", "broken.docx"):
+        (files / name).unlink()
+    (tmp_path / "library").mkdir()
+    with opened_with(tmp_path / "library", 2) as opened:
+        world = opened.create_world("tales")
+        first = world.ingest(str(files))
+        started: list[str] = []
+        monkeypatch.setattr(client, "start_worker", lambda _setup: started.append("worker"))
+        monkeypatch.setattr(ChildParser, "parse", lambda *_: started.append("parser"))
+        again = world.ingest(str(files))
+        states = {each.state for each in world.jobs.documents(again.job)}
+    assert (again.unchanged, again.ingested, started) == (len(first.ingested), [], [])
+    assert states == {DocumentState.UNCHANGED}

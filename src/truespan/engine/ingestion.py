@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
+from truespan.core.garbage import collecting_less
 from truespan.engine.components import CalibrationSchedule, Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
 from truespan.errors import (
@@ -138,6 +139,7 @@ class IngestJobs:
         plan = requests.plan_request(self.deps, self.scope, request)
         return replace(plan, other_models=others)
 
+    @collecting_less()
     def run(
         self,
         request: IngestRequest,

@@ -59,6 +59,8 @@ MAX_NAMED_COPIES = 10
 """Maximum number of copies in a report, each in a line."""
 METADATA_BATCH = 64
 """Number of documents whose metadata are committed together."""
+BYTES_BETWEEN_PROGRESS = 1 << 20
+"""Number of bytes of unchanged files after which the progress is reported."""
 
 
 def ingest_sources(
@@ -115,6 +117,7 @@ class _Run:
         self._indexer = Indexer(deps, scope)
         self._drafts = DraftMaker(deps, scope)
         self._with_images = deps.assets.documents_with_images()
+        self._total = len(sources)
         self._size = sum(source.size for source in sources)
         self._documents = self._chunks = self._read = 0
         self._size_done = self._tokens = 0.0
@@ -132,6 +135,8 @@ class _Run:
         doc_ids = {source.doc_id for source in self._sources}
         documents = self._deps.store.documents(self._scope, named=doc_ids)
         known = {document.doc_id: document for document in documents}
+        self._log.enter(Phase.READING)
+        self._skip_unchanged(known)
         with closing(self._make_drafts(known)) as drafts, ExitStack() as stack:
             queue = None
             if self._is_parallel():
@@ -148,6 +153,34 @@ class _Run:
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
+
+    def _skip_unchanged(self, known: Mapping[str, Document]) -> None:
+        """Count the files that are stored completely and as they are now; keep the other sources.
+
+        Neither workers nor a parser are started for them, and nothing is written.
+        """
+        if not known:
+            return
+        changed: list[Source] = []
+        unchanged: list[Document] = []
+        size = 0
+        for source in self._sources:
+            document = known.get(source.doc_id)
+            if (
+                document is None
+                or not _is_complete(document)
+                or not self._drafts.is_recorded(source, document)
+            ):
+                changed.append(source)
+                continue
+            unchanged.append(document)
+            size += source.size
+            self._read += 1
+            if size >= BYTES_BETWEEN_PROGRESS:
+                self._count_unchanged(unchanged, size)
+                unchanged, size = [], 0
+        self._count_unchanged(unchanged, size)
+        self._sources = changed
 
     def _is_parallel(self) -> bool:
         workers = self._deps.workers
@@ -167,7 +200,6 @@ class _Run:
     ) -> None:
         """Add each source to a group, and index the group once it is large enough."""
         group = _Group()
-        self._log.enter(Phase.READING)
         for result in drafts:
             source = result.source
             self._read += 1
@@ -274,23 +306,34 @@ class _Run:
     def _add_unchanged(self, group: _Group, source: Source, known: Document) -> None:
         """Count a document whose text is unchanged; resume it if incomplete."""
         revision = known.staged or known.active
-        complete = known.embedded + known.skipped == known.chunks
-        member = JobDocument(known.doc_id, known.name, DocumentState.UNCHANGED, chunks=known.chunks)
-        if revision is None or (known.staged is None and complete):
-            if known.doc_id in self._with_images:
-                # An earlier run may have ended just before it published or removed images.
-                publish_images(self._deps, self._scope, known)
-            self.report.unchanged += 1
-            self._log.document(member)
-            self._finish_source(source)
+        if revision is None or _is_complete(known):
+            self._count_unchanged([known], source.size)
             return
         ref = RevisionRef(known.number, revision)
-        group.members[ref] = replace(member, state=DocumentState.READ)
+        state = DocumentState.READ
+        group.members[ref] = JobDocument(known.doc_id, known.name, state, chunks=known.chunks)
         if known.staged is None:
             group.embedded[ref] = known.embedded
         group.chunks += known.chunks
         group.size += source.size
         self.report.resumed += 1
+
+    def _count_unchanged(self, documents: Sequence[Document], size: int) -> None:
+        """Count documents whose text is unchanged and complete; `size` is that of their sources."""
+        if not documents:
+            return
+        for document in documents:
+            if document.doc_id in self._with_images:
+                # An earlier run may have ended just before it published or removed images.
+                publish_images(self._deps, self._scope, document)
+        state = DocumentState.UNCHANGED
+        self._log.unchanged(
+            [JobDocument(each.doc_id, each.name, state, chunks=each.chunks) for each in documents]
+        )
+        self.report.unchanged += len(documents)
+        self._documents += len(documents)
+        self._size_done += size
+        self._show(documents[-1].name)
 
     def _index(self, group: _Group, queue: IndexQueue[_Group, IndexOutcome] | None) -> None:
         """Stage the drafts of a group, then embed and activate all its revisions."""
@@ -482,7 +525,7 @@ class _Run:
             Progress(
                 fraction=min(done / self._size, 1.0) if self._size else 0.0,
                 documents=self._documents,
-                documents_total=len(self._sources),
+                documents_total=self._total,
                 chunks=self._chunks,
                 embedded=counts.embedded,
                 current=current,
@@ -497,6 +540,12 @@ class _Run:
     def _device(self) -> str:
         # Without precision and driver, which the doctor names.
         return getattr(self._deps.embedder, "device", "").partition(",")[0]
+
+
+def _is_complete(document: Document) -> bool:
+    """Return whether all chunks of the active revision are embedded, and no other is staged."""
+    pending = document.chunks - document.embedded - document.skipped
+    return document.active is not None and document.staged is None and not pending
 
 
 def _in_order(remarks: Mapping[RevisionRef, Remark]) -> list[tuple[RevisionRef, Remark]]:

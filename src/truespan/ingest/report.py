@@ -217,6 +217,9 @@ class RunLog:
     def progress(self, progress: Progress) -> None:
         """Record the progress of the run; a job raises Cancelled or Interrupted to stop."""
 
+    def unchanged(self, documents: Sequence[JobDocument]) -> None:
+        """Record sources that needed no work."""
+
     def document(self, document: JobDocument) -> None:
         """Record the outcome of a source."""
         if document.state is DocumentState.FAILED:
@@ -266,14 +269,20 @@ class JobLog(RunLog):
             due = self.clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
             self._check_running(record=due, phase=self._phase)
 
+    def unchanged(self, documents: Sequence[JobDocument]) -> None:
+        self.trace.count(CounterName.DOCUMENTS, len(documents), DocumentState.UNCHANGED)
+        with self._lock:
+            self._news.documents.update((document.doc_id, document) for document in documents)
+        self._unchanged += len(documents)
+
     def document(self, document: JobDocument) -> None:
-        state = document.state
-        self.trace.count(CounterName.DOCUMENTS, 1, state)
+        if document.state is DocumentState.UNCHANGED:
+            self.unchanged([document])
+            return
+        self.trace.count(CounterName.DOCUMENTS, 1, document.state)
         with self._lock:
             self._news.documents[document.doc_id] = document
-        if state is DocumentState.UNCHANGED:
-            self._unchanged += 1
-        elif state is DocumentState.FAILED:
+        if document.state is DocumentState.FAILED:
             super().document(document)
             self._failed += 1
 

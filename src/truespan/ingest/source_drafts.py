@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from truespan.errors import AudienceMissing, SourceCopied
+from truespan.errors import AudienceMissing, SourceCopied, SourceRefused
 from truespan.ingest.draft_task import Content, DraftTask, DraftTools, prepare, run_task
 from truespan.ingest.members import MemberReader, declared_with_sidecar
 from truespan.ingest.pages import name_to_parse, require_pages, with_encoding
@@ -100,6 +100,8 @@ class DraftMaker:
         self._preparation = deps.preparation.for_world(defaults)
         self._reader = MemberReader(deps)
         self._tools = DraftTools(deps.parser, deps.counter, deps.count_words)
+        # Looked up once: a run may read many files.
+        self._read_file = deps.sources.read
         self._read_sidecar = deps.sources.read_sidecar
         self._copies = _CopyFinder(deps.store, scope)
         self._recipes: dict[tuple[DocumentOptions, Traits, int], tuple[ParseOptions, str]] = {}
@@ -138,12 +140,6 @@ class DraftMaker:
         stated = source.declared
         if page is None:
             stated = declared_with_sidecar(self._read_sidecar, source)
-            if (
-                known is not None
-                and stated == UNDECLARED
-                and self._is_recorded(source, known, content)
-            ):
-                return SourceDraft()
         declared = _complete(stated, source, known, content, page)
         audience = self._audience_of(stated.audience, source, known)
         declared = replace(declared, audience=audience)
@@ -169,6 +165,43 @@ class DraftMaker:
             counts_words=self._deps.count_words is not None,
         )
         return PreparedSource(source, task, original)
+
+    def is_recorded(self, source: Source, known: Document) -> bool:
+        """Return whether a file without declared labels is stored as it is now.
+
+        This is a shortcut for the many files of a folder that are unchanged: if it returns False,
+        `make` decides, with more work for each file.
+        """
+        if source.member or source.upload or source.refusal or source.declared != UNDECLARED:
+            return False
+        if source.origin or known.origin or not known.version:
+            return False
+        if known.quarantined or known.damaged:
+            return False
+        is_same_path = (source.shown_path, source.path) == (known.shown_path, known.path)
+        if not is_same_path and _shown_path(source, known) != known.shown_path:
+            return False
+        if self._audience_by_rule(source, known) not in (None, known.audience):
+            return False
+        try:
+            if source.is_page or self._read_sidecar(source) is not None:
+                return False
+            data = self._read_file(source)
+        except SourceRefused:
+            return False
+        if sha256(data).hexdigest() != known.source_hash:
+            return False
+        traits = traits_of(source.name, data)
+        # The members of `known.declared`, which would take longer to build than to look up.
+        key = (
+            *(known.kind, known.declared_title, known.declared_language, known.version),
+            *(known.chunking, known.tags, known.source_url, known.metadata, traits),
+        )
+        recipe = self._recorded_recipes.get(key)
+        if recipe is None:
+            content = Content(source.name, data, known.source_hash, traits)
+            recipe = self._recorded_recipes[key] = self._prepare(known.declared, content)[1]
+        return recipe == known.recipe
 
     def _audience_of(
         self, stated: Audience | None, source: Source, known: Document | None
@@ -245,30 +278,6 @@ class DraftMaker:
             prepared = prepare(self._preparation, declared, content, self._deps.counter)
             self._recipes[key] = prepared
         return prepared
-
-    def _is_recorded(self, source: Source, known: Document, content: Content) -> bool:
-        """Return whether a file without declared labels is stored as it is now.
-
-        This is a shortcut: the rest of `make` has the same result, with more work for each file.
-        """
-        if known.source_hash != content.digest or known.quarantined or known.damaged:
-            return False
-        if source.origin or known.origin or not known.version:
-            return False
-        if _shown_path(source, known) != known.shown_path:
-            return False
-        if self._audience_by_rule(source, known) not in (None, known.audience):
-            return False
-        # The members of `known.declared`, which would take longer to build than to look up.
-        key = (
-            *(known.kind, known.declared_title, known.declared_language, known.version),
-            *(known.chunking, known.tags, known.source_url, known.metadata),
-            *(content.traits, content.line),
-        )
-        recipe = self._recorded_recipes.get(key)
-        if recipe is None:
-            recipe = self._recorded_recipes[key] = self._prepare(known.declared, content)[1]
-        return recipe == known.recipe
 
     def _validators(self, source: Source, known: Document | None) -> Validators | None:
         """Return the validators of a stored page; None if the page must be fetched in any case."""
