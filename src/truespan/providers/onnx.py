@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -29,6 +29,7 @@ from truespan.providers.model_files import (
     ModelFolder,
     unreadable,
 )
+from truespan.providers.protobuf import read_fields, read_messages
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -164,75 +165,42 @@ def read_contents(network: bytes) -> NetworkContents:
 
     Weights are skipped, so this takes hardly any time.
     """
-    view = memoryview(network)
     operators: set[str] = set()
     external: set[str] = set()
     outputs: dict[str, int | None] = {}
-    todo = [("model", 0, len(view))]
+    todo = [("model", memoryview(network))]
     while todo:
-        kind, start, end = todo.pop()
+        kind, view = todo.pop()
         if kind == "operator":
-            operators.add(str(view[start:end], "utf-8"))
+            operators.add(str(view, "utf-8"))
         elif kind == "entry":
-            pair = {number: view[a:b] for number, a, b in _fields(view, start, end)}
-            if pair.get(1) == b"location":
-                external.add(str(pair.get(2, b""), "utf-8"))
+            pair = {number: bytes(next(read_messages(view, number), b"")) for number in (1, 2)}
+            if pair[1] == b"location":
+                external.add(str(pair[2], "utf-8"))
         elif kind == "output":
-            for number, a, b in _fields(view, start, end):
-                if number == 1:
-                    outputs[str(view[a:b], "utf-8")] = _last_dimension(view, start, end)
+            for name in read_messages(view, 1):
+                outputs[str(name, "utf-8")] = _last_dimension(view)
         else:
             parts = _PARTS[kind]
-            found = [(parts[n], a, b) for n, a, b in _fields(view, start, end) if n in parts]
-            todo += found
+            for number, value in read_fields(view):
+                if number in parts and isinstance(value, memoryview):
+                    todo.append((parts[number], value))
     if not operators:
         raise ValueError("It has no operators.")
     return NetworkContents(frozenset(operators), tuple(sorted(external)), outputs)
 
 
-def _last_dimension(view: memoryview, start: int, end: int) -> int | None:
+def _last_dimension(view: memoryview) -> int | None:
     """Return the last dimension of a value, if it is fixed."""
     for step in (2, 1, 2):  # The type of the value, the type of the tensor, its shape.
-        parts = [(a, b) for number, a, b in _fields(view, start, end) if number == step]
-        if not parts:
+        found = next(read_messages(view, step), None)
+        if found is None:
             return None
-        start, end = parts[0]
-    dimensions = [(a, b) for number, a, b in _fields(view, start, end) if number == 1]
-    if not dimensions or bytes(view[slice(*dimensions[-1])])[:1] != b"\x08":
-        return None
-    start, end = dimensions[-1]
-    return read_varint(view, start + 1, end)[0]
-
-
-def _fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number and bounds of each field with a length in a message of protocol buffers."""
-    while start < end:
-        tag, start = read_varint(view, start, end)
-        match tag & 7:
-            case 0:
-                _, start = read_varint(view, start, end)
-            case 1:
-                start += 8
-            case 2:
-                length, start = read_varint(view, start, end)
-                if length > end - start:
-                    raise ValueError("A field ends after its message.")
-                yield tag >> 3, start, start + length
-                start += length
-            case 5:
-                start += 4
-            case _:
-                raise ValueError("A field has an unknown type.")
-
-
-def read_varint(view: memoryview, start: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    for place in range(start, min(end, start + 10)):
-        value |= (view[place] & 127) << shift
-        if view[place] < 128:
-            return value, place + 1
-        shift += 7
-    raise ValueError("A number does not end.")
+        view = found
+    dimensions = list(read_messages(view, 1))
+    # A dimension has either a number or a name.
+    number, value = next(read_fields(dimensions[-1]), (0, 0)) if dimensions else (0, 0)
+    return value if number == 1 and isinstance(value, int) else None
 
 
 # Sessions

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from truespan.providers.onnx import read_varint
+from truespan.providers.protobuf import read_fields, read_messages, read_number
+from truespan.providers.protobuf import write_field as _field
+from truespan.providers.protobuf import write_number as _varint
 
 if TYPE_CHECKING:
     import numpy
@@ -89,21 +91,6 @@ def network(
     return _field(1, 8) + _field(8, _field(2, operators)) + _field(7, graph)
 
 
-def _field(number: int, content: bytes | str | int) -> bytes:
-    if isinstance(content, int):
-        return _varint(number << 3) + _varint(content)
-    content = content.encode() if isinstance(content, str) else content
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
 _TYPES = {1: "<f4", 2: "u1", 3: "i1"}
 """Element types of the weights of quantised networks, by their numbers in the format."""
 _GRAPH, _TENSOR = 7, 5
@@ -113,13 +100,10 @@ _DIMENSIONS, _TYPE, _FLOATS, _NUMBERS, _NAME, _RAW = 1, 2, 4, 5, 8, 9
 
 def read_weights(network: bytes) -> dict[str, numpy.ndarray]:
     """Return the weights in a network file by their names; other element types are left out."""
-    view = memoryview(network)
     tensors = (
         tensor
-        for number, graph in _fields(view)
-        if number == _GRAPH and isinstance(graph, memoryview)
-        for number, tensor in _fields(graph)
-        if number == _TENSOR and isinstance(tensor, memoryview)
+        for graph in read_messages(memoryview(network), _GRAPH)
+        for tensor in read_messages(graph, _TENSOR)
     )
     return dict(found for tensor in tensors if (found := _read_tensor(tensor)) is not None)
 
@@ -129,9 +113,9 @@ def _read_tensor(view: memoryview) -> tuple[str, numpy.ndarray] | None:
 
     lists: dict[int, list[int]] = {_DIMENSIONS: [], _TYPE: [], _NUMBERS: []}
     name, raw = "", b""
-    for number, value in _fields(view):
+    for number, value in read_fields(view):
         if number in lists:
-            lists[number] += [value] if isinstance(value, int) else _numbers(value)
+            lists[number] += [value] if isinstance(value, int) else _read_numbers(value)
         elif number == _NAME and not isinstance(value, int):
             name = str(value, "utf-8")
         elif number in (_FLOATS, _RAW) and not isinstance(value, int):
@@ -144,24 +128,8 @@ def _read_tensor(view: memoryview) -> tuple[str, numpy.ndarray] | None:
     return name, numpy.frombuffer(bytearray(raw), kind).reshape(lists[_DIMENSIONS])
 
 
-def _numbers(view: memoryview) -> Iterator[int]:
+def _read_numbers(view: memoryview) -> Iterator[int]:
     start = 0
     while start < len(view):
-        value, start = read_varint(view, start, len(view))
+        value, start = read_number(view, start)
         yield value
-
-
-def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield number and value of each field of a message; numbers of fixed size as their bytes."""
-    start, end = 0, len(view)
-    while start < end:
-        tag, start = read_varint(view, start, end)
-        if tag & 7 == 0:
-            value, start = read_varint(view, start, end)
-            yield tag >> 3, value
-        else:
-            length = 8 if tag & 7 == 1 else 4
-            if tag & 7 == 2:
-                length, start = read_varint(view, start, end)
-            yield tag >> 3, view[start : start + length]
-            start += length

@@ -8,10 +8,11 @@ Must hold: names of special pieces in a text are read as ordinary text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
+
+from truespan.providers.protobuf import read_fields, read_messages, read_number
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -71,51 +72,22 @@ class _Model(NamedTuple):
 def _read_model(content: bytes) -> _Model:
     pieces: list[tuple[str, float]] = []
     characters = b""
-    for number, start, end in _fields(content, 0, len(content)):
-        if number == 1:
-            pieces.append(_read_piece(content, start, end))
-        elif number == 3:
-            parts = {part: content[a:b] for part, a, b in _fields(content, start, end)}
-            characters = parts.get(2, b"")
+    for number, value in read_fields(content):
+        if number == 1 and not isinstance(value, int):
+            pieces.append(_read_piece(value))
+        elif number == 3 and not isinstance(value, int):
+            characters = next(read_messages(value, 2), b"")
     if not pieces or not characters:
         raise ValueError("The file has no pieces or no character map.")
     return _Model(pieces, characters)
 
 
-def _read_piece(content: bytes, start: int, end: int) -> tuple[str, float]:
+def _read_piece(piece: bytes) -> tuple[str, float]:
     """Return a piece with its score; it is text, then a score, then a type if not ordinary."""
-    length, start = _varint(content, start + 1)
-    text = content[start : start + length].decode()
+    length, start = read_number(piece, 1)
+    text = piece[start : start + length].decode()
     start += length
-    [score] = unpack_from("<f", content, start + 1)
-    kind = content[start + 6] if start + 6 < end else _ORDINARY
+    [score] = unpack_from("<f", piece, start + 1)
+    kind = piece[start + 6] if start + 6 < len(piece) else _ORDINARY
     # No text has a space when it is split, so no text matches a special piece.
     return (text if kind == _ORDINARY else f" {text}"), score
-
-
-def _fields(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number and bounds of each field of a message; a number lies in its own bounds."""
-    while start < end:
-        tag, start = _varint(content, start)
-        if tag & 7 == 2:
-            length, start = _varint(content, start)
-            bounds = start, start + length
-        elif tag & 7 == 0:
-            bounds = start, _varint(content, start)[1]
-        elif tag & 7 == 5:
-            bounds = start, start + 4
-        else:
-            raise ValueError("A field has an unknown type.")
-        if bounds[1] > end:
-            raise ValueError("A field ends after its message.")
-        yield tag >> 3, *bounds
-        start = bounds[1]
-
-
-def _varint(content: bytes, start: int) -> tuple[int, int]:
-    """Return a number of variable length, and the place after it."""
-    byte = content[start]
-    if byte < 128:
-        return byte, start + 1
-    rest, end = _varint(content, start + 1)
-    return byte & 127 | rest << 7, end
