@@ -173,7 +173,7 @@ def download_model(name: str) -> Path:
     Raises:
         ModelUnavailable: The extra is not installed, or the hub does not give the model.
     """
-    from truespan.wiring.providers import download_model as download
+    from truespan.providers.sentence_transformers import download_model as download
 
     return download(name)
 
@@ -282,9 +282,9 @@ def verify_backup(backup: str | Path) -> Manifest:
     """
     from pathlib import Path
 
-    from truespan.wiring.storage import verify_backup as verify
+    from truespan.files.backup import read_archive
 
-    return verify(Path(backup))
+    return read_archive(Path(backup))
 
 
 def __getattr__(name: str) -> object:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import (
     BookName,
     CheckFreshness,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from truespan.types.bundle import ContextBundle
     from truespan.types.request import FilterArguments
 
-conversations_group = command_group("conversations", "Conversations and their turns.")
+conversations_group = CommandGroup("conversations", help="Conversations and their turns.")
 
 AsReader = Annotated[
     str | None, Option("--reader", "-r", help="Answer from what this reader has read.")

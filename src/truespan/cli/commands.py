@@ -147,11 +147,6 @@ def make_command(name: str, function: Callable[..., Any]) -> click.Command:
     )
 
 
-def command_group(name: str, help: str) -> CommandGroup:
-    """Return an empty group of commands."""
-    return CommandGroup(name, help=help)
-
-
 def summarize(text: str) -> str:
     """Return the first sentence of a help text, however long."""
     return click.Command(None, help=text).get_short_help_str(1000)

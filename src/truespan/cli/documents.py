@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import click
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import (
     AsLabels,
     Confirmed,
@@ -29,7 +29,9 @@ from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.wire.serialize import chunk_data, document_data, record_data, to_json
 
-jobs_group = command_group("jobs", "Ingestion jobs: their state, and the outcome of each document.")
+jobs_group = CommandGroup(
+    "jobs", help="Ingestion jobs: their state, and the outcome of each document."
+)
 
 JobId = Annotated[str, Argument(help="Id of the job.", metavar="JOB")]
 _POLL_SECONDS = 0.5

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import Folder, Json, open_library
 from truespan.cli.terminal import echo
 from truespan.errors import InvalidArgument, resource_error
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from truespan.protocols import ChatServers
     from truespan.types.answer import ChatServer
 
-models_group = command_group(
-    "models", "Connect a chat model; download models of sentence-transformers."
+models_group = CommandGroup(
+    "models", help="Connect a chat model; download models of sentence-transformers."
 )
 
 ServerUrl = Annotated[

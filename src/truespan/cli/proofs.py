@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import Folder, Json, folder_of, open_library
 from truespan.cli.terminal import echo, pluralize
 from truespan.errors import InvalidArgument, LibraryNotFound, ReceiptInvalid, resource_error
@@ -13,7 +13,7 @@ from truespan.wire.serialize import EXIT_UNHEALTHY, to_json
 if TYPE_CHECKING:
     from truespan.types.receipt import PublicKeys, VerifiedReceipt
 
-keys_group = command_group("keys", "Keys that sign receipts.")
+keys_group = CommandGroup("keys", help="Keys that sign receipts.")
 
 ReceiptFile = Annotated[Path, Argument(help="A signed receipt.", metavar="RECEIPT")]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from truespan.cli.app import say
-from truespan.cli.commands import Argument, Option, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import BookName, Json, Place, ReaderName, describe, resolve_document
 from truespan.cli.terminal import echo, table
 from truespan.types.arguments import POSITION_ARGUMENTS
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from truespan.types.note import Note
     from truespan.types.reading import ReadingPosition
 
-reader_group = command_group("reader", "Readers and their positions.")
-notes_group = command_group("notes", "Notes of a reader, seen up to the reader's position.")
+reader_group = CommandGroup("reader", help="Readers and their positions.")
+notes_group = CommandGroup("notes", help="Notes of a reader, seen up to the reader's position.")
 
 
 @reader_group.register("set")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from truespan.cli.commands import Argument, Option, WholeNumber, command_group
+from truespan.cli.commands import Argument, CommandGroup, Option, WholeNumber
 from truespan.cli.options import Folder, Json, Place, WorldName, folder_of, open_library
 from truespan.cli.terminal import echo, write_error
 from truespan.errors import InvalidArgument
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from truespan.types.scope import World
     from truespan.types.token import TokenRecord, TokenState
 
-token_group = command_group("token", "Access tokens for HTTP and MCP.")
+token_group = CommandGroup("token", help="Access tokens for HTTP and MCP.")
 
 _NAMED_WORLDS = 5
 _NO_WORKER = "jobs wait: no worker is running; start 'truespan worker'"

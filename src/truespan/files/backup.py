@@ -127,11 +127,6 @@ def read_archive(
         return manifest
 
 
-def verify_backup(path: Path) -> Manifest:
-    """Verify a whole backup by its manifest; raises BackupInvalid."""
-    return read_archive(path)
-
-
 def _zip_entry(name: str) -> ZipInfo:
     entry = ZipInfo(name, _EPOCH)
     entry.external_attr = 0o600 << 16
@@ -314,7 +309,7 @@ def restore_to_folder(
     """
     folder = folder.absolute()
     _require_empty(folder)
-    manifest = verify_backup(path)
+    manifest = read_archive(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     require_space(folder.parent, manifest.size)
     work = folder.with_name(f".{folder.name}{_RESTORING}")
@@ -350,7 +345,7 @@ def restore_to_server(
     The backup is verified and unpacked below the folder first. All rows are written in one
     transaction, which commits after the files are in place.
     """
-    manifest = verify_backup(path)
+    manifest = read_archive(path)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_space(folder, 2 * manifest.size)
     work = folder / _RESTORING

@@ -151,13 +151,6 @@ def sentence_embedder(library: Path, settings: Settings) -> TorchEmbedder:
     return SentenceEmbedder(TorchFolder(library, options.model.strip()), options)
 
 
-def download_model(name: str) -> Path:
-    """Download a model of sentence-transformers and return its folder."""
-    from truespan.providers.sentence_transformers import download_model as download
-
-    return download(name)
-
-
 def key_ring(
     provider: str, settings: Settings, clock: Clock, cooldowns: Cooldowns, *, keyless: bool = False
 ) -> KeyRing:

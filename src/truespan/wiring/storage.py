@@ -199,13 +199,6 @@ def backup_writer(
     )
 
 
-def verify_backup(path: Path) -> Manifest:
-    """Read a backup from end to end; see `files.backup.verify_backup`."""
-    from truespan.files.backup import verify_backup
-
-    return verify_backup(path)
-
-
 def restore_library(path: Path, folder: Path) -> Manifest:
     """Create a library from a backup, completely or not at all, without its index.
 
