@@ -339,16 +339,11 @@ def retrieve(
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
     chosen = filters.arguments()
-    if reader is None and book is not None:
-        raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
+    _check_reader(reader, book, chosen, freshness=freshness)
     if reader is None and notes:
         raise InvalidArgument("--notes needs a reader.", advice="Add '--reader NAME'.")
-    if reader is not None and (any(chosen.values()) or selected or near_misses):
-        raise InvalidArgument("Filters, --selected and --near-misses exclude --reader.")
-    if reader is not None and freshness:
-        from truespan.types.request import freshness_refusal
-
-        raise freshness_refusal()
+    if reader is not None and (selected or near_misses):
+        raise InvalidArgument("--selected and --near-misses cannot be combined with --reader.")
     if reader is not None and query is None:
         raise InvalidArgument("A reader's request needs a query.")
     with target.open() as (_, world):
