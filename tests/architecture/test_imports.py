@@ -107,7 +107,7 @@ PRESENT = {"now", "utcnow", "today"}
 PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
     *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
-    *("proof/keys.py", "proof/merkle.py", "proof/statement.py"),
+    *("proof/merkle.py", "proof/statement.py"),
 )
 OUTSIDE = (
     *("core/child_process.py", "core/clock.py", "core/disk.py"),

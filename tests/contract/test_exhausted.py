@@ -32,7 +32,6 @@ from truespan.errors import (
     resource_error,
 )
 from truespan.files.assets import AssetFolder
-from truespan.files.checks import _search_file
 from truespan.files.jail import list_folder, read_file
 from truespan.files.keys import UsageKey
 from truespan.files.uploads import UploadFolder
@@ -45,6 +44,7 @@ from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.types.ids import WorldId
 from truespan.types.source import Upload
 from truespan.types.text import Image
+from truespan.wiring.environment import _search_file
 
 BOOK = "The lamp went out at midnight. Nobody on the pier saw who did it. The keeper slept."
 QUERY = "Who put the lamp out?"

@@ -21,12 +21,12 @@ from tests.support.worlds import WordCounter, WordEmbedder, query
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import JobNotResumable, ProviderRefused
-from truespan.files.checks import find_leftovers
 from truespan.ingest.requests import IngestRequest
 from truespan.types.job import JobState
 from truespan.types.source import Upload
 from truespan.types.vectors import Vector
 from truespan.wiring import open_library
+from truespan.wiring.environment import find_leftovers
 
 STEPS = (*range(1, 5), *range(6, 60, 3))
 """The first steps, in which an upload becomes a job, and some steps of every job."""

@@ -22,12 +22,12 @@ from tests.support.worlds import query
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
-from truespan.files.checks import find_leftovers
 from truespan.ingest.draft import Preparation
 from truespan.maintenance.delete import digest_of
 from truespan.store.engines import sqlite
 from truespan.types.job import JobState
 from truespan.types.vectors import Vector
+from truespan.wiring.environment import find_leftovers
 
 MAX_STEPS = 60
 

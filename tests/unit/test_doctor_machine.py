@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.worlds import make_library
-from truespan.files.checks import EARLIEST, file_checks
 from truespan.types.maintenance import Check, Verdict
 from truespan.wiring import open_library
+from truespan.wiring.environment import EARLIEST, file_checks
 
 NOW = EARLIEST + 40 * 365 * 86_400.0
 posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")

@@ -18,7 +18,7 @@ import pytest
 from tests.promises import proves
 from tests.support.receipts import as_json, keys_of, signing_world
 from truespan.proof import verify as own_verifier
-from truespan.proof.keys import SigningKey
+from truespan.proof.statement import SigningKey
 from truespan.types.token import Secret
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "truespan_verify.py"

@@ -22,7 +22,7 @@ from hypothesis.strategies import (
 from tests.promises import proves
 from truespan.errors import InvalidConfiguration
 from truespan.files.keys import SigningKeyFile
-from truespan.proof.keys import KeyRing, SigningKey
+from truespan.proof.statement import KeyRing, SigningKey
 from truespan.proof.verify import canonical
 from truespan.types.token import Secret
 

@@ -45,7 +45,7 @@ from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb, World
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
     from truespan.maintenance.delete import Receipt
-    from truespan.proof.keys import SigningKey
+    from truespan.proof.statement import SigningKey
 
 Result = TypeVar("Result", SearchResult, ContextBundle)
 

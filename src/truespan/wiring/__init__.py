@@ -389,7 +389,7 @@ def read_golden(path: str) -> bytes:
 
 
 def _find_leftovers(folder: Path, settings: Settings, traces: Sequence[Trace]) -> TraceScan:
-    from truespan.files.checks import find_leftovers
+    from truespan.wiring.environment import find_leftovers
 
     own_files = [
         folder / storage.STORE_FILE,

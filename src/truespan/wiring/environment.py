@@ -1,16 +1,21 @@
-"""Checks of a library's environment: files, database, index, models, keys, versions."""
+"""Checks of a library's environment: files, database, index, models, keys, versions, leftovers."""
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import platform
-from collections.abc import Iterator
+import shutil
+import stat
+import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from truespan.errors import TruespanError
-from truespan.files.checks import file_checks
+from truespan.errors import TruespanError, resource_error
 from truespan.index.server import SUPPORTED
 from truespan.maintenance.doctor.examine import check_index
 from truespan.protocols import Clock, VectorIndex
@@ -21,7 +26,8 @@ from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
-from truespan.types.maintenance import Check, Verdict
+from truespan.types.maintenance import Check, Trace, TraceScan, Verdict
+from truespan.types.vectors import numbers_of
 from truespan.wiring.providers import folder_embedder, sentence_embedder
 
 if TYPE_CHECKING:
@@ -160,3 +166,137 @@ def _versions() -> Iterator[str]:
             yield f"{name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:
             continue
+
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+EARLIEST = 1_767_225_600.0
+"""Start of 2026; a clock with an earlier time was never set."""
+AHEAD = 86_400.0
+_NUMBERS = 8
+"""Count of numbers of a vector that are searched together: 32 bytes that are unique."""
+
+
+def file_checks(folder: Path, settings_file: str, *, reserve: int, now: float) -> Iterator[Check]:
+    if os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield Check("folder", Verdict.OK, "can be read and written")
+    else:
+        remedy = "Run as its owner, or correct its permissions."
+        yield Check("folder", Verdict.PROBLEM, "cannot be written", remedy)
+    yield _check_privacy(folder)
+    yield _check_settings(folder / settings_file)
+    free = shutil.disk_usage(folder).free
+    says = f"{free / (1 << 20):.0f} MiB free, {reserve / (1 << 20):.0f} MiB in reserve"
+    if free < reserve:
+        yield Check("room", Verdict.PROBLEM, says, "Free disk space: nothing can be written.")
+    elif free < 2 * reserve:
+        yield Check("room", Verdict.WARNING, says, "Free disk space soon.")
+    else:
+        yield Check("room", Verdict.OK, says)
+    latest = max(path.stat().st_mtime for path in (folder, *folder.glob("store.db*")))
+    if now < EARLIEST or latest > now + AHEAD:
+        says = "is earlier than the last write to the library"
+        yield Check("clock", Verdict.WARNING, says, "Set the machine's clock.")
+    else:
+        yield Check("clock", Verdict.OK, "is plausible")
+
+
+def _check_privacy(folder: Path) -> Check:
+    """Check that only the owner can read the library; a private folder suffices."""
+    if not folder.stat().st_mode & _OTHERS:
+        return Check("privacy", Verdict.OK, "only its owner can open the folder")
+    files = [path for path in sorted(folder.iterdir()) if path.stat().st_mode & _OTHERS]
+    if not files:
+        return Check("privacy", Verdict.OK, "only its owner can read the files")
+    says = f"others on this machine can read {', '.join(path.name for path in files[:3])}"
+    return Check("privacy", Verdict.WARNING, says, "Make the folder private: chmod 700.")
+
+
+def _check_settings(path: Path) -> Check:
+    if not path.exists():
+        return Check(path.name, Verdict.OK, "does not exist: the defaults apply")
+    if path.stat().st_mode & _WRITABLE:
+        says = "others on this machine can change it"
+        return Check(path.name, Verdict.PROBLEM, says, "Make it private: chmod 600.")
+    return Check(path.name, Verdict.OK, "is valid, and only its owner can change it")
+
+
+def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan:
+    """Search the files of the store, the index and the images for erased content."""
+    paths: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            paths += (path for path in sorted(place.rglob("*")) if path.is_file())
+        else:
+            # A database has further files with the same prefix, such as its write-ahead log.
+            paths += sorted(place.parent.glob(f"{place.name}*"))
+    patterns = {form for trace in traces for form in _forms(trace)}
+    size, found = 0, set[bytes]()
+    for path in paths:
+        length, present = _search_file(path, patterns - found)
+        size, found = size + length, found | present
+    return TraceScan(len(traces), len(paths), size, len(found))
+
+
+def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
+    try:
+        with path.open("rb") as file:
+            length = path.stat().st_size
+            if not length:
+                return 0, set()
+            parts = list(_written_parts(file.fileno(), length, max(map(len, patterns), default=0)))
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return length, {
+                    form
+                    for form in patterns
+                    if any(content.find(form, start, end) >= 0 for start, end in parts)
+                }
+    except (OSError, ValueError) as error:
+        if known := resource_error(error):
+            # A file that was not searched must not count as searched.
+            raise known from None
+        # The index creates and deletes files while it runs.
+        return 0, set()
+
+
+def _written_parts(file: int, length: int, margin: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a file that are not holes; the index reserves 32 MB for its log.
+
+    A file system may store written zeros as a hole, so each part has a margin.
+    """
+    if not hasattr(os, "SEEK_DATA"):
+        yield 0, length
+        return
+    end = 0
+    while end < length:
+        try:
+            start = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # Only a hole is left.
+                return
+            yield end, length  # The file system does not report holes.
+            return
+        end = os.lseek(file, start, os.SEEK_HOLE)
+        yield max(start - margin, 0), min(end + margin, length)
+
+
+def _forms(trace: Trace) -> list[bytes]:
+    """Return the forms of a trace in files: raw, and for vectors also in CBOR."""
+    if not trace.is_vector:
+        return [trace.content]
+    numbers = numbers_of(trace.content)
+    for start in range(len(numbers) // 2, len(numbers) - _NUMBERS + 1):
+        part = numbers[start : start + _NUMBERS]
+        # Different numbers other than zero are unique to the vector.
+        if len(set(part)) == _NUMBERS and all(part):
+            raw = trace.content[4 * start : 4 * (start + _NUMBERS)]
+            return [raw, b"".join(map(_to_cbor, numbers_of(raw)))]
+    return []
+
+
+def _to_cbor(number: float) -> bytes:
+    """Return a number in CBOR, in the fewest bytes that represent it exactly."""
+    half = struct.pack(">e", number) if abs(number) < 65000 else b""
+    if half and struct.unpack(">e", half)[0] == number:
+        return b"\xf9" + half
+    return b"\xfa" + struct.pack(">f", number)
