@@ -494,7 +494,7 @@ class SourceParser(Protocol):
         ...
 
     def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
-        """Return a page of a source as it looks; see `parsing.pictures`.
+        """Return a page of a source as it looks; see `parsing.draw`.
 
         Raises:
             SourceRefused: The source cannot be drawn, or exceeds the limits.
@@ -502,7 +502,7 @@ class SourceParser(Protocol):
         ...
 
     def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
-        """Return the sentences on each page of a PDF file; see `parsing.formats.pdf.places`.
+        """Return the sentences on each page of a PDF file; see `parsing.formats.pdf.picture`.
 
         Raises:
             SourceRefused: The file is broken, or exceeds the limits.
@@ -670,7 +670,7 @@ class JobQueue(Protocol):
 
 
 class SigningKeys(Protocol):
-    """The keys that sign receipts; see `files.signing_keys`."""
+    """The keys that sign receipts; see `files.keys`."""
 
     def signing_key(self) -> SigningKey | None: ...
     def public_keys(self) -> tuple[PublicKey, ...]: ...
