@@ -145,8 +145,6 @@ def open_temporary(
         folder: Folder of a library that is not removed, such as one in a cache; made if it is
             absent.
 
-    Returns:
-        A context manager of the library.
 
     Raises:
         InvalidConfiguration: A setting is wrong.

@@ -405,9 +405,6 @@ class Documents(Struct, frozen=True):
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
 
-        Returns:
-            The document with its new labels.
-
         Raises:
             InvalidArgument: A label is not valid. Nothing was changed.
             StoreDamaged: The labels do not match their checksum, so they cannot be changed.

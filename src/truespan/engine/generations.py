@@ -182,9 +182,6 @@ class Generations(Struct, frozen=True):
             allowed_drop: How far a mean may fall below that of the replaced generation.
             min_hit_rate: Minimum share of golden queries that find an expected document.
 
-        Returns:
-            The generation that the alias names now and named before.
-
         Raises:
             GenerationIncomplete: Documents or vectors are missing.
             PromotionRefused: A check failed; the error has every reason. Nothing has changed.
@@ -259,9 +256,6 @@ class Generations(Struct, frozen=True):
             before: Evaluation to compare with; by default that of the replaced generation.
             on_progress: Called with the progress after each step.
 
-        Returns:
-            The generation that the alias names now and named before.
-
         Raises:
             GenerationIncomplete, PromotionRefused, ProfileMismatch: As `promote`.
         """
@@ -282,9 +276,6 @@ class Generations(Struct, frozen=True):
 
         Args:
             domain: Domain of the alias; None for the default of the world.
-
-        Returns:
-            The generation that the alias names now and named before.
 
         Raises:
             PromotionRefused: There is no earlier generation.

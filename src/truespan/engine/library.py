@@ -122,9 +122,6 @@ class Library:
             audience: Labels of new documents that declare no audience; None for everyone.
             audience_required: Whether new documents must declare an audience.
 
-        Returns:
-            The new world.
-
         Raises:
             WorldExists: The name is taken.
             InvalidArgument: The name is blank or too long, or there are no such defaults or model.
@@ -169,9 +166,6 @@ class Library:
             audience: Labels of the caller, such as 'group:legal': the world has only the documents
                 for everyone or for one of these labels, and can only be read. None for all
                 documents that this authority may see.
-
-        Returns:
-            The world.
 
         Raises:
             InvalidArgument: There is no such model, or the world has another one.

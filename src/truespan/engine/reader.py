@@ -100,9 +100,6 @@ class Reader(Struct, frozen=True):
             passage: The words read last, as they stand in the book.
             current: Whether the book becomes the current one of the reader.
 
-        Returns:
-            The new position.
-
         Raises:
             InvalidArgument: Not exactly one kind of position is given, it does not exist, or it can
                 mean several chapters. The error names chapters, also those that lie ahead.

@@ -333,9 +333,6 @@ class LibraryKeys:
     def create(self) -> PublicKeys:
         """Create a signing key unless there is one.
 
-        Returns:
-            The public keys.
-
         Raises:
             NotAllowed: The caller is not the owner.
         """
@@ -346,9 +343,6 @@ class LibraryKeys:
 
     def rotate(self) -> PublicKeys:
         """Replace the signing key by a new one. The old public key is kept, with its times.
-
-        Returns:
-            The public keys.
 
         Raises:
             NotAllowed: The caller is not the owner.

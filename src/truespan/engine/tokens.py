@@ -119,9 +119,6 @@ class AccessTokens:
         Args:
             token: Id or name of the token; of several tokens with the name, the only active one.
 
-        Returns:
-            The record of the token.
-
         Raises:
             TokenNotFound: There is no such token.
             InvalidArgument: Several tokens have the name.

@@ -298,9 +298,6 @@ class World(WorldQueries, WorldIngestion):
             background: Whether to queue the repairs and return their job at once. If repairs are
                 queued already, their job is returned.
 
-        Returns:
-            A report, or the queued job.
-
         Raises:
             WorldNotFound: The caller may not write to the world.
             InvalidArgument: The world is empty, and `background` is given.

@@ -277,9 +277,6 @@ class WorldIngestion:
         Args:
             uploads: Files with their names.
 
-        Returns:
-            A report, or the queued job.
-
         Raises:
             InvalidArgument: A name is invalid, or a declared value is.
             SourceTooLarge: A file is larger than a document may be.
@@ -300,9 +297,6 @@ class WorldIngestion:
 
         Args:
             background: Whether to queue the ingestion and return its job at once.
-
-        Returns:
-            A report, or the queued job.
 
         Raises:
             StorageFull, ProfileMismatch, Overloaded: As `ingest_uploads`.
@@ -348,9 +342,6 @@ class WorldIngestion:
             urls: URLs of pages on allowed hosts.
             prune: Whether to delete pages of the sitemap's site that it no longer lists.
 
-        Returns:
-            A report, or the queued job.
-
         Raises:
             InvalidArgument: An address is no URL, or its host is not allowed.
             ProfileMismatch, Overloaded: As `ingest`.
@@ -377,9 +368,6 @@ class WorldIngestion:
         Args:
             reference: The document, by number, id, URL or path.
             background: Whether to queue the ingestion and return its job at once.
-
-        Returns:
-            A report, or the queued job.
 
         Raises:
             NotAllowed: The caller may not administer the world: a file of this machine is read.
@@ -462,9 +450,6 @@ class WorldIngestion:
                 end the iteration.
             on_progress: Called with the progress after each step.
             on_prune: Called with the documents that are about to be deleted.
-
-        Returns:
-            An iterator of reports.
 
         Raises:
             SourceMissing, SourceOutside: A folder does not exist, or leads elsewhere.

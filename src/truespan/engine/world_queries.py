@@ -358,9 +358,6 @@ class WorldQueries:
         Args:
             limit: Maximum number of records.
 
-        Returns:
-            The records of the usage log.
-
         Raises:
             InvalidArgument: The limit is negative or no whole number.
             NotAllowed: The caller may read only as a reader.
