@@ -10,7 +10,7 @@ from typing import Any
 from tests.promises import proves
 from tests.support.reading_worlds import frozen
 from tests.support.rows import each_row
-from tests.support.worlds import LibraryFixture, make_library, query
+from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation
 from truespan.types.bundle import BundleStatus, ContextBundle, SearchResult, WhyNot
@@ -240,6 +240,6 @@ def test_damaged_record_of_a_document_refuses_no_file(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.library.create_world("files")
     world.ingest(lib.write("one.txt", LAMP))
-    query(lib.store, "UPDATE revisions SET title = 'changed'")
+    lib.sql("UPDATE revisions SET title = 'changed'")
 
     assert world.ingest(lib.write("two.txt", LAMP), copies="refuse").ingested == ["two.txt"]
