@@ -134,7 +134,7 @@ def render_commands() -> Iterator[str]:
     root = make_commands()
     known = dict(commands_of(root))
     users = {full: {*map(option_key, options_of(command))} for full, command in known.items()}
-    shared, query = split_shared(users, 4)
+    shared, query = split_shared(users, 2)
     most = {key for key in shared if 2 * sum(key in keys for keys in users.values()) > len(users)}
     seen = {option_key(each): each for command in known.values() for each in options_of(command)}
     yield "## Options of most commands\n"

@@ -14,7 +14,7 @@ import truespan
 from tests.page.library import BOOK, Served, served
 from tests.page.visit import Visit
 
-DESK = {"width": 1440, "height": 900}
+DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture
@@ -47,6 +47,43 @@ def test_empty_library_shows_onboarding(visits: Callable[..., Visit], empty: Ser
     visit.ask("Where did the brass key hang?")
     expect(visit.find("#panel-context .card").first).to_contain_text("barometer")
     assert any("event: job" in body for body in visit.bodies("/events"))
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_page_sets_the_audience_of_new_documents(
+    visits: Callable[..., Visit], empty: Served, tmp_path: Path, size: dict[str, int]
+) -> None:
+    visit = visits(empty.address, viewport=size)
+    visit.find("#start-world-name").fill("harbour")
+    expect(visit.find("#start-world-audience-labels")).to_be_hidden()
+    visit.find("#start-world-audience").select_option("labels")
+    visit.find("#start-world-audience-labels").fill("group:legal, user:ana")
+    visit.find("#start-create").click()
+    expect(visit.find("#start")).to_contain_text("harbour has no documents yet")
+    assert audience_of(tmp_path, "harbour") == ("group:legal", "user:ana")
+
+    visit.find("#open-settings").click()
+    expect(visit.find("#settings-audience")).to_have_value("labels")
+    expect(visit.find("#settings-audience-labels")).to_have_value("group:legal, user:ana")
+    visit.find("#settings-audience").select_option("required")
+    visit.find("#settings-form").get_by_text("Save").click()
+    expect(visit.find("#said")).to_have_text("New documents get this audience.")
+    assert audience_of(tmp_path, "harbour") is None
+
+    visit.find("#open-settings").click()
+    expect(visit.find("#settings-audience")).to_have_value("required")
+    visit.find("#settings-form [data-close]").click()
+    visit.find("#new-world").click()
+    visit.find("#world-name").fill("attic")
+    visit.find("#world-audience").select_option("owner")
+    visit.find("#create-world").click()
+    expect(visit.find("#start")).to_contain_text("attic has no documents yet")
+    assert audience_of(tmp_path, "attic") == ()
+
+
+def audience_of(folder: Path, world: str) -> tuple[str, ...] | None:
+    with truespan.open(folder / "library") as library:
+        return library.world(world).default_audience
 
 
 def test_new_world_gets_the_model_of_its_languages(

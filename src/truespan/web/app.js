@@ -1,7 +1,8 @@
 // The page: the caller, the views and tabs, and the order in which data is loaded.
 
-import { byId, clearNotice, complain, fill, make } from "./common/dom.js";
-import { get, keepToken, token, viewAs, viewedAs } from "./common/api.js";
+import { byId, clearNotice, complain, fill, make, say } from "./common/dom.js";
+import { get, keepToken, token, viewAs, viewedAs, write } from "./common/api.js";
+import { audienceFields } from "./common/audience.js";
 import * as asking from "./ask/asking.js";
 import * as compareView from "./compare/view.js";
 import "./ask/history.js";
@@ -242,7 +243,29 @@ function openSettings() {
   byId("theme").value = document.documentElement.dataset.theme || "";
   byId("page-language").value = chosenLanguage();
   byId("view-as").value = (viewedAs() || []).join(", ");
+  fill(byId("settings-audience-box"));
+  audience = null;
   byId("settings").showModal();
+  offerAudience().catch(complain);
+}
+
+/** The fields for who sees new documents of the world, once they are shown. */
+let audience = null;
+
+async function offerAudience() {
+  const { world, me } = state;
+  if (!world || me.audience !== "unlimited" || !may("administer")) return;
+  const present = (await get(worldPath())).audience;
+  if (!byId("settings").open || world !== state.world) return;
+  audience = audienceFields("settings-audience", texts.start.audienceOf({ world: world.name }), present);
+  fill(byId("settings-audience-box"), audience.element);
+}
+
+async function saveAudience() {
+  const changes = audience ? audience.changes() : {};
+  if (!Object.keys(changes).length) return;
+  await write("PUT", `${worldPath()}/defaults`, changes);
+  say(texts.start.audienceSaved);
 }
 
 /** Load everything again as another caller. */
@@ -251,10 +274,11 @@ function startAgain() {
   start();
 }
 
-function saveSettings(event) {
+async function saveSettings(event) {
   event.preventDefault();
   theme(byId("theme").value);
   byId("settings").close();
+  await saveAudience().catch(complain);
   const typed = byId("token").value.trim();
   const tongue = byId("page-language").value;
   const viewed = byId("view-as").value.split(",").map((label) => label.trim()).filter(Boolean);

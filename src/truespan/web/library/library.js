@@ -1,6 +1,7 @@
 // The library: the list of worlds and documents, and the open ones.
 
 import { get, path, write } from "../common/api.js";
+import { audienceFields } from "../common/audience.js";
 import { byId, complain, fill, make, say } from "../common/dom.js";
 import { forgetImages } from "../reading/blocks.js";
 import { emit, go, may, on, readerPath, route, state, worldPath } from "../common/state.js";
@@ -133,11 +134,20 @@ export async function openDocument(one) {
   emit("opened");
 }
 
+/** The fields for who sees the documents of the world to create. */
+let audience = null;
+
+function offerWorld() {
+  audience = audienceFields("world-audience", texts.start.audience);
+  fill(byId("world-audience-box"), audience.element);
+  byId("world-dialog").showModal();
+}
+
 async function makeWorld(event) {
   event.preventDefault();
   const name = byId("world-name").value.trim();
   try {
-    const made = await write("POST", "/v1/worlds", { name, model: byId("world-model").value || null });
+    const made = await write("POST", "/v1/worlds", { name, model: byId("world-model").value || null, ...audience.changes() });
     byId("world-name").value = "";
     byId("world-dialog").close();
     await loadWorlds(made.id);
@@ -148,7 +158,7 @@ async function makeWorld(event) {
 }
 
 byId("world-form").addEventListener("submit", makeWorld);
-byId("new-world").addEventListener("click", () => byId("world-dialog").showModal());
+byId("new-world").addEventListener("click", offerWorld);
 byId("world").addEventListener("change", (event) => {
   const world = state.worlds.find((one) => one.id === event.target.value);
   go({ world: world.id, document: null, conversation: null, q: null, item: null, find: null, status: null, folder: null, filter: null, page: null });

@@ -1,6 +1,7 @@
 // Beginnings: signing in, an empty library or world, the sample book, and a world before anything was asked.
 
 import { events, get, keepToken, path, token, write } from "../common/api.js";
+import { audienceFields } from "../common/audience.js";
 import { bar, button, byId, complain, fill, make, say } from "../common/dom.js";
 import { asReader, emit, go, may, on, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
@@ -12,10 +13,17 @@ const t = texts.start;
 const head = (title, lead) => [make("h2", {}, title), make("p", { class: "lead" }, lead)];
 const reload = (world) => emit("worlds", world.id);
 
+/** The fields for who sees the documents of the first world. */
+let audience = null;
+
 async function createWorld(event) {
   event.preventDefault();
   try {
-    const made = await write("POST", "/v1/worlds", { name: byId("start-world-name").value.trim(), model: byId("start-world-model").value || null });
+    const made = await write("POST", "/v1/worlds", {
+      name: byId("start-world-name").value.trim(),
+      model: byId("start-world-model").value || null,
+      ...audience.changes(),
+    });
     say(t.worldCreated({ name: made.name }));
     reload(made);
   } catch (problem) {
@@ -26,6 +34,7 @@ async function createWorld(event) {
 function emptyLibrary() {
   const { me } = state;
   if (!(me.verbs.includes("administer") && me.worlds === "unlimited")) return head(t.noneVisible, t.noneVisibleLead);
+  audience = audienceFields("start-world-audience", t.audience);
   return [
     ...head(t.libraryTitle, t.libraryLead),
     make("div", { class: "choices" },
@@ -35,6 +44,7 @@ function emptyLibrary() {
         make("p", {}, t.ownText),
         make("div", { class: "field" }, make("label", { for: "start-world-name" }, t.ownName), make("input", { id: "start-world-name", maxlength: 200, autocomplete: "off", required: true })),
         make("div", { class: "field" }, make("label", { for: "start-world-model" }, t.model), make("select", { id: "start-world-model" }, make("option", { value: "" }, t.modelDefault), make("option", { value: "multilingual" }, t.modelMultilingual))),
+        audience.element,
         make("button", { id: "start-create", class: "second" }, t.ownCreate))),
   ];
 }
