@@ -1,4 +1,4 @@
-"""Explain quotes that do not stand in the sources: changed words, or parts of several places."""
+"""Explain quotes that are not in the sources: changed words, or parts of several places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORD = re.compile(rf"{UNSPACED}|[^\W_]+(?:['’_-][^\W_]+)*|\S")
 
 
 class Part(Struct, frozen=True):
-    """Words of a quote and the span of a text of sources where they stand."""
+    """Words of a quote, and their span in a text of the sources."""
 
     text: str
     run: Run
@@ -131,7 +131,7 @@ def _edits(
 ) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield the edits that make the source words of the quote, without those at both ends.
 
-    Words are the same if they are spelt alike, letter by letter.
+    Words are equal if they have the same letters.
     """
     spelt = [[fold(word[0])[0] for word in words] for words in (quote, source)]
     edits = SequenceMatcher(None, *spelt, autojunk=False).get_opcodes()

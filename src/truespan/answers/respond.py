@@ -105,7 +105,7 @@ class Responder(Struct, frozen=True):
     comparison: Comparison | None = None
     """Comparison of sentences by similarity; None compares words only."""
     complete: Callable[[Answer, Sequence[Visible]], Answer] = lambda answer, _sources: answer
-    """Adds what was requested to an answer from these sources: a signed receipt, freshness."""
+    """Adds a signed receipt and freshness to an answer from these sources, if requested."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is the start time of the request.
@@ -172,7 +172,7 @@ class Responder(Struct, frozen=True):
         yield Finished(self.complete(answer, fitted.sources))
 
     def decide(self) -> Decision:
-        """Return the decision on what was retrieved, before any model runs."""
+        """Return the decision on the retrieved passages, before any model runs."""
         return decide(self._evidence(self._chunks().values()))
 
     def _chunks(self) -> dict[ChunkId, Visible]:
@@ -394,7 +394,7 @@ def _failed_checks(decision: Decision, retrieved: Retrieved) -> Iterator[str]:
 
 
 def _name_missing_words(decision: Decision) -> str:
-    """Return what the best passages lack: words of the question, or evidence alone."""
+    """Return what the best passages lack: words of the question, or only evidence."""
     quoted = [f"'{word}'" for word in decision.evidence.missing_words]
     listed = " or ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
     similar = f"There are similar passages, but none about {listed}" if listed else "No passage is"
@@ -410,7 +410,7 @@ def _show_below(score: float, needed: float) -> str:
 
 
 def _name_absence(decision: Decision, retrieved: Retrieved) -> str:
-    """Return the reason why no passage counts: a warning, or that none is close enough."""
+    """Return the reason why no passage counts: a warning, or too little similarity."""
     for notice in retrieved.warnings:
         if not decision.retrieved and notice.code in _NOT_FOUND:
             return _NOT_FOUND[notice.code]

@@ -1,4 +1,4 @@
-"""The command line: what the library does, for people (rich text) and for scripts (`--json`)."""
+"""The command line: the library for people (rich text) and for scripts (`--json`)."""
 
 from __future__ import annotations
 

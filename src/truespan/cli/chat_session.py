@@ -65,13 +65,13 @@ class ChatSession:
         self._token: CancelToken | None = None
         self._reading = False
         self._in_line = False
-        """Whether the beginning of an answer stands in the last line."""
+        """Whether the last line has the beginning of an answer."""
 
     def run(self) -> int:
         """Answer each line until the input ends, and return the exit code.
 
-        A person at a terminal is told what went wrong and goes on. A script gets the first error
-        as its exit code, because later questions may follow up on the one that failed.
+        At a terminal, an error is shown and the session continues. A script gets the first error as
+        its exit code, because later questions may follow up on the one that failed.
         """
         if not self._for_people:
             return self._answer_lines(sys.stdin)

@@ -82,7 +82,7 @@ _TYPES: Mapping[type, click.ParamType[Any]] = {
 
 
 LIST = "list"
-"""The command of a group that is meant if none is named."""
+"""The default command of a group."""
 
 
 class CommandGroup(click.Group):

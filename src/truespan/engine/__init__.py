@@ -1,4 +1,4 @@
-"""A library and its worlds: what every interface calls.
+"""A library and its worlds: the classes that every interface calls.
 
 Owns: the public classes (library, world, reader, documents, generations, conversation) and what
 they share: access, jobs, tokens, idempotency, ingestion, evaluation, the doctor.

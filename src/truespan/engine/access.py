@@ -93,7 +93,7 @@ class WorldAccess(Struct, frozen=True):
         return Scope(self.authority, record.id, generation)
 
     def planned_scope(self) -> Scope:
-        """Return the scope of the world; of an empty world, that of its future first generation."""
+        """Return the scope of the world; for an empty world, of its future first generation."""
         record = self.record()
         generation = record.generation or Generation(1, self.components.learn_profile())
         return self.components.store.scope_of(self.authority, record, generation)

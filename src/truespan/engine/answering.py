@@ -100,7 +100,7 @@ class Answerer(Struct, frozen=True):
         return rules
 
     def understand(self, query: str, turns: Sequence[Turn], trace: RequestTrace) -> Question:
-        """Return a question with what it refers to in earlier turns: by model, or by rule."""
+        """Complete a question that refers to earlier turns, by model or by rule."""
         components = self.components
         # A refused question led nowhere, so a later one does not get its words.
         answered = [turn for turn in turns if not turn.refused]
@@ -354,7 +354,7 @@ def target_name(world: World) -> str:
 
 
 def _unchanged(question: Question) -> Question:
-    """Return a question as it was asked, without what was added to it."""
+    """Return a question as it was asked, without additions."""
     follow_up = replace(question.follow_up or FollowUp(), rewritten_by=RewrittenBy.NONE)
     return replace(question, standalone=question.asked, follow_up=follow_up)
 

@@ -105,7 +105,7 @@ class CalibrationSchedule:
         self._missing: dict[tuple[WorldId, str, bool], int] = {}
 
     def is_due(self, scope: Scope, added: int | None, *, calibrated: bool) -> bool:
-        """Return whether a world may be due after `added` chunks; None stands for any number."""
+        """Return whether a world may be due after `added` chunks; None for an unknown number."""
         key = scope.world, scope.profile.id, calibrated
         with self._lock:
             missing = 0 if added is None else self._missing.get(key, 0) - added
@@ -167,7 +167,7 @@ class Components(Struct, frozen=True):
     count_words: bool = True
     """Whether words are counted while ingesting; otherwise the first search by words does it."""
     word_states: bool = True
-    """Whether states of words are stored in worlds whose defaults say so."""
+    """Whether states of words are stored in worlds whose defaults include them."""
     answers: AnswerRules = field(default_factory=AnswerRules)
     """Settings of answers and of the usage log."""
     conversations: ConversationRules = field(default_factory=ConversationRules)

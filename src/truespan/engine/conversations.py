@@ -89,7 +89,7 @@ class _Seen(Struct, frozen=True):
 
 
 class Conversation:
-    """One conversation. What a reader gets of it depends on what was read, and on nothing else.
+    """One conversation. The visible turns of a reader depend only on the read part of the book.
 
     Its state is in the store: two objects for the same conversation see the same turns.
     """
@@ -107,7 +107,7 @@ class Conversation:
     ) -> None:
         """Open a conversation, or begin one without `id`; see `World.conversation`.
 
-        `positions` reads those of the reader; without `records`, no turn is stored.
+        `positions` reads the positions of the reader; without `records`, no turn is stored.
         """
         self._access = access
         self._positions = positions
@@ -262,7 +262,7 @@ class Conversation:
                 question = answerer.understand(query, seen.turns, trace)
                 book = str(seen.record.document) if seen.read_to else None
                 question, retrieved = answerer.search_for(question, trace, find, book)
-                # A reader who went back meanwhile must not get what was said further on.
+                # A reader who went back meanwhile must not get later turns.
                 if seen.is_visible_in(retrieved.scope):
                     if seen.damaged:
                         retrieved = replace(
@@ -385,7 +385,7 @@ class Conversation:
             return _Found(record, read_to, turns)
 
         try:
-            # The turns are those of one position, also if the book changes meanwhile.
+            # All turns are read at one position, even if the book changes meanwhile.
             return access.with_stable_snapshot(read)
         except ConversationNotFound:
             if self._new:
@@ -483,7 +483,7 @@ def delete_conversations(
 
 
 def _visible_documents(access: WorldAccess) -> frozenset[int] | Unlimited:
-    """Return the documents whose turns the caller may see: those of the audience."""
+    """Return the documents of the caller's audience; only turns about them are visible."""
     if isinstance(access.authority.audience, Unlimited):
         return UNLIMITED
     scope = access.scope()

@@ -83,7 +83,7 @@ class Doctor(Struct, frozen=True):
         self_test: bool = False,
         machine: bool = False,
     ) -> Plan:
-        """Return what is wrong, without changing anything.
+        """Return the findings, without changing anything.
 
         `embed_sample` texts of each generation are embedded again; None for a few where the model
         is local. `self_test` tries the boundaries between worlds; `machine` checks settings,
@@ -280,7 +280,7 @@ class Doctor(Struct, frozen=True):
     def _finish_world(
         self, record: World, result: RepairResult, *, only: str | None = None
     ) -> None:
-        """Apply queued repairs, write all pending points, and delete what is retired."""
+        """Apply queued repairs, write all pending points, and delete retired revisions."""
         components = self.components
         for scope in self._scopes(record):
             if only in (None, scope.profile.id):

@@ -432,7 +432,7 @@ class Documents(Struct, frozen=True):
             shown_path=document.shown_path,
         )
         if document.active is not None:
-            # What is derived contains the labels.
+            # Derived metadata contains the labels.
             ref = RevisionRef(document.number, document.active)
             source = store.derivable(scope, ref)
             store.keep_derived(scope, [Derived(ref, derive_metadata(source))] if source else [])
@@ -500,7 +500,7 @@ class Documents(Struct, frozen=True):
         return sign_deletion(access.components, receipt)
 
     def _writable(self, reference: str | int) -> tuple[Scope, Document]:
-        """Return a document and the scope to change it in; raises WorldNotFound if none may."""
+        """Return a document and the scope to change it in; may raise WorldNotFound."""
         # A document is changed or deleted by an exact name only.
         access, (_, document) = self._access, self._find(reference, by_title=False)
         record = access.record()

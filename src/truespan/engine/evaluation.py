@@ -443,9 +443,7 @@ class WorldEvaluation(Struct, frozen=True):
         ]
 
     def _read_queries(self, name: str, queries: Sequence[GoldenQuery]) -> list[GoldenQuery]:
-        """Return queries that expect only what the reader has read; those left with nothing are
-        not judged.
-        """
+        """Return queries that expect only read text; queries left without any are not judged."""
         if any(query.filters != Filters() for query in queries):
             raise InvalidArgument("Golden queries with filters cannot be asked as a reader.")
         reader = Reader(self._access, name)
@@ -477,7 +475,7 @@ class WorldEvaluation(Struct, frozen=True):
                 error.code, error.retryable = problem.code, problem.retryable
                 raise error
             if bundle.metadata.rerank and (failure := bundle.metadata.rerank.failure):
-                # The order without it is not what was to be graded.
+                # The order without the reranker must not be graded.
                 raise ServiceError(f"The reranker failed ({failure}).")
             return [
                 Found(str(note.document), note.source, chunk.relevance_score, chunk.content)

@@ -1,6 +1,6 @@
 """Freshness of results: whether the source of each passage is still what was indexed.
 
-Readers get none: whether a file has changed can depend on text that lies ahead of them.
+Readers get no freshness: whether a file has changed can depend on unread text.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def add_to_answer(
 ) -> Answer:
     """Return an answer with the freshness of each retrieved passage and citation.
 
-    `revisions` are those of the documents whose passages were retrieved.
+    `revisions` has the revisions of the documents whose passages were retrieved.
     """
     states = check_sources(components, scope, revisions)
     notes = _label(answer.retrieved_chunks_metadata, states)

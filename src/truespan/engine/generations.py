@@ -340,7 +340,7 @@ class Generations(Struct, frozen=True):
         return replace(report, job=job)
 
     def _delete_retired(self) -> None:
-        """Delete points before rows: if this stops, the rows still tell what is left."""
+        """Delete points before rows: if this is interrupted, the rows show what is left."""
         store, index = self._access.components.store, self._access.components.index
         current = self._current()
         for generation in store.retired_generations(current):

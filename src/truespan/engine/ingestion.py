@@ -1,4 +1,4 @@
-"""Ingestion into one world, as jobs, and the calibration of a model from what was ingested."""
+"""Ingestion into one world, as jobs, and the calibration of a model from ingested text."""
 
 from __future__ import annotations
 
@@ -331,9 +331,9 @@ def keep_calibrated(
 ) -> bool:
     """Calibrate the scope's profile from its chunks if that is due; return whether it was done.
 
-    It is due in a recommended world if the model comes without a calibration and none was stored,
-    or if the world has grown a lot since. If nothing was found, it is due again once the world has
-    grown as much. `added` is how many chunks were added at most, if that is known.
+    It is due in a recommended world if there is neither a shipped nor a stored calibration, or if
+    the world has grown a lot since. If nothing was found, it is due again once the world has grown
+    as much. `added` is the maximum number of added chunks, if known.
     """
     if shipped(scope.profile) is not None:
         return False
@@ -372,8 +372,8 @@ def _measure_pairs(
 ) -> tuple[list[float], list[float]]:
     """Return the cosines of neighbouring chunks, and of chunks that are far apart.
 
-    Places are spread evenly over the world and always the same. Two of them that are half the world
-    apart are strangers, unless the world is small.
+    Places are spread evenly over the world and always the same. Two chunks that are half the world
+    apart are unrelated, unless the world is small.
     """
     places: list[tuple[RevisionRef, int]] = []
     wanted = min(SAMPLES, chunks)

@@ -1,6 +1,6 @@
 """The jobs of a world: list, inspect, cancel; jobs with shares; maintenance; uploads of jobs.
 
-A job about the caller's own files can be resumed and keeps what it did. A cancelled job about
+A job about the caller's own files can be resumed and keeps its results. A cancelled job about
 uploads cannot, because its files are deleted with it. So the revisions that it staged, which no
 request has seen, are deleted too.
 """
@@ -39,7 +39,7 @@ REINDEX = "reindex"
 REPAIR = "repair"
 DOCTOR = "doctor"
 MAINTENANCE = frozenset({REPAIR, DOCTOR})
-"""Kinds of jobs that repair or examine what is there, and add nothing."""
+"""Kinds of jobs that repair or examine a world, and add no documents."""
 
 MAX_DOCTOR_JOBS_PER_TICK = 20
 """Maximum number of doctor jobs that one tick queues; further worlds follow in later ticks."""
@@ -114,7 +114,7 @@ class Jobs(Struct, frozen=True):
         return self.components.store.job_lines(self._scope_of(job), job)
 
     def cancel(self, job: str) -> Job:
-        """Ask a job to stop before its next step. What it did stays.
+        """Ask a job to stop before its next step. Its results stay.
 
         A job that no process runs is cancelled at once. Files uploaded for the job are deleted with
         the revisions it had not finished, so that it cannot be resumed.

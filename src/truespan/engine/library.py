@@ -92,10 +92,10 @@ class Library:
         """Return this library restricted to an authority. It shares everything with this one.
 
         Args:
-            authority: Permissions, of which those of this library remain.
+            authority: Permissions; only those that this library has remain.
 
         Returns:
-            A library that needs no closing of its own.
+            A library that need not be closed separately.
         """
         if authority is self._authority:
             return self

@@ -208,7 +208,7 @@ def _page_of(
 
 
 def _source(components: Components, scope: Scope, revision: ActiveRevision) -> bytes | None:
-    """Return the source of a revision; None if it is gone, or not the one that was ingested."""
+    """Return the source of a revision; None if it is gone, or has changed since it was ingested."""
     data = _read_source(components, scope, revision)
     # The file may have changed since it was ingested; then its pages have another text.
     if data is None or sha256(data).hexdigest() != revision.source_hash:

@@ -70,12 +70,12 @@ MIN_CLOSE_COVERAGE = 0.25
 
 
 class Reader(Struct, frozen=True):
-    """One reader of a world. What it returns depends on what was read, and on nothing else."""
+    """One reader of a world. Results depend only on the read part of a book."""
 
     _access: WorldAccess
     name: str
     _tried: tuple[int, int] | None = None
-    """A document and a sentence that count as the only position; None for what is recorded."""
+    """A document and a sentence that count as the only position; None for recorded positions."""
 
     def set_position(
         self,
@@ -107,7 +107,7 @@ class Reader(Struct, frozen=True):
             DocumentNotFound: No document has this name.
         """
         self._access.require_writable()
-        # Any model will do: a position is recorded even if the one of the world is not available.
+        # Any model works: a position is recorded even if the model of the world is not available.
         scope, store = self._access.scope(), self._access.components.store
         if scope is None:
             raise DocumentNotFound(book)
@@ -418,7 +418,7 @@ class Reader(Struct, frozen=True):
         return max(shares, default=0.0) >= MIN_CLOSE_COVERAGE
 
     def answerable(self, questions: Sequence[str], book: str | None = None) -> list[str]:
-        """Return the questions that what was read of a book has an answer to, in their order.
+        """Return the questions that the read part of a book answers, in their order.
 
         Each is searched and decided as by `answer`, without a model or a reranker. After three
         seconds no further question is checked.
@@ -515,8 +515,8 @@ class Reader(Struct, frozen=True):
     ) -> Note:
         """Write a note at the present position in a book, with or without sentences that it marks.
 
-        Nobody who has read less sees it, not even this reader after going back. When the book
-        changes, it moves like a position.
+        The note is hidden before this position, even from this reader after going back. When the
+        book changes, it moves like a position.
 
         Args:
             text: The note, at most 5,000 characters.

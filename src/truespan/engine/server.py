@@ -38,7 +38,8 @@ class LibraryServer:
     def admit(self, secret: str, labels: frozenset[str] | None = None) -> Principal:
         """Return the id and the authority of a token, of the library or of the identity provider.
 
-        With `labels`, it has those of them that the token has; if the token may impersonate, all.
+        With `labels`, the authority is limited to those that the token has, or to all of them if
+        the token may impersonate.
 
         Raises:
             Unauthorized: It is not a token, or unknown, expired or revoked; always the same error.
@@ -197,7 +198,7 @@ class IdempotencyStore:
     def _end(self, digest: bytes, reply: bytes | None) -> None:
         """Store the outcome of a request; if the store fails, keep it in memory.
 
-        The work is done, and an error of the store must not replace what the work raised.
+        The work is done, and an error of the store must not replace an error of the work.
         """
         try:
             self._write(digest, reply)

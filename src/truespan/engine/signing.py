@@ -204,7 +204,7 @@ class Signer(Struct, frozen=True):
         numbers = sorted({passage.document for passage in passages})
         state: dict[str, Any] = {}
         if scope.position is not None:
-            # Everything about the book as a whole would depend on what was not read.
+            # Everything about the whole book would depend on unread text.
             trees = {number: self._read_tree(scope, number) for number in numbers}
             documents = [
                 {"document": number, "sentences": len(tree.rows), "root": tree.tree.root().hex()}

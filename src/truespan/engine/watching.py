@@ -1,9 +1,9 @@
 """Documents in step with folders: changes below the folders become jobs, one at a time.
 
-What the system reports only says when to look. A look lists the folders, as an ingestion does, and
-compares size and time of each file with those of the last job, so that no missed or merged event
-matters. A change counts once two looks in a row have seen the same: a save that writes a second
-file and renames it is one change, and a file that is still growing is waited for.
+Events of the operating system only trigger a scan. A scan lists the folders, as an ingestion does,
+and compares size and time of each file with the last job, so missed or merged events do not matter.
+A change counts once two scans in a row have seen the same: a save that writes a second file and
+renames it is one change, and a file that is still growing is waited for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MIN_IDLE_FACTOR = 50
 """Minimum idle time between scans, as a multiple of the scan's duration."""
 FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
-"""First and maximum pause after errors; each pause is twice the one before."""
+"""First and maximum pause after errors; each pause is twice the previous pause."""
 FIRST_RETRY = 60.0
 MAX_RETRY = 3600.0
 """First and maximum pause before a refused file is tried again; a change of the file ends it."""
@@ -173,7 +173,7 @@ class Watch:
             removed = requests.find_removed(jobs.deps, jobs.scope, self._request, found)
             missing = frozenset(document.doc_id for document in removed)
         if not missing:
-            # What was refused, or what someone else deleted, leaves no document to remove.
+            # A file that was refused, or whose document was deleted, leaves no document to remove.
             state.forget(lost)
         now = self._clock.monotonic()
         changed = {path: stamp for path, stamp in stamps.items() if state.is_due(path, stamp, now)}
@@ -191,7 +191,7 @@ class Watch:
             if self._stop.is_set():
                 return None
             raise
-        # A watch goes on if one job fails.
+        # A watch continues if one job fails.
         except Exception as error:
             known = error if isinstance(error, TruespanError) else resource_error(error)
             if known is None:
@@ -236,7 +236,8 @@ class _State(Struct):
             self.begun, self.looks = True, 0
             return None
         if not self.begun:
-            # The first job takes everything. What is growing changes, and is ingested again.
+            # The first job takes all files. A file that is still growing changes, and is ingested
+            # again.
             return Choice(frozenset(look.changed), look.missing)
         self.looks += 1
         if seen is None:

@@ -208,7 +208,7 @@ class World(WorldQueries, WorldIngestion):
         return replace(numbers, missing=missing)
 
     def _limited_status(self, scope: Scope) -> WorldStatus:
-        """Return the counts of the documents in scope; repairs are those of all documents."""
+        """Return the counts of the documents in scope, and the repairs of all documents."""
         documents = self._components.store.documents(scope)
         chunks, embedded = (
             sum(getattr(document, name) for document in documents)
@@ -291,7 +291,7 @@ class World(WorldQueries, WorldIngestion):
     def repair(
         self, on_progress: OnProgress | None = None, *, background: bool = False
     ) -> RepairReport | Job:
-        """Apply queued repairs and embed what they left pending.
+        """Apply queued repairs and embed pending chunks.
 
         Args:
             on_progress: Called with the progress after each step.

@@ -93,7 +93,7 @@ class WorldIngestion:
         on_prune: OnPrune | None = None,
         **options: Unpack[IngestArguments],
     ) -> IngestReport | Job:
-        """Ingest files, folders and web pages, or those of a manifest or a sitemap.
+        """Ingest files, folders and web pages, or the entries of a manifest or a sitemap.
 
         Unchanged documents cost nothing. Documents belong to the world and are found as soon as
         they are ingested, also if the alias is not moved.
@@ -336,7 +336,7 @@ class WorldIngestion:
         background: bool = False,
         **options: Unpack[DocumentArguments],
     ) -> IngestReport | Job:
-        """Ingest web pages, or those of a sitemap. Unlike `ingest`, never reads a file.
+        """Ingest web pages, or the pages of a sitemap. Unlike `ingest`, never reads a file.
 
         Args:
             urls: URLs of pages on allowed hosts.
@@ -412,7 +412,8 @@ class WorldIngestion:
         sitemap: str | None = None,
         **options: Unpack[IngestArguments],
     ) -> DryRun:
-        """Return what `ingest` would do and cost; at most the provider is asked for its model.
+        """Return what `ingest` would do and cost. Embeds nothing; asks a provider at most for its
+        model.
 
         Args:
             paths: Files, folders and URLs of web pages.

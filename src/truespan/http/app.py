@@ -317,7 +317,7 @@ def _ask_to_sign(arguments: Any, scope: Scope) -> Any:
 
 
 def _prefers_events(scope: Scope) -> bool:
-    """Return whether the first media type that a client accepts is that of events."""
+    """Return whether the first media type that a client accepts is the one for events."""
     accepted = b",".join(bodies.header(scope, b"accept"))
     return accepted.partition(b",")[0].partition(b";")[0].strip().lower() == EVENTS.encode()
 

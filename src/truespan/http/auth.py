@@ -252,7 +252,7 @@ class Gateway(Struct, frozen=True):
             }
             _access_log.info(Event.HTTP_REQUEST.value, extra={FIELDS: fields})
         elif _log.isEnabledFor(logging.INFO):
-            # Never the path: it may contain names, and nobody asked for them.
+            # Never log the path: it may contain names.
             fields = {"call": name, "status": status, "seconds": round(seconds, 6)}
             _log.info(Event.HTTP_ANSWERED.value, extra={FIELDS: fields})
 

@@ -29,7 +29,7 @@ class McpApp(Struct):
     """The ASGI application for `/mcp` and everything below; enter `lifetime` around its use.
 
     With several processes at one address `sessions` must be off, because a session lives in the
-    process that started it. Then every request stands alone.
+    process that started it. Then every request is independent.
     """
 
     library: Library

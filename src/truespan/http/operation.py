@@ -52,7 +52,7 @@ class CallContext(Struct, frozen=True):
     """Scheme, host and path by which the client addressed the server, without a final slash."""
 
     def world(self, generation: int | None = None) -> World:
-        """Return the world in the path, at this generation, or at that of the request's domain."""
+        """Return the world in the path, at this generation or at the domain's."""
         if self.domain is None:
             return self.library.world(self.path["world"], generation=generation)
         world = self.library.domain(self.domain, world=self.path["world"])
@@ -94,8 +94,8 @@ class Events(Struct, frozen=True):
     """Whether events are sent; if not, the value of the last event is the reply."""
     caller: Hashable = None
     in_turns: bool = False
-    """Whether each event is a call of its own, so that other callers get their turns in between;
-    if not, one call produces all events and may wait for a model."""
+    """Whether each event is a separate call, with turns of other callers in between; if not, one
+    call produces all events and may wait for a model."""
 
 
 class CancellableEvents:
@@ -177,7 +177,7 @@ class Operation:
     example: Mapping[str, Any] | None = None
     """An example of the body."""
     events: Mapping[str, type] | None = None
-    """The events of a stream by name, besides `problem`; None for those of an answer.
+    """The events of a stream by name, besides `problem`; None for the events of an answer.
 
     A blank name is for events without one, among them `[DONE]`."""
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Any])

@@ -204,7 +204,7 @@ async def send_events(reply: Events, send: Send, receive: Receive, context: Stre
             ended = producing.done() or None in blocks
             if body := b"".join(block for block in blocks if block):
                 await _send_block(send, body)
-        # Also tells whether it was started at all.
+        # Also shows whether it was started.
         await producing
     except Overloaded as error:
         await _send_block(send, _encode_event(_problem_event(error)))

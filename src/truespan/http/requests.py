@@ -135,7 +135,7 @@ class RetrieveRequest(ContextArguments, frozen=True, kw_only=True):
             },
         ]
     }
-    """Combinations of members. The engine refuses others with errors of its own."""
+    """Combinations of members. The engine refuses other combinations with its own errors."""
 
 
 class WhyNotRequest(DefaultFilterFields, frozen=True, kw_only=True):

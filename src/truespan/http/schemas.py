@@ -103,7 +103,7 @@ class WorldList(Struct, frozen=True, kw_only=True):
 class WorldDetail(Struct, frozen=True, kw_only=True):
     """A world and its statistics, which are null for callers who may not read all of it.
 
-    `audience` is that of new documents that declare none; null if each must declare one, and for
+    `audience` applies to new documents that declare none; null if each must declare one, and for
     callers with labels.
     """
 
@@ -137,9 +137,8 @@ class DocumentEntry(Struct, frozen=True, kw_only=True):
 
 
 class DocumentList(Struct, frozen=True, kw_only=True):
-    """Documents of a world, from the one at `offset` on.
-
-    `total` counts all that match, `statuses` those of each status, whichever was asked for.
+    """Documents of a world, starting at `offset`. `total` counts all matches, `statuses` the
+    matches of each status, regardless of the requested status.
     """
 
     documents: list[DocumentEntry]
@@ -309,7 +308,7 @@ class UsageEntry(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptCheck(Struct, frozen=True, kw_only=True):
-    """Whether a receipt is valid: what it says, or what is wrong with it."""
+    """Whether a receipt is valid, with its claims or the reason why it is not."""
 
     valid: bool
     receipt: VerifiedReceipt | UnsetType = UNSET
@@ -385,8 +384,8 @@ class ConversationList(Struct, frozen=True, kw_only=True):
 class TurnEntry(Struct, frozen=True, kw_only=True):
     """A question of a conversation and its answer. `standalone` is what was searched for.
 
-    `document` and `sid` are the book and the position of a reader when it was asked. A damaged
-    turn has its id and its time alone.
+    `document` and `sid` are the book and the position of a reader when it was asked. A damaged turn
+    has only its id and its time.
     """
 
 

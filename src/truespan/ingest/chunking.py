@@ -81,7 +81,7 @@ def chunk_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) ->
 
 
 def _sentence_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return spans of whole sentences; each chapter, and a list of contents, is split by itself."""
+    """Return spans of whole sentences; chapters and lists of contents are split separately."""
     canonical = measured.canonical
     places = list(zip(canonical.starts, canonical.places, strict=True))
     contents = contents_start(places) or len(canonical.text)
@@ -107,7 +107,7 @@ def _sheet_spans(
     profile: ChunkingProfile,
     limit: int,
 ) -> list[Span]:
-    """Return the spans of a workbook; each sheet is split by itself."""
+    """Return the spans of a workbook; each sheet is split separately."""
     # The end of a sheet depends on the first sentence of the next sheet, as the end of a text
     # depends on the sentence that would follow.
     canonical, sentences = measured.canonical, measured.sentences
@@ -566,7 +566,8 @@ class _TableRows(Struct, frozen=True):
 
 
 def _token_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -> list[Span]:
-    """Return spans of at most `size` tokens, each sharing at most `overlap` with the one before."""
+    """Return spans of at most `size` tokens; each shares at most `overlap` with the previous
+    span."""
     text = measured.canonical.text
     ends = [sentence.end for sentence in measured.sentences]
     size = min(profile.size, limit)

@@ -65,7 +65,7 @@ class _Waiting(Struct):
 class DraftQueue:
     """Drafts that workers make, a limited number of bytes ahead of the caller.
 
-    The results are those of `make_drafts`, in the same order.
+    The results and their order are the same as with `make_drafts`.
     """
 
     def __init__(self, maker: DraftMaker, workers: DraftWorkers) -> None:

@@ -48,7 +48,7 @@ Item = tuple[TextHash, str]
 def batches(
     texts: Sequence[Item], limits: EmbeddingLimits, prefix: str = ""
 ) -> Iterator[list[Item]]:
-    """Group texts so that no batch exceeds the limits; a text above them is a batch of its own.
+    """Group texts so that no batch exceeds the limits; a text above them is a separate batch.
 
     The `prefix` of each text counts, and so do the canaries if the provider returns the vectors of
     a batch together.

@@ -290,7 +290,7 @@ class Indexer:
         return known
 
     def _require_model(self) -> None:
-        """Refuse any model but that of the generation, by its profile and once by its vectors."""
+        """Refuse any model but the generation's: compare the profile, and once the vectors."""
         built, deps = self._scope.profile, self._deps
         configured = learn_profile(deps.embedder, deps.clock)
         if built.id != configured.id:

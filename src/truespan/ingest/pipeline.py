@@ -122,7 +122,7 @@ class _Run:
         self._documents = self._chunks = self._read = 0
         self._size_done = self._tokens = 0.0
         self._counting = Lock()
-        """Held while a thread that indexes changes counts."""
+        """Lock for the counts that an indexing thread changes."""
         self._stopped = False
         self._hidden: Counter[str] = Counter()
         self._languages: Counter[str] = Counter()
@@ -216,7 +216,7 @@ class _Run:
         self._index(group, queue)
 
     def _keep_upload(self, draft: Draft, data: bytes | None) -> None:
-        """Keep an upload, so that it can be shown; none whose text was redacted."""
+        """Keep an upload to show it later, unless its text was redacted."""
         pictures, world = self._deps.pictures, self._scope.world
         if pictures is None:
             return

@@ -325,7 +325,7 @@ class JobLog(RunLog):
             raise
         except Exception as error:
             known = resource_error(error)
-            # A job that nobody works on must not look as if it were running.
+            # A job that no process runs must not be shown as running.
             if known is None:
                 self.end(JobState.FAILED, type(error).__name__)
                 raise

@@ -329,7 +329,7 @@ def _to_moved(moves: Iterable[Move]) -> list[Moved]:
 
 
 def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Split sources into shares, in their order; a large source is a share of its own."""
+    """Split sources into shares, in their order; a large source is a separate share."""
     max_count = min(max(len(sources) // MIN_SHARES, 1), MAX_DOCUMENTS)
     # Each share opens the file of its members again, so one file is split into few shares.
     members = Counter(source.path for source in sources if source.member)

@@ -1,4 +1,4 @@
-"""From a source to the draft of a revision: read, compare with what is stored, parse, draft."""
+"""From a source to the draft of a revision: read, compare with the store, parse, draft."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class DraftMaker:
         Raises SourceRefused.
         """
         if source.is_page and known is not None and not source.origin and is_page(known.origin):
-            # A page that is now named by itself still belongs to its sitemap.
+            # A page that is now named directly still belongs to its sitemap.
             source = replace(source, origin=known.origin)
         with self._deps.trace.stage(Stage.SOURCE):
             page, content = self._read(source, known)
@@ -320,7 +320,7 @@ def _complete(
         declared = declared.or_else(known.declared)
     if declared.kind is not None:
         return declared
-    # A plain text keeps its kind: its readers must not notice how the text goes on.
+    # A plain text keeps its kind: its readers must not notice changes further on.
     kept = known.kind if known is not None and content.traits.plain else content.traits.kind
     return replace(declared, kind=kept)
 

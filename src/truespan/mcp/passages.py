@@ -100,7 +100,7 @@ def join_overlapping(passages: Iterable[TextPassage]) -> list[TextPassage]:
 def _merge(passages: Iterable[TextPassage]) -> list[TextPassage]:
     """Return passages without repeated texts; the first with a text gets the places of the others.
 
-    In `contract` worlds, each is a result of its own.
+    In `contract` worlds, each passage is a separate result.
     """
     texts, merged = EqualTexts[int](), list[TextPassage]()
     for passage in passages:

@@ -49,8 +49,8 @@ def _defer_models() -> None:
 
 @contextmanager
 def _without_uvicorn() -> Iterator[None]:
-    """Keep what is imported meanwhile from loading uvicorn, unless it is loaded: a process without
-    a web server has no streams to end when such a server stops."""
+    """Keep imports from loading uvicorn, unless it is loaded: a process without a web server has no
+    streams to end when such a server stops."""
     if "uvicorn" in sys.modules:
         yield
         return

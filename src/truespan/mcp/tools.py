@@ -171,7 +171,7 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     passages = passages_of_bundle(bundle, in_reading_order=True)
     readable, tokens = bundle.metadata.funnel.in_scope, bundle.total_tokens
     if NOTHING_CLOSE in bundle.metadata.warnings:
-        # What is not close would take room in the context of the model and mislead it.
+        # Passages that are not close would fill the context of the model and mislead it.
         return [f"{NOTHING_CLOSE.message} Searched {_chunks(readable)} that have been read."]
     if passages or bundle.metadata.referred:
         summary = f"{_count(passages)} in reading order, {tokens} tokens"

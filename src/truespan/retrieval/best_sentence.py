@@ -31,7 +31,7 @@ from truespan.words.searched import SearchedWords
 
 
 def spoken_in(part: Visible) -> str:
-    """Return the language of a passage: that of its counted words, else that of its own text."""
+    """Return the language of a passage: of its counted words, otherwise of its text."""
     return part.language or find_language_again(part.text, part.labels.language or DEFAULT_LANGUAGE)
 
 
@@ -67,8 +67,8 @@ def locate_best(
 def _read_best(
     deps: RetrievalDeps, scope: Scope, part: Visible, words: SearchedWords
 ) -> PlacedSentence | None:
-    """Return the best sentence of a passage that is no stored chunk, or is a reader's; None if none
-    has any of the words."""
+    """Return the best sentence of a passage that is no stored chunk, or is a reader's; None if no
+    sentence has any of the words."""
     last, revision = part.last_sid, part.revision
     if scope.position is not None:
         last, revision = min(last, scope.position), scope.revision

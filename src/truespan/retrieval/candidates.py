@@ -192,7 +192,7 @@ class WorldCandidates(Struct):
     def _has_phrases(self, record: ChunkRecord | None) -> bool:
         """Return whether the text of a chunk has every phrase of the query.
 
-        A chunk that cannot be trusted counts as if it had: verifying it then names what is wrong.
+        A damaged chunk counts as a match, so that verification reports the damage.
         """
         if record is None or record.chunk is None or not (record.intact and record.labels_intact):
             return True

@@ -30,7 +30,7 @@ OTHER_SHARE = 0.1
 _SAMPLE = 600
 """Number of characters that the language is detected from."""
 _UNSPACED = frozenset({"chinese", "japanese", "korean", "thai"})
-"""Languages that their script tells; few of their terms are stop words."""
+"""Languages that are recognised by their script; few of their terms are stop words."""
 _OTHER_SCRIPTS = _UNSPACED | {
     *("arabic", "armenian", "greek", "hindi", "nepali", "persian", "russian", "serbian", "tamil"),
     "yiddish",
@@ -91,7 +91,7 @@ def find_language(text: str, language: str) -> str:
     if name in ("", own) or is_latin is (name in _OTHER_SCRIPTS):
         return language
     if not is_latin and (own not in _OTHER_SCRIPTS or name in _UNSPACED):
-        # The script alone tells that the text is in another language.
+        # The script alone shows that the text is in another language.
         return other
     return other if _stop_share(listed, name) >= OTHER_SHARE else language
 

@@ -27,7 +27,7 @@ _MAX_TRUSTED = 1024
 # Shared by threads: its table is changed under a lock, which is not held while the index is asked;
 # two threads may count at once.
 class CompletenessCheck:
-    """Counts points, and caches for a while where none was missing. Threads may share it."""
+    """Counts points, and remembers complete scopes for a while. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -46,9 +46,9 @@ class CompletenessCheck:
     ) -> int:
         """Return the number of the `stored` chunks of a scope that have no point.
 
-        With `repeat`, points are counted even if none was missing a moment ago. Only points in the
-        documents of the scope are counted, and only up to its position: a reader learns nothing
-        about text past it.
+        With `repeat`, points are counted even if the scope was complete a moment ago. Only points
+        in the documents of the scope are counted, and only up to its position: a reader learns
+        nothing about text past it.
         """
         scope = replace(scope, chapter=None, section=None)
         key = scope.tenant, scope.documents, scope.position, stored

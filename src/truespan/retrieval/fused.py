@@ -128,7 +128,7 @@ def scale_of(
         related = unrelated + RELATED * (calibration.threshold_high - unrelated)
         return Scale(unrelated, related, best_words, possible_words)
     lowest, highest = (closest[-1], closest[0]) if closest else (0.0, 0.0)
-    # What is closest counts 1 here, so the best by words does too.
+    # The closest chunk counts 1 here, so the best chunk by words does too.
     return Scale(lowest, highest, best_words, best_words, calibrated=False)
 
 
@@ -282,7 +282,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
     def _find_words(
         self, k: int, select: Callable[[list[FoundT]], SelectionT]
     ) -> FusedFound[KeyT, FoundT, SelectionT]:
-        """Rank by words alone; similarity decides only what the floor leaves out."""
+        """Rank by words alone; similarity is used for the floor only."""
         words, count = self.candidates.words, max(POOL, k)
         while True:
             keys = self.candidates.best_by_words(min(count, MAX_BY_WORDS))

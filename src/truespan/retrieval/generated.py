@@ -75,7 +75,7 @@ def join_searches(
 
 
 def _keep_failures(attempt: Attempt, further: Attempt) -> None:
-    """Add the chunks that a further search could not verify to those of the question."""
+    """Add the chunks that a further search could not verify to the failures of the question."""
     failed = {failure.chunk_id for failure in attempt.fetched.failures}
     new = [failure for failure in further.fetched.failures if failure.chunk_id not in failed]
     attempt.fetched = replace(attempt.fetched, failures=[*attempt.fetched.failures, *new])

@@ -99,7 +99,7 @@ class _Recent(Struct):
 class RecentQueries:
     """Query vectors that are not in the store yet, by world and generation.
 
-    That of a remote model waits until the model has been confirmed since, and any of them while
+    A vector of a remote model waits until the model is confirmed again. All vectors wait while
     other writers keep the store busy. Threads may share one.
     """
 

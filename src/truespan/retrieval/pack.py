@@ -144,7 +144,7 @@ class Packer:
                 packed.missing = 0
                 return self._end(ranked, part.score)
         packed.missing = self._k - len(packed.chosen) if packed.last is None else 0
-        # Boilerplate is taken last and does not count as found, so that the search goes on.
+        # Boilerplate is taken last and does not count as found, so the search continues.
         for part in boilerplate:
             self._ranked = None
             if self._take(part):

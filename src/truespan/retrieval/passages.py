@@ -292,7 +292,7 @@ class PassageFitter(Struct, frozen=True):
         return [part for part, _ in scored]
 
     def _vectors(self, parts: Sequence[Visible]) -> dict[TextHash, Vector]:
-        """Return the vectors of sentences: those of the store, and the others from the provider."""
+        """Return the vectors of sentences, from the store or otherwise from the provider."""
         texts = {part.text_hash: part.text for part in parts}
         stored = self.deps.store.vectors(self.scope, list(texts)) if texts else {}
         missing = {known: text for known, text in texts.items() if known not in stored}
@@ -396,7 +396,7 @@ class PassageFitter(Struct, frozen=True):
         return found
 
     def _admits(self, sentence: PlacedSentence, part: Visible) -> bool:
-        """Return whether a sentence is in the chapter and section that were asked for, if any."""
+        """Return whether a sentence is in the requested chapter and section, if any."""
         return self.scope.covers(NamedPlace.of(sentence.place, part.title))
 
 
@@ -473,7 +473,7 @@ def _read_stretch(
 
 
 def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) -> Visible:
-    """Return one sentence of a passage as a result of its own."""
+    """Return one sentence of a passage as a separate result."""
     text = stretch.between(sentence.start, sentence.end)
     chapter = sentence.place.chapter or part.title
     return replace(
@@ -494,7 +494,7 @@ def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) ->
 
 
 def _place_of(sentence: Visible | None) -> SentencePlace | None:
-    """Return the place of a sentence that is a result of its own."""
+    """Return the place of a sentence that is a separate result."""
     if sentence is None:
         return None
     names = sentence.chapter, sentence.section

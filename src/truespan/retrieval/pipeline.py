@@ -374,9 +374,9 @@ class Pipeline(Struct, frozen=True):
     def vectors(
         self, attempt: Attempt, scope: Scope, query: str | None, parts: Sequence[str]
     ) -> tuple[Vector, list[Vector]]:
-        """Return the vector of a query, and those of the parts of a selection.
+        """Return the vector of a query, and the vectors of the parts of a selection.
 
-        Without a query it is the mean of the parts.
+        Without a query, the query vector is the mean of the parts.
         """
         with self.deps.trace.stage(Stage.VECTOR):
             selection = [query_vector(self.deps, scope, part) for part in parts]

@@ -1,7 +1,7 @@
 """The language of a query, for models that know several.
 
-The language of a short query is told by its stop words. If it cannot be told, the query is taken
-for one in the language of each text.
+The language of a short query is recognised by its stop words. If it is unknown, the query counts as
+one in the language of each text.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     gain = (0.2 x window share + 1.5 x late interaction) x min(1, 6 / words of the query)
 
-- The window share is high if words of the query stand close together (`words.coverage`).
+- The window share is high if words of the query are close together (`words.coverage`).
 - Late interaction compares states of words (`types.vectors`): for each content word of the
   query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
   paraphrases.
@@ -132,7 +132,7 @@ class Refinement(Struct, frozen=True, dict=True):
         return (b"".join(rows), np.array(weights) / total) if total else None
 
     def _compare(self, texts: Sequence[WordStates | None]) -> list[float | None]:
-        """Return the similarity of the words of each text to those of the query."""
+        """Return the similarity of the words of each text to the words of the query."""
         import numpy as np
 
         known = [packed for packed in texts if packed]

@@ -166,9 +166,9 @@ def trim_span(text: str, start: int = 0, end: int | None = None) -> tuple[int, i
 
 
 def render(parts: Iterable[Passage | Visible], *, tables: bool = False) -> str:
-    """Join texts in their order, without what an earlier text has: the same place or words.
+    """Join texts in order, without parts that an earlier text contains: the same place or words.
 
-    With `tables`, tables are in Markdown. Each text is formatted by itself: rows of different
+    With `tables`, tables are in Markdown. Each text is formatted separately: rows of different
     documents must not become one table.
     """
     shown = ShownText()

@@ -302,7 +302,7 @@ class Retrieval:
         )
 
     def _locate(self, attempt: BundleAttempt, scope: Scope, text: str) -> tuple[Located, ...]:
-        """Return where a selection stands in the first document that contains it."""
+        """Return the place of a selection in the first document that contains it."""
         store = self.pipeline.deps.store
         entries = (
             entry for entry in attempt.catalog or () if admits(scope.documents, entry.number)

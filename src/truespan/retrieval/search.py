@@ -239,9 +239,8 @@ class AnswerAttempt(Attempt):
         closest: Sequence[Visible],
         language: str | None = None,
     ) -> None:
-        """Measure the evidence of the chunks; `closest` are the closest ones in scope.
-
-        `language` is that of chunks whose own is unknown; without it, that of their document is.
+        """Measure the evidence of the chunks; `closest` are the closest chunks in scope. `language`
+        applies to chunks of unknown language; without it, the language of their document does.
         """
         scope, rules = self.scope, settings.evidence
         if scope is None or rules is None:
@@ -473,8 +472,8 @@ def search_documents(
 ) -> list[Verified]:
     """Return verified chunks, best first, until there are enough chunks and different documents.
 
-    No floor applies: this is for evaluations. A reranker that fails is an error here, since the
-    order without it is not what was to be graded, and so are metadata that cannot be compared.
+    No floor applies: this is for evaluations. A reranker that fails is an error here, because the
+    order without it must not be graded, and so are metadata that cannot be compared.
     """
     query = query.strip()
     world = pipeline.admit("evaluate without a reader", query, max_length=MAX_QUERY_LENGTH)
@@ -545,7 +544,7 @@ def _best_part(parts: list[Visible], query: str) -> Visible:
 
 
 def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Verified]:
-    """Return verified chunks in the order that a reranker gave to what is visible of them."""
+    """Return verified chunks in the order in which a reranker ranked their visible parts."""
     if not reranked:
         return ranked
     found = {part.chunk.chunk_id: part for part in ranked}
@@ -556,7 +555,7 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
 
 
 def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) -> Passage:
-    """Return what is shown of a chunk: all of it, one sentence, or more than it holds."""
+    """Return the part of a chunk to show: the chunk, one sentence, or the chunk with neighbours."""
     chunk, document, labels = found.chunk, found.document, part.labels
     figure = chunk.figure
     return Passage(
@@ -575,7 +574,7 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         last_sid=part.last_sid,
         chunk_type=chunk.kind,
         text=part.text,
-        # What comes before a chunk may lie outside of the chapter or section that was asked for.
+        # Text before a chunk may be outside of the requested chapter or section.
         overlap_text="" if part.start != chunk.start or scope.names_place else chunk.overlap_text,
         token_count=part.tokens,
         receipt=Receipt(

@@ -70,7 +70,7 @@ class RetrievalDeps(Struct, frozen=True):
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
     cohort: CohortVectors = field(default_factory=CohortVectors)
     word_states: bool = False
-    """Whether states of words are used in worlds whose defaults say so."""
+    """Whether states of words are used in worlds whose defaults include them."""
 
 
 class Restart(Exception):

@@ -162,7 +162,7 @@ def reveal(found: Verified, scope: Scope) -> list[Visible]:
 
 
 def language_of_passage(part: Visible, *, contract: bool) -> str | None:
-    """Return the language of a passage's text, if it is another than that of its document.
+    """Return the language of a passage's text, if it differs from that of its document.
 
     A search by similarity compares no words, so its passages come without a language. In a world
     with the contract's defaults they stay without.

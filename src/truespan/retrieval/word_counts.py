@@ -302,7 +302,8 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     # For all callers: the scope of this one selects among the counted chunks.
     scope = scope.for_everyone()
     catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
-    # With those of one revision, the words of others that share its rows go: they are due then.
+    # Deleting the words of a revision also deletes words of others in the same rows, which are
+    # counted again.
     while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
         for start in range(0, len(due), REVISIONS_AT_ONCE):
             part = due[start : start + REVISIONS_AT_ONCE]
@@ -316,9 +317,9 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
 def complete_counts(store: Store, scope: Scope, named: Collection[str] | None = None) -> None:
     """Count the words of revisions that have no current counts; costs one query if all have.
 
-    Words are counted with their chunks. Not so those of a document whose language label was
-    changed, or of one with a chunk that no model can read. If ids are given, only these documents
-    are checked; if one of them is due, all that are due are counted.
+    Words are counted when chunks are made. Words are missing if the language label of a document
+    was changed, or if a chunk is too long for the model. If ids are given, only these documents are
+    checked; if one of them is due, all that are due are counted.
     """
     recipes = store.word_recipes(scope, named=named)
     if any(recipe != recipe_of(language) for language, recipe in recipes):

@@ -181,9 +181,9 @@ class QuoteVerdict(StrEnum):
     """Result of looking up a quote in the sources."""
 
     VERBATIM = "verbatim"
-    """The words stand in a source; if the answer cites one behind the quote, in that one."""
+    """The words are in a source: in the cited one, if a citation follows the quote."""
     MISATTRIBUTED = "misattributed"
-    """The words stand in another source than the cited one."""
+    """The words are in another source than the cited one."""
     CHANGED = "changed"
     """A source has almost these words; `difference` shows where they differ."""
     STITCHED = "stitched"
@@ -214,7 +214,7 @@ class Quote(Struct, frozen=True):
 
     text: str
     verified: bool
-    """Whether the words stand in a source."""
+    """Whether the words are in a source."""
     chunk_id: ChunkId | None = None
     document: int | None = None
     first_sid: int | None = None

@@ -67,7 +67,8 @@ def choose_default_audience(
 ) -> Audience | None:
     """Return the audience of new documents of a world; None if each must declare one.
 
-    `known` is the present one. What is None stays; `required` alone, set to false, is everyone.
+    `known` is the present audience. Arguments that are None change nothing. If only `required` is
+    given and false, the audience is everyone.
 
     Raises:
         InvalidArgument: as `check_labels`, or documents must declare an audience and there is one.

@@ -126,7 +126,7 @@ class SearchResult(Struct, frozen=True):
     floor_discriminates: bool | None = None
     """Whether the floor excludes unrelated text for this profile; None without a calibration."""
     rerank: RerankReport | None = None
-    """Effect of the reranker; None if none was used."""
+    """Effect of the reranker; None without a reranker."""
     mode: Mode = Mode.VECTOR
     """Search mode that was used."""
     defaults: Defaults = Defaults.CONTRACT
@@ -145,7 +145,7 @@ class WhyNot(StrEnum):
     NOT_EMBEDDED = "not_embedded"
     NOT_TRUSTED = "not_trusted"
     OUTSIDE_AUDIENCE = "outside_audience"
-    """The caller has no label of the document; only the owner of the library is told."""
+    """The caller has no label of the document; only the owner of the library gets this reason."""
     FILTERED = "filtered_out"
     BELOW_FLOOR = "below_floor"
     NO_WORDS = "no_words"

@@ -432,7 +432,7 @@ def _within(keys: list[Any], bounds: Mapping[str, Value]) -> tuple[int, int]:
 
 
 def _equal(keys: list[Any], wanted: Value) -> tuple[int, int]:
-    """Return the range of sorted keys that equal a value, or lie within a date."""
+    """Return the range of sorted keys that equal a value, or are within a date."""
     first: Any = wanted.key
     if wanted.length:
         return bisect_left(keys, first), bisect_left(keys, first + wanted.length)

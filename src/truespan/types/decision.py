@@ -72,11 +72,12 @@ def evidence_rules(
 ) -> EvidenceRules:
     """Return the rules for a model from its calibration; `threshold` replaces the derived one.
 
-    With `weighs_late`, late interaction is evidence too. Of a `multilingual` model, less similarity
-    is asked for, and in a language that it was not trained for similarity counts less.
+    With `weighs_late`, late interaction is evidence too. A `multilingual` model needs less
+    similarity, and in a language that it was not trained for similarity counts less.
 
-    The constants were chosen for the bundled model. Those of other models lie as far above its
-    similarity of unrelated texts, in units of the distance to its high threshold.
+    The constants were chosen for the bundled model. The constants of other models are derived: the
+    same distance from the similarity of unrelated texts, in units of the distance to the high
+    threshold.
     """
     unrelated = calibration.unrelated_high
     distance = max(calibration.threshold_high - unrelated, MIN_DISTANCE)
@@ -554,7 +555,7 @@ class Decision(Struct, frozen=True):
     max_similarity: float | None
     max_score: float | None
     gates: tuple[Gate, ...]
-    """Checked gates; empty unless the best score lies between the thresholds."""
+    """Checked gates; empty unless the best score is between the thresholds."""
     retrieved: tuple[Considered, ...]
     context_characters: int
     found: PassageEvidence | None = None

@@ -37,7 +37,7 @@ class PlacesRequest(Struct, frozen=True, array_like=True):
 
 
 class PlacedPart(Struct, frozen=True, array_like=True):
-    """The letters and digits of a sentence that stand on a page."""
+    """The letters and digits of a sentence that are on a page."""
 
     sid: int
     page: int

@@ -26,7 +26,7 @@ class Envelope(Struct, frozen=True):
 class SignedReceipt(Struct, frozen=True):
     """A signed statement about a result, and the texts whose hashes it contains.
 
-    The texts are those of the passages in their order, and after them that of the answer.
+    `texts` has the text of each passage in order, then the text of the answer.
     """
 
     envelope: Envelope
@@ -68,7 +68,7 @@ class StateChange(StrEnum):
     GONE = "gone"
     """The world or the generation was deleted."""
     UNKNOWN = "unknown"
-    """The receipt names no state, as those of readers."""
+    """The receipt has no state, like every receipt of a reader."""
 
 
 class PassageChange(StrEnum):
@@ -96,7 +96,7 @@ class ReplayReport(Struct, frozen=True):
     state: StateChange
     same_result: bool | None
     """Whether the result is the same, byte for byte, apart from the time it took; None if the
-    request was not repeated, as that of an answer."""
+    request was not repeated; answers never are."""
     passages: tuple[ReplayedPassage, ...]
 
     @property

@@ -55,9 +55,9 @@ class RankPart(StrEnum):
     """Part of the ranking of a blended search, which an evaluation can leave out."""
 
     WINDOW = "window"
-    """Words of the query that stand close together."""
+    """Words of the query that are close together."""
     LATE = "late"
-    """Comparison of the words of the query with those of a chunk, by their states."""
+    """Comparison of the words of the query with the words of a chunk, by their states."""
 
 
 MODES = ", ".join(Mode)

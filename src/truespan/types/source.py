@@ -60,7 +60,7 @@ class RecordFields(Struct, frozen=True):
     language: str | None = None
     tags: str | None = None
     audience: str | None = None
-    """Field with the labels of the callers who see a record; by default those of the file."""
+    """Field with the labels of the callers who see a record; by default the labels of the file."""
     metadata: tuple[tuple[str, str], ...] = ()
     """Metadata keys, each with the field that contains the value."""
     id: str | None = None

@@ -202,7 +202,7 @@ class NamedPlace(NamedTuple):
 def name_places(places: tuple[Place, ...], title: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the chapters and of the sections of a text, each once.
 
-    Cached, since most chunks lie in the same places as the chunk before.
+    Cached, because most chunks have the same places as the previous chunk.
     """
     names = [NamedPlace.of(place, title) for place in places]
     chapters = dict.fromkeys(name.chapter for name in names)
@@ -584,7 +584,7 @@ class TokenMap:
         return tokens
 
     def part(self, start: int, end: int) -> TokenMap:
-        """Return the map of `text[start:end]`, which must lie between white space."""
+        """Return the map of `text[start:end]`, which must be surrounded by white space."""
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
         before = self.totals[first]
         starts = [unit - start for unit in self.starts[first:last]]

@@ -133,8 +133,8 @@ class Principal(Struct, frozen=True):
         return self.authority.token or self.token or ""
 
     def for_audience(self, labels: frozenset[str]) -> Principal:
-        """Return the caller as someone with these labels; without the right, with those of them
-        that the caller has.
+        """Return the caller restricted to these labels. Without the right to impersonate, the
+        caller keeps only labels that it already has.
 
         Conversations belong to the caller and the labels, so that two users of an application
         never share one.

@@ -35,9 +35,9 @@ class FusedScore(Struct, frozen=True):
     bm25: float
     blend: float | None
     window: float | None = None
-    """Share of the query's words that stand close together, weighted by rarity."""
+    """Share of the query's words that are close together, weighted by rarity."""
     late: float | None = None
-    """Similarity of the chunk's words to those of the query, compared word by word."""
+    """Similarity of the chunk's words to the query's words, compared word by word."""
 
 
 class RerankScore(Struct, frozen=True):

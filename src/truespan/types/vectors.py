@@ -196,7 +196,7 @@ class QueryStates(Struct, frozen=True):
 
 
 def join_states(parts: Sequence[QueryStates]) -> QueryStates:
-    """Return the states of a query from those of its parts; a word has its first row."""
+    """Return the states of a query from its parts; a repeated word keeps its first row."""
     rows: dict[str, bytes] = {}
     for part in parts:
         rows = part.by_word | rows

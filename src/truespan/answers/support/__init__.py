@@ -1,1 +1,1 @@
-"""Support check: which claims of an answer stand in the passages that it was given."""
+"""Support check: the claims of an answer compared with the passages that it was given."""

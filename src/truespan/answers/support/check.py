@@ -94,7 +94,7 @@ class Comparison(Struct, frozen=True):
 class _Given(Struct, frozen=True):
     """A number of a passage, and the words around it; None for a number in a title.
 
-    In a table, the words are those of its row, column and headings, and `cell` is its place.
+    In a table, the words come from its row, column and headings, and `cell` is its place.
     """
 
     number: Number

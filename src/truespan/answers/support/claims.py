@@ -1,7 +1,7 @@
 """Split a model's answer into sentences, and find those that make a claim.
 
-An answer is Markdown with citations. List items, table rows and lines of code are units of their
-own; within paragraphs, sentences are split as in documents. The work is linear in the answer.
+An answer is Markdown with citations. List items, table rows and lines of code are separate units;
+within paragraphs, sentences are split as in documents. The work is linear in the answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Find passages of different documents that say different things about the same.
+"""Find passages of different documents that contradict each other.
 
 Two sentences disagree if their words are the same, except for one number or date, or a negation.
 Sentences that also differ in a name, or in further words on both sides, are about different things:
-"the rent of the small hall" is not that of the large one. Only text that the answer got is
+"the rent of the small hall" is not the rent of the large hall. Only text that the answer got is
 compared.
 """
 
@@ -46,7 +46,7 @@ Locate = Callable[[Visible, int, int, int], SentenceRange]
 
 
 class _Said(Struct, frozen=True):
-    """A sentence of a passage with what it says."""
+    """A sentence of a passage with its words, numbers and negation."""
 
     number: int
     source: Visible
@@ -56,7 +56,7 @@ class _Said(Struct, frozen=True):
     names: frozenset[str]
     values: tuple[Number, ...]
     labels: frozenset[float | str]
-    """Numbers that are names, such as that of a chapter."""
+    """Numbers that are names, such as the number of a chapter."""
     negated: Negated
 
 
@@ -158,7 +158,7 @@ def _compare(one: _Said, other: _Said) -> tuple[DisagreementKind | None, tuple[s
 
 
 def _without(numbers: Sequence[Number], others: Sequence[Number]) -> list[Number]:
-    """Return the numbers that agree with none of the others."""
+    """Return the numbers that differ from all numbers of the other sentence."""
     return [
         number
         for number in numbers

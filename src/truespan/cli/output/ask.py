@@ -236,7 +236,7 @@ def _print_passages(
 
 
 def _join_lines(text: str, words: Words) -> Iterator[tuple[str, Words]]:
-    """Yield each paragraph as one line, and each line of code or row of a table by itself.
+    """Yield each paragraph, line of code and row of a table as one line.
 
     Each line comes with the spans of its own words.
     """
@@ -387,7 +387,7 @@ def show_support(answer: str, support: Support | None, *, has_sources: bool) -> 
     """Show the unsupported sentences of an answer with their reasons, then its support score."""
     if support is None or support.score is None:
         return []
-    # Without sources there is nothing to compare with, and the line of the decision says so.
+    # Without sources there is nothing to compare with, which the line of the decision states.
     doubted = [part for part in support.sentences if has_sources and not part.supported]
     lines = ["", "Sentences not supported by the sources:"] if doubted else [""]
     for sentence in doubted:

@@ -253,8 +253,8 @@ def ingest_pages(context: CallContext, body: requests.PagesRequest) -> Reply[sch
 def add_sample(context: CallContext) -> Reply[schemas.AcceptedJob]:
     """Start an ingest job for the sample book.
 
-    The sample book is part of the package. The job is that of an upload: follow it for its
-    progress. A world that has the book already keeps it as it is.
+    The sample book is part of the package. Follow the job for its progress, as for an upload. A
+    world that has the book already keeps it unchanged.
     """
     world = context.world()
     return accept_job(world, world.ingest_sample(background=True))

@@ -230,7 +230,7 @@ def complete_chat(context: CallContext, body: CompletionRequest) -> Reply[Comple
     """
     question, history = split_chat(body.messages)
     asked, world = _find(context, body.model)
-    # Without a chat model the answer is what was found: the best sentences of it.
+    # Without a chat model the answer consists of the best sentences that were found.
     granularity = "passage" if context.library.chat_model else "sentence"
     events = asked.answer_stream(question, history=history, granularity=granularity)
     chat = Chat(

@@ -287,7 +287,7 @@ def wait_for_answer(context: CallContext, events: Iterator[AnswerEvent]) -> Answ
             if context.is_cancelled():
                 raise errors.Interrupted
     finally:
-        # The raised error references the generator, so it is not closed by itself.
+        # The raised error references the generator, so it is not closed automatically.
         close = getattr(events, "close", None)
         if close is not None:
             close()
@@ -423,7 +423,7 @@ def evaluate(
     # As bytes: a text would be taken for the path of a file.
     golden = arguments.pop("golden").encode()
     steps = context.world().evaluation.report_stream(golden, **arguments)
-    # The arguments are refused with a status of their own, before the stream begins.
+    # Wrong arguments get an error status, before the stream begins.
     first = next(steps)
 
     def sent_events() -> Iterator[Event]:

@@ -22,7 +22,7 @@ from truespan.ingest.draft_task import DraftTask, DraftTools
 from truespan.types.document import Draft
 
 HEAD = struct.Struct(">BQ")
-"""Header of a message: what it is, and its length."""
+"""Header of a message: its kind and its length."""
 TASK, DRAFT, REFUSAL, FAILURE = range(4)
 _ATTEMPTS = 2
 _ONE_THREAD = {
@@ -70,7 +70,7 @@ def _free_memory() -> int:
 class DraftWorkers:
     """At most `jobs` worker processes, started when needed. Threads may share one.
 
-    A worker that has had no task for a while ends by itself.
+    A worker exits after a while without a task.
     """
 
     def __init__(self, jobs: int, tools: DraftTools) -> None:
@@ -189,7 +189,7 @@ def _read(pipe: IO[bytes], length: int) -> bytes:
     content, filled = bytearray(length), 0
     with memoryview(content) as view:
         while filled < length:
-            # A pipe returns less than was asked for.
+            # A pipe may return less than requested.
             count = pipe.readinto(view[filled:])  # type: ignore[attr-defined]
             if not count:
                 raise EOFError

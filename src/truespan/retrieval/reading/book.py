@@ -393,7 +393,7 @@ class BookSearch(Struct, frozen=True):
         return Found(found.ranked, fetched)
 
     def reveal(self, verified: Sequence[Verified]) -> list[Visible]:
-        """Return what is visible of verified chunks, scored from their stored vectors."""
+        """Return the visible parts of verified chunks, scored from their stored vectors."""
         unknown = [
             found
             for found in verified

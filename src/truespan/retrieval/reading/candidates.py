@@ -183,7 +183,7 @@ class ReadCandidates:
         else:
             record = self._records.get(words.part.ids[place])
             if record is None or record.chunk is None or not record.is_intact():
-                # Verifying it names what is wrong.
+                # Verification reports the damage.
                 return True
             text = record.chunk.data.decode()
         return self.query.occurs_in(text, words.language_of(place))
@@ -259,7 +259,7 @@ class ReadCandidates:
         return {chunks[hit.chunk_id].index for hit in hits if hit.chunk_id in chunks}
 
     def _score(self, places: Iterable[int]) -> list[Candidate[int]]:
-        """Return what is at these places and reaches the floor, by falling similarity."""
+        """Return the candidates at these places that reach the floor, most similar first."""
         tail, places = self._read_words.tail, list(places)
         self._compare(places)
         found = [
@@ -322,11 +322,11 @@ class ReadCandidates:
             yield from (replace(part, fused=one.fused, language=language) for part in seen[one.key])
 
     def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
-        """Return what the reader may see of each candidate; nothing of one that fails."""
+        """Return the visible part of each candidate; candidates that fail are left out."""
         part, tail, seen = self._read_words.part, self._read_words.tail, self._seen
         unseen = [one for one in candidates if one.key not in seen]
         hits = [
-            # The hash is that of the text whose stored vector was compared.
+            # The hash belongs to the text whose stored vector was compared.
             Hit(chunk, one.score, part.chunks[chunk].text_hash)
             for one in unseen
             if one.key < tail and (chunk := part.ids[one.key])
@@ -353,7 +353,7 @@ class ReadCandidates:
                 self.changes = changes_in(read)
 
     def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
-        """Remember what is wrong with hits and places that were looked at.
+        """Record the damage of the hits and places that were examined.
 
         Rows that cannot be trusted or found, and vectors that are missing, are left out of the
         result. A point in the index with another text is only repaired: the stored vector ranks
@@ -396,7 +396,7 @@ class ReadFetched(Fetched, frozen=True):
     """The failures of a fused search of a book."""
 
     repairs: frozenset[ChunkId] = frozenset()
-    """Ids of the chunks that were not left out, whose points are to be written again."""
+    """Ids of the returned chunks whose points must be written again."""
 
     def counted(self) -> Fetched:
         kept = [failed for failed in self.failures if failed.chunk_id not in self.repairs]

@@ -241,8 +241,8 @@ def find_passage(passage: str, text: str) -> Iterator[tuple[int, int]]:
 
 def _find_all(wanted: str, text: str) -> Iterator[int]:
     """Yield the starts of `wanted` in `text`, also of overlapping occurrences, in linear time."""
-    # After an occurrence the search goes on character by character (Knuth, Morris, Pratt) until no
-    # other one can have begun; searching from its second character would be quadratic.
+    # After an occurrence the search continues character by character (Knuth, Morris, Pratt) until
+    # no other one can have begun; searching from its second character would be quadratic.
     borders: list[int] = []
     length, at = len(wanted), text.find(wanted)
     while at >= 0:

@@ -200,7 +200,7 @@ class TailMaker(Struct, frozen=True):
 
 
 def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> None:
-    """Check each sentence that lies whole in a text against its recorded digest.
+    """Check each sentence that is entirely in a text against its recorded digest.
 
     Between sentences there may be only white space, so nothing can hide there.
     """

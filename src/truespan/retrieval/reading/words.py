@@ -87,7 +87,7 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
     """Return the read part of a revision at a position."""
     import numpy as np
 
-    # A row decides whether its chunk was read, so only intact rows take part.
+    # A row decides whether its chunk was read, so only intact rows count.
     trusted = {id: chunk for id, chunk in known.chunks.items() if chunk.trusted}
     chunks = {id: chunk for id, chunk in trusted.items() if chunk.seen_from <= position}
     ids = {chunk.index: id for id, chunk in chunks.items()}
@@ -107,12 +107,13 @@ def read_part(known: RevisionWords, position: int) -> ReadPart:
 
 
 class ReadScores(Struct, frozen=True):
-    """The BM25 scores of what a reader may see. The places of the tail follow those of `part`."""
+    """The BM25 scores of what a reader may see. The places of the tail follow the places of
+    `part`."""
 
     part: ReadPart
     query: WordQuery
     language: str
-    """Language of the read part as a whole."""
+    """Language of the read part."""
     languages: Mapping[int, str]
     """Languages of the places in another language."""
     scores: ChunkScores

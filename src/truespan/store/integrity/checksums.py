@@ -364,7 +364,7 @@ CHUNK_CELLS: Final = """s.position, s.chunk_id, s.kind, s.context_start, s.start
     s.first_sid, s.last_sid, s.reach, s.tokens, s.text_hash, c.text_hash, BYTES(c.overlap_text),
     c.sentence_ends, c.chapter, c.section, c.page, c.figure, c.dedupe_hash, c.location"""
 """Cells that the checksum of a chunk covers: of the row `s` of its state and its own row `c`. The
-text has a hash of its own."""
+text has a separate hash."""
 JOIN_CHUNKS: Final = """LEFT JOIN chunks c ON c.revision = s.revision
     AND c.generation = s.generation AND c.position = s.position"""
 """Joins the chunk of a state `s`."""

@@ -414,7 +414,7 @@ class Readers(Part):
         for recorded, *cells in rows:
             _, figure_id, start, image_ref, description, mark = cells
             intact = recorded == figure_checksum(scope.world, revision, cells)
-            # The reach in a damaged record is unknown; that of its chunk is not lower.
+            # The reach in a damaged record is unknown; the reach of its chunk is not lower.
             own = figure_mark(mark).reach if intact else None
             reach = reaches.get(figure_id) if own is None else own
             figures.append(

@@ -303,7 +303,7 @@ def pending_chunks(
     text, title, none = draft.canonical, draft.title, Place(None, None)
     starts = {sid: start for sid, start, *_ in draft.sentences} if text.places else {}
     for chunk, own in zip(draft.chunks, ids, strict=True):
-        # A figure has one place, which is that of its chunk.
+        # A figure has one place: the place of its chunk.
         if chunk.kind is ChunkKind.FIGURE:
             places = [Place(chunk.chapter, chunk.section)]
         elif text.places:
@@ -393,8 +393,8 @@ def _write_revision(session: Session, scope: Scope, draft: Draft, now: float) ->
 def _new_number(session: Session, scope: Scope, draft: Draft) -> int:
     """Return the number of a new document.
 
-    Documents for everyone are counted. Others have a number that depends on nothing but their world
-    and id, so that no gap and no number tells of documents that a caller does not see.
+    Documents for everyone are counted. Others have a number that depends only on their world and
+    id, so neither gaps nor numbers reveal documents that a caller does not see.
     """
     if EVERYONE in draft.audience:
         return session.value(

@@ -1,9 +1,9 @@
 """Rows of counted words: packed, written and verified.
 
-Words are plain rows by term, so that both engines store them alike. Packed bytes are copied between
-stores unchanged, so only this module makes them. Revisions that are staged together share the rows
-of a segment, which is identified by the key of its first revision. A segment never changes: when
-one of its revisions is removed, all its rows are, and the words of the others are counted again.
+Words are plain rows by term, the same in both engines. Packed bytes are copied between stores
+unchanged, so only this module makes them. Revisions that are staged together share the rows of a
+segment, which is identified by the key of its first revision. A segment never changes: when one of
+its revisions is removed, all its rows are, and the words of the others are counted again.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ class Worlds(Part):
                     "UPDATE worlds SET generation = :number WHERE world_id = :world", number=to
                 )
             else:
-                # An alias that another world has taken meanwhile stays what it is.
+                # An alias that another world has taken meanwhile is not changed.
                 written = session.execute(
                     """INSERT INTO aliases (key, world_id, generation, moved_at)
                        VALUES (:key, :world, :generation, :now)
