@@ -205,7 +205,7 @@ def _check_key(key: dict[str, Any], claims: dict[str, Any], library: object) -> 
     # Times in one format of ISO 8601 are in the order of their texts.
     begin, end = key.get("created_at") or "", key.get("retired_at") or "9999"
     if not begin <= claims["time"] <= end:
-        raise ReceiptError("key_not_in_force", "The key was not in force when this was signed.")
+        raise ReceiptError("key_not_in_force", "The key was not valid when this was signed.")
 
 
 def _check_texts(subjects: list[dict[str, Any]], texts: Sequence[str]) -> None:

@@ -77,7 +77,7 @@ def test_labels_on_the_command_line(terminal: Terminal) -> None:
         (("label", "night.txt", "--meta", "a=1", "--remove-meta", "a"), "the same key 'a'"),
         (("label", "absent.txt", "--tag", "x"), "absent.txt"),
         (("facets", "--where", "a!=1"), "--where"),
-        (("facets", "--limit", "0"), "limit must lie between"),
+        (("facets", "--limit", "0"), "limit must be between"),
     ):
         code, _, err = terminal(*arguments)
         assert code != 0, arguments

@@ -100,7 +100,7 @@ def test_keys_limits_and_filters_choose_what_is_counted(world: World) -> None:
     assert world.facets(documents=[]).documents == 0
 
     for arguments, reason in (
-        ({"limit": 0}, "limit must lie between"),
+        ({"limit": 0}, "limit must be between"),
         ({"limit": True}, "limit must be a whole number"),
         ({"keys": "team"}, "keys must be a list"),
         ({"keys": ["x"] * 101}, "at most 100"),

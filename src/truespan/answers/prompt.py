@@ -157,7 +157,7 @@ You answer a question from numbered sources and from nothing else.
 - Write in the language of the question."""
 _PARTLY = "- The sources may answer only in part. Say plainly what they leave open."
 _READING = """\
-- The one who asks is in the middle of this book. Use nothing that you know of it from elsewhere,
+- The reader is in the middle of this book. Use nothing that you know of it from elsewhere,
   and do not guess how it goes on."""
 
 _HISTORY = """\

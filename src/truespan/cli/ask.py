@@ -42,7 +42,7 @@ conversations_group = CommandGroup("conversations", help="Conversations and thei
 AsReader = Annotated[
     str | None, Option("--reader", "-r", help="Answer from what this reader has read.")
 ]
-OfReader = Annotated[str | None, Option("--reader", "-r", help="Those of this reader.")]
+OfReader = Annotated[str | None, Option("--reader", "-r", help="Use conversations of this reader.")]
 ConversationId = Annotated[str, Argument(help="Id of the conversation, or 'latest'.", metavar="ID")]
 LATEST = "latest"
 """Names the conversation with the latest turn."""

@@ -242,7 +242,7 @@ def mcp(
 
 @token_group.register("create")
 def create_token(
-    name: Annotated[str, Argument(help="What the token is for.")],
+    name: Annotated[str, Argument(help="Purpose of the token.")],
     world: Annotated[
         list[str] | None, Option("--world", "-w", help="A world, by name or id.")
     ] = None,

@@ -82,7 +82,7 @@ def open_asked(
         target = replace(target, world=None)
     if reader is not None or target != Target():
         raise InvalidArgument(
-            "Files are asked in a library of their own, without a reader, world or generation.",
+            "Files are asked in a separate library, without a reader, world or generation.",
             advice="Keep them with 'truespan ingest' first, and ask without naming them.",
         )
     with open_cached(sources, folder_of(None)) as (library, folder, known):

@@ -97,7 +97,7 @@ class Reader(Struct, frozen=True):
                 part of its name that no other chapter has, or the number that the book prints. In a
                 book without numbers, chapters are counted. If several chapters have the number, the
                 present position decides. The name of a part means the end of the part.
-            passage: The words read last, as they stand in the book.
+            passage: The words read last, as in the book.
             current: Whether the book becomes the current one of the reader.
 
         Raises:

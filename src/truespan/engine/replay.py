@@ -84,7 +84,7 @@ def _question(components: Components, claims: dict[str, Any], query: str | None)
             "The receipt has only a keyed hash of the question.", advice="Give the question."
         )
     if components.mark_query(claims["world"], query) != signed["hash"]:
-        raise InvalidArgument("The question is not that of the receipt.")
+        raise InvalidArgument("The question differs from the question of the receipt.")
     return query
 
 

@@ -333,7 +333,7 @@ class GoldenInvalid(_InvalidLines):
     """Wrong golden queries; `lines` has their numbers and reasons."""
 
     code = "golden_invalid"
-    advice = "None of the queries was used."
+    advice = "No query was used."
 
 
 class BackupInvalid(CallerError):

@@ -166,7 +166,7 @@ class ChatQuestion(Question, frozen=True, kw_only=True):
                 min_length=1,
                 max_length=200,
                 description="The conversation that the question continues, or 'new' to start one; "
-                "null for a question of its own.",
+                "null for a separate question.",
             ),
         ]
         | None

@@ -187,7 +187,7 @@ class Reply:
         if self.status in (401, 403):
             return ProviderRefused(
                 f"{self.server} denied access (status {self.status}).",
-                advice="Check the key and what it may be used for.",
+                advice="Check the key and its permissions.",
             )
         return ProviderRefused(f"{self.server} refused the request (status {self.status}).")
 

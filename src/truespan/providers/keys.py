@@ -93,7 +93,7 @@ class KeyRing:
         if not waits:
             raise ProviderRefused(
                 f"Every key for {self._provider} was denied.",
-                advice="Check the keys and what they may be used for.",
+                advice="Check the keys and their permissions.",
             )
         raise ProviderCoolingDown(
             f"Every key for {self._provider} is cooling down after too many requests.",

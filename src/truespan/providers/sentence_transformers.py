@@ -183,7 +183,7 @@ class TorchFolder(ModelFolder):
         except Exception as failure:  # The errors of the package have no common root.
             raise ModelUnavailable(
                 f"The model in {self.location} cannot be loaded: {str(failure)[:200]}",
-                advice="It must be a model of sentence-transformers without code of its own.",
+                advice="It must be a model of sentence-transformers without custom code.",
             ) from failure
         if self._find_digests() != expected:
             raise ModelUnavailable(

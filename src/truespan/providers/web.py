@@ -193,7 +193,7 @@ class WebPages:
         """Return the decompressed body; its size and the received size are limited."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
-            raise PageUnavailable(url, advice="Its encoding was not asked for.")
+            raise PageUnavailable(url, advice="Its encoding was not requested.")
         unpacker = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
         too_large = SourceTooLarge(
             url, advice=f"At most {limit >> 20} MiB are read; see source_max_mib."

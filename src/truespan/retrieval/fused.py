@@ -63,12 +63,12 @@ NO_WORD = Notice(
 )
 NO_PHRASE = Notice(
     "no_phrase_matches",
-    "No passage that was searched contains everything that the query has in quotes.",
+    "No searched passage contains all the quoted text.",
 )
 
 PHRASES_RANKED = Notice(
     "phrases_not_required",
-    "Passages that contain what the query has in quotes rank higher; the others follow.",
+    "Passages with the quoted text rank higher; the others follow.",
 )
 NO_PHRASE_RANKED = Notice(
     "no_phrase_matches",

@@ -143,7 +143,7 @@ def _read_file(
     for name, path, value in tables.read_sections(values, lines):
         if name in given:
             raise InvalidConfiguration(
-                f"{FILE_NAME} gives {name} twice: by itself and in a table.",
+                f"{FILE_NAME} sets {name} twice: directly and in a table.",
                 advice="Remove one of them.",
             )
         line = lines.get(path)

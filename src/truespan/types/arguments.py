@@ -128,7 +128,7 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
 POSITION_ARGUMENTS: Mapping[str, Argument] = {
     "sentence": Argument("Number of the last sentence read, from 0; -1 for nothing.", minimum=-1),
     "through_chapter": _name("The last chapter read to its end, by its name or printed number."),
-    "passage": _name("The words read last, as they stand in the book."),
+    "passage": _name("The words read last, as in the book."),
 }
 DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
     "kind": Argument(

@@ -484,7 +484,7 @@ class Evidence(Struct, frozen=True):
         if isinstance(words, bool) or not isinstance(words, int) or words < 0:
             raise InvalidArgument("query_words must be a count of words.")
         if self.background is not None and not -1.0 <= self.background <= 1.0:
-            raise InvalidArgument("The background must lie between -1.0 and 1.0.")
+            raise InvalidArgument("The background must be between -1.0 and 1.0.")
         if len({candidate.chunk_id for candidate in self.candidates}) < len(self.candidates):
             raise InvalidArgument("A chunk can be a candidate only once.")
 

@@ -219,7 +219,7 @@ class Calibration(Struct, frozen=True):
     def __post_init__(self) -> None:
         numbers = self._numbers()
         if not all(0.0 <= value <= 1.0 for value in numbers.values()):
-            raise InvalidArgument("Every number of a calibration lies between 0.0 and 1.0.")
+            raise InvalidArgument("Every number of a calibration is between 0.0 and 1.0.")
 
     def discriminates(self, floor: float) -> bool:
         """Return whether a floor excludes most unrelated text.

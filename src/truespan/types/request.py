@@ -212,7 +212,7 @@ def check_whole(name: str, value: object, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(f"{name} must be a whole number.")
     if not least <= value <= most:
-        raise InvalidArgument(f"{name} must lie between {least} and {most}.")
+        raise InvalidArgument(f"{name} must be between {least} and {most}.")
 
 
 def check_share(name: str, value: object) -> None:
@@ -221,7 +221,7 @@ def check_share(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} must be a number.")
     # The comparison also refuses NaN, and integers too large for a float.
     if not 0.0 <= value <= 1.0:
-        raise InvalidArgument(f"{name} must lie between 0.0 and 1.0.")
+        raise InvalidArgument(f"{name} must be between 0.0 and 1.0.")
 
 
 def _check_length(name: str, value: object, longest: int) -> None:
@@ -381,7 +381,7 @@ class PassageOptions(Struct, frozen=True):
             return min(MAX_CONTEXT_TOKENS, allowed)
         if self.max_tokens > allowed:
             raise InvalidArgument(
-                f"max_tokens must lie between 1 and {allowed}.",
+                f"max_tokens must be between 1 and {allowed}.",
                 advice="The operator can raise 'retrieval_max_tokens'.",
             )
         return self.max_tokens

@@ -380,7 +380,7 @@ def _explain_quote(quote: Quote) -> Iterator[str]:
         yield f"      joined from several places: {places}"
     elif quote.verdict is QuoteVerdict.MISATTRIBUTED:
         sentences = name_sentences(quote)
-        yield f"      stands in another source than the cited one: {sentences}"
+        yield f"      is in another source than the cited one: {sentences}"
 
 
 def show_support(answer: str, support: Support | None, *, has_sources: bool) -> list[str]:

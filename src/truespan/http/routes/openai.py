@@ -39,7 +39,7 @@ _DONE = msgspec.Raw(b"[DONE]")
 # Shared by threads: filled while modules are imported, then only read.
 openai = Routes(
     "OpenAI-compatible",
-    "Worlds and readers as models for chat clients that speak the API of OpenAI.",
+    "Worlds and readers as models for chat clients of the OpenAI API.",
     errors.NotAllowed,
 )
 ModelId = Annotated[

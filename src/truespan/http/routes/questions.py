@@ -151,7 +151,7 @@ def why_not(
     errors=QUERY_ERRORS,
     example={"questions": [QUESTION["query"]]},
     as_reader=AsReader(
-        """List the questions that what the reader has read has an answer to.
+        """List the questions that the read part of a book answers.
 
         Text past the position does not influence the reply.
         """,

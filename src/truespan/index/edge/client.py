@@ -361,7 +361,7 @@ class StartWait:
             return None
         return IndexUnavailable(
             f"The index process ({pid}) {doing}.",
-            advice="The machine may be overloaded. It goes on starting; try again.",
+            advice="The machine may be overloaded. The process is still starting; try again.",
         )
 
 

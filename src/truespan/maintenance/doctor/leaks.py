@@ -86,7 +86,7 @@ _BOUNDARIES: dict[str, Callable[[_Canary], bool]] = {
     "a filter on chapters lets others pass": lambda it: (
         it.found(it.own.narrow(chapter="Chapter 2")) == {it.ids[_AHEAD]}
     ),
-    "a reader finds what lies past the position": lambda it: (
+    "a reader finds text past the position": lambda it: (
         it.found(it.own.for_reader(1, 1, _POSITION)) == {it.ids[_READ]}
     ),
     "a reader who has read nothing finds something": lambda it: (

@@ -23,8 +23,8 @@ class Action(StrEnum):
         return member
 
     RESTORE = "restore", "restore the row from canonical text"
-    SET_ASIDE = "set_aside", "set it aside; ingest its source again, the stored text is lost"
-    RESTORE_DOCUMENT = "restore_document", "restore it from what is intact"
+    SET_ASIDE = "set_aside", "quarantine it; the stored text is lost, so ingest its source again"
+    RESTORE_DOCUMENT = "restore_document", "restore it from intact data"
     COUNT_WORDS = "count_words", "count its words again at the next fused search"
     REBUILD_CHUNKS = "rebuild_chunks", "cut its text into the same chunks again"
     INGEST_AGAIN = "ingest_again", "ingest its source again: this cannot be repaired here"

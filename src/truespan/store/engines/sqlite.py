@@ -337,9 +337,9 @@ class SqliteDatabase(Database):
         if not whole:
             says = "its pages do not fit together"
             database = Check("database", Verdict.PROBLEM, says, _RESTORE)
-        references = Check("references", Verdict.OK, "every row has what it refers to")
+        references = Check("references", Verdict.OK, "every referenced row exists")
         if orphans:
-            says = f"{orphans} rows refer to what is not there"
+            says = f"{orphans} rows refer to missing rows"
             references = Check("references", Verdict.PROBLEM, says, _RESTORE)
         path = Path(f"{self.path}-wal")
         size = path.stat().st_size if path.exists() else 0
