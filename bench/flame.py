@@ -28,7 +28,7 @@ SECONDS = 12.0
 RATE = 250
 QUERIES = 40
 WIDTH, ROW, MARGIN, HEAD = 1200, 17, 8, 30
-LEAST = 0.004
+MIN_SHARE = 0.004
 """The share of all samples below which a function is not drawn."""
 CHARACTER = 6.2
 COLOURS = {
@@ -164,7 +164,7 @@ def tree_of(found: Iterable[tuple[list[str], int]]) -> Node:
 
 def picture(root: Node, title: str) -> str:
     """Return the tree as an SVG picture that needs no script."""
-    boxes = list(placed(root, 0.0, 0, root.samples * LEAST))
+    boxes = list(placed(root, 0.0, 0, root.samples * MIN_SHARE))
     height = HEAD + MARGIN + ROW * (1 + max((row for _, _, row in boxes), default=0))
     scale = (WIDTH - 2 * MARGIN) / max(root.samples, 1)
     parts = [

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 384
 CHARACTERS_PER_TOKEN = 4
-LONGEST = 2_000_000
-"""Characters of the longest text that is counted."""
+MAX_CHARACTERS = 2_000_000
+"""Maximum number of characters of a text that is counted."""
 
 
 def unit_vectors(count: int, seed: int) -> list[Vector]:
@@ -79,8 +79,8 @@ class FreeCounter:
 
     def __init__(self) -> None:
         # Arrays as the real counter's are, because it matters to what is done with them.
-        self._starts = array("I", range(0, LONGEST, CHARACTERS_PER_TOKEN))
-        self._totals = array("I", range(LONGEST // CHARACTERS_PER_TOKEN + 1))
+        self._starts = array("I", range(0, MAX_CHARACTERS, CHARACTERS_PER_TOKEN))
+        self._totals = array("I", range(MAX_CHARACTERS // CHARACTERS_PER_TOKEN + 1))
 
     def measure(self, text: str) -> TokenMap:
         """Return a map that is cut from what is there."""

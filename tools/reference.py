@@ -164,11 +164,9 @@ def render_command(
 ) -> Iterator[str]:
     arguments = [each for each in command.params if not each.opts[0].startswith("-")]
     yield f"### {full}\n"
-    if arguments:
-        yield f"`{' '.join(['truespan', full, *map(argument_word, arguments)])}`\n"
     yield from (f"{' '.join(part.split())}\n" for part in (command.help or "").split("\n\n"))
     own = [each for each in options_of(command) if option_key(each) not in shared]
-    entries = [bullet(code(argument_name(each)), "", each.help) for each in arguments if each.help]
+    entries = [bullet(code(argument_word(each)), "", each.help or "") for each in arguments]
     entries += map(option_entry, own)
     common = {option_key(each): code(each.opts[0]) for each in options_of(command)}
     others = [name for key, name in common.items() if key in shared - query - most]

@@ -12,7 +12,7 @@ from tests.support.word_diff import Comparison, compare, words_of
 from truespan.parsing import load
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-LARGEST = 60_000
+MAX_SIZE = 60_000
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_words_that_may_stand_apart_occur_nowhere_else() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_a_kept_document_is_small_and_its_making_is_told(document: Document) -> None:
-    assert (FIXTURES / document.name).stat().st_size < LARGEST
+    assert (FIXTURES / document.name).stat().st_size < MAX_SIZE
     assert f"`{document.name}`" in (FIXTURES / "README.md").read_text(encoding="utf-8")
 
 

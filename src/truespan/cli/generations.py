@@ -39,7 +39,7 @@ def reindex(
     ] = None,
     chunking: Annotated[
         str | None,
-        Option(help="One chunking profile for all documents; default: that of each document."),
+        Option(help="One chunking profile for all documents; default: each document's profile."),
     ] = None,
     generation: Annotated[
         int | None, Option("--generation", "-g", help="Complete this generation instead.")

@@ -70,7 +70,7 @@ def verify(
 ) -> int:
     """Verify a signed receipt: signature, key, texts, and proofs of inclusion.
 
-    The exit code is 0 if it is valid, and otherwise tells the failure; see docs/proofs.md.
+    The exit code is 0 if it is valid, and otherwise identifies the failure; see docs/proofs.md.
     """
     import truespan
     from truespan.proof.verify import EXIT_CODES

@@ -93,12 +93,12 @@ def evaluate(
     generation: GenerationNumber = None,
     domain: Domain = None,
     against: Annotated[
-        int | None, Option(help="Compare with this generation, taken as the old one.")
+        int | None, Option(help="Generation to compare with, as the old one.")
     ] = None,
     allowed_drop: Annotated[float, Option(help="Maximum drop of a mean below the old one.")] = 0.01,
     mode: Annotated[
         list[str] | None,
-        Option(help="Search mode, by default that of the world. Several modes are compared."),
+        Option(help="Search mode; default: the world's mode. Several modes are compared."),
     ] = None,
     reader: Annotated[
         str | None, Option("--reader", "-r", help="Ask as this reader of the current book.")
@@ -112,7 +112,7 @@ def evaluate(
     sign: SignTo = None,
     as_json: Json = False,
 ) -> int:
-    """Ask golden queries of a world and judge what is found: hit rate, MRR, recall, nDCG."""
+    """Ask golden queries of a world and measure hit rate, MRR, recall and nDCG."""
     from truespan.evaluation.report import EvaluationReport, report_page
     from truespan.evaluation.tables import (
         comparison_table,

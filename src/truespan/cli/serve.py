@@ -197,7 +197,7 @@ def mcp(
         bool, Option(help="Print the configuration for a client, and exit.")
     ] = False,
     client: Annotated[
-        str, Option(help="Whose configuration to print: desktop, vscode, zed or codex.")
+        str, Option(help="Client to print the configuration for: desktop, vscode, zed or codex.")
     ] = "desktop",
 ) -> int:
     """Serve a model over standard input and output (Model Context Protocol)."""

@@ -128,9 +128,9 @@ class _ContentStems(dict[str, str]):
         self._stem = stem_function(stemmer)
 
     def __missing__(self, word: str) -> str:
-        from truespan.words.terms import LONGEST, MAX_STEMS
+        from truespan.words.terms import MAX_STEMS, MAX_TERM_CHARS
 
-        term = word[:LONGEST]
+        term = word[:MAX_TERM_CHARS]
         wanted = term not in self._unwanted and _is_content(term)
         stem = self._stem(term) if wanted else ""
         if len(self) < MAX_STEMS:

@@ -71,7 +71,7 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
     ),
     "mode": Argument(
         "Search by keywords and similarity ('hybrid'), by similarity alone ('vector') or by "
-        "keywords alone ('keyword'); 'auto' chooses. Default: that of the world."
+        "keywords alone ('keyword'); 'auto' chooses. Default: the world's mode."
     ),
     "rerank": Argument(
         "Whether the configured reranker orders the first candidates; default: as the world does."
@@ -135,7 +135,7 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
         "'book' for text that is read from beginning to end, 'document' for all other text; "
         "default: by content."
     ),
-    "title": Argument("Title of a single document; default: that of the file."),
+    "title": Argument("Title of a single document; default: the title of the file."),
     "chunking": Argument(
         "Chunking profile: 'window', 'sentences', 'tokens' or your own; default: by kind."
     ),
@@ -155,7 +155,7 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
     "tags": Argument("Tags to filter by."),
     "audience": Argument(
         "Labels of the callers who see the document, such as 'group:legal'; an empty list: only "
-        "the owner. Default: that of the document, or of the world."
+        "the owner. Default: the present audience, or the world's."
     ),
     "source_url": Argument("URL of a single document, shown in citations."),
     "metadata": Argument("Metadata to filter by and to show."),

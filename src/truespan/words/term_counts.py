@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.words.terms import (
-    LONGEST,
+    MAX_TERM_CHARS,
     FoldedBytes,
     fold_bytes,
     split_words,
@@ -120,7 +120,7 @@ def _count_few(texts: Sequence[str], stemmer: str) -> TermCounts:
     for place, text in enumerate(texts):
         words = split_words(text)
         sizes.append(len(words))
-        for term, count in Counter([stem(word[:LONGEST]) for word in words]).items():
+        for term, count in Counter([stem(word[:MAX_TERM_CHARS]) for word in words]).items():
             found.setdefault(term, []).append((place, count))
     terms = sorted(found)
     rows = [(number, *pair) for number, term in enumerate(terms) for pair in found[term]]
@@ -147,7 +147,7 @@ def _number_parts(
 
 def _fold_all(texts: Sequence[str]) -> FoldedBytes | None:
     # Spaces at both ends: every word has an end, and eight bytes can be read from any place.
-    return fold_bytes("\n".join(("", *texts, "\n" * LONGEST)))
+    return fold_bytes("\n".join(("", *texts, "\n" * MAX_TERM_CHARS)))
 
 
 def _number_words(texts: Sequence[str], stemmer: str) -> _Numbered:
@@ -160,7 +160,7 @@ def _number_words(texts: Sequence[str], stemmer: str) -> _Numbered:
     numbers = np.fromiter(map(number_of.__getitem__, every), np.int64, len(every))
     sizes = np.array([len(words) for words in found], np.int64)
     stem = stem_function(stemmer)
-    terms = [stem(word[:LONGEST]) for word in number_of]
+    terms = [stem(word[:MAX_TERM_CHARS]) for word in number_of]
     return _Numbered(terms, numbers, np.repeat(np.arange(len(texts)), sizes), sizes)
 
 
@@ -173,7 +173,7 @@ def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _N
     starts, ends = edges[::2].copy(), edges[1::2].copy()
     lengths, count = ends - starts, len(starts)
     longest = int(lengths.max(initial=0))
-    if not 0 < longest <= LONGEST:
+    if not 0 < longest <= MAX_TERM_CHARS:
         return _number_words(texts, stemmer)
     bytes_at = np.ndarray((len(data) - 7,), ">u8", folded.data, strides=(1,))
     masks = np.array([(1 << 64) - (1 << 8 * (8 - kept)) for kept in range(9)], np.uint64)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 RECIPE = "3"
 """Version of the rules for terms; stored counts with another version are replaced."""
-LONGEST = 64
+MAX_TERM_CHARS = 64
 """Maximum length of a term in characters; longer terms are cut."""
 MAX_STEMS = 1 << 16
 """Maximum number of cached terms of each language."""
@@ -106,7 +106,7 @@ def terms(text: str, language: str) -> list[str]:
 def words(text: str) -> Iterator[str]:
     """Yield the words of a text: NFKC, case-folded, diacritics and digits kept."""
     for word in split_words(text):
-        yield word[:LONGEST]
+        yield word[:MAX_TERM_CHARS]
 
 
 def split_words(text: str) -> list[str]:
@@ -131,7 +131,7 @@ def word_spans(text: str) -> list[WordSpan]:
     folded = fold_bytes(text)
     if folded is not None:
         return [
-            WordSpan(found[0].decode(_CODEC)[:LONGEST], found.start(), found.end())
+            WordSpan(found[0].decode(_CODEC)[:MAX_TERM_CHARS], found.start(), found.end())
             for found in _FOLDED_WORD.finditer(folded.data)
         ]
     spans: list[WordSpan] = []
@@ -143,7 +143,7 @@ def word_spans(text: str) -> list[WordSpan]:
             # Two or three characters of a script without spaces.
             spans += (WordSpan(word, at, at + size) for at, word in enumerate(found, start))
         else:
-            spans += (WordSpan(word[:LONGEST], start, end) for word in found)
+            spans += (WordSpan(word[:MAX_TERM_CHARS], start, end) for word in found)
     return spans
 
 
@@ -292,7 +292,7 @@ class StemmedBytes(dict[bytes, str]):
         self._stemmer = _ThreadStemmer(name) if _is_stemmed(name) else None
 
     def __missing__(self, word: bytes) -> str:
-        term = word.decode(_CODEC)[:LONGEST]
+        term = word.decode(_CODEC)[:MAX_TERM_CHARS]
         if self._stemmer:
             term = self._stemmer.stem(term)
         if len(self) >= MAX_STEMS:

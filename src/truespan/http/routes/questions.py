@@ -412,7 +412,7 @@ def draw_document_as_reader(context: CallContext, query: requests.BookPictureQue
 def evaluate(
     context: CallContext, body: requests.EvaluationRequest
 ) -> Reply[EvaluationReport] | Events:
-    """Ask golden queries and judge what is found.
+    """Ask golden queries and judge the results.
 
     Asks every query in each of the modes, or of two generations, and compares the outcomes. With
     `stream` it sends a `progress` event after each query, then `finished` with the whole report,

@@ -15,7 +15,7 @@ import * as options from "./options.js";
 import * as thread from "./thread.js";
 import * as why from "./why.js";
 
-const LONGEST = { question: 1000, selection: 5000 };
+const MAX_LENGTH = { question: 1000, selection: 5000 };
 let loading = null;
 let answering = null;
 /** Counts what takes the place of a conversation that is being loaded. */
@@ -170,7 +170,7 @@ function turnFor(query) {
 export function answer() {
   makeRoom();
   const typed = question();
-  const query = typed || (state.selection.length <= LONGEST.question ? state.selection : "");
+  const query = typed || (state.selection.length <= MAX_LENGTH.question ? state.selection : "");
   const unread = asReader() && state.position === null;
   const lack = missing() || (query ? "" : texts.ask.selectionTooLong) || (unread ? (may("write") && may("read") ? texts.ask.needsPosition : texts.ask.nothingRead) : "");
   if (lack) return hint(lack);
@@ -299,7 +299,7 @@ function hint(words) {
 function resize() {
   const box = byId("question");
   const { length } = box.value;
-  byId("question-hint").textContent = length > LONGEST.question - 200 ? texts.ask.length({ length, most: LONGEST.question }) : "";
+  byId("question-hint").textContent = length > MAX_LENGTH.question - 200 ? texts.ask.length({ length, most: MAX_LENGTH.question }) : "";
   box.style.height = "auto";
   box.style.height = `${Math.min(180, box.scrollHeight + 2)}px`;
 }
@@ -321,7 +321,7 @@ function dropSelection() {
 }
 
 function askSelection(words) {
-  const most = asReader() ? LONGEST.question : LONGEST.selection;
+  const most = asReader() ? MAX_LENGTH.question : MAX_LENGTH.selection;
   emit("pane", "ask");
   if (words.length > most) return hint((asReader() ? texts.ask.readerSelectionLong : texts.ask.selectionLong)({ most, length: words.length }));
   state.selection = asReader() ? "" : words;

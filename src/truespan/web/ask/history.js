@@ -10,7 +10,7 @@ import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
 
 const FIRST = 8;
-const MOST = 1000;
+const MAX_LISTED = 1000;
 let limit = FIRST;
 let listed = [];
 let turn = 0;
@@ -64,7 +64,7 @@ export async function refresh() {
   if (!state.world) return render();
   const at = state.saved ?? -1;
   try {
-    const found = await conversations.list(Math.min(MOST, limit + 1));
+    const found = await conversations.list(Math.min(MAX_LISTED, limit + 1));
     if (own !== turn) return;
     listed = found;
     loadedAt = at;
@@ -168,7 +168,7 @@ async function exportAs(format) {
 
 for (const one of document.querySelectorAll("[data-new-conversation]")) one.addEventListener("click", () => asking.begin());
 byId("more-conversations").addEventListener("click", () => {
-  limit = Math.min(MOST, limit * 4);
+  limit = Math.min(MAX_LISTED, limit * 4);
   refresh();
 });
 byId("export-conversation").addEventListener("click", (event) => {

@@ -12,7 +12,7 @@ import * as words from "../common/words.js";
 
 const t = texts.compare;
 const SIDES = ["left", "right"];
-const MOST = 20;
+const MAX_PASSAGES = 20;
 let sides = { left: null, right: null };
 let generations = [];
 let shown = null;
@@ -26,7 +26,7 @@ let book = { number: null, chapters: [], last: 0 };
 const active = () => document.body.dataset.view === "compare";
 const hasReader = () => SIDES.some((name) => sides[name].as === "reader");
 const query = () => byId("compare-question").value.trim();
-const count = () => Math.min(MOST, Math.max(1, byId("compare-count").valueAsNumber || 5));
+const count = () => Math.min(MAX_PASSAGES, Math.max(1, byId("compare-count").valueAsNumber || 5));
 
 /** Return the document that both sides are asked about; null for all of them. */
 function within() {
@@ -58,7 +58,7 @@ function build() {
         { class: "compare-ask" },
         field("compare-question", t.question, make("input", { id: "compare-question", maxlength: 1000, autocomplete: "off", placeholder: t.placeholder, enterkeyhint: "search" })),
         field("compare-within", t.within, make("select", { id: "compare-within", onchange: chooseWithin })),
-        field("compare-count", t.count, make("input", { id: "compare-count", type: "number", min: 1, max: MOST, value: 5, inputmode: "numeric" })),
+        field("compare-count", t.count, make("input", { id: "compare-count", type: "number", min: 1, max: MAX_PASSAGES, value: 5, inputmode: "numeric" })),
         make("button", { class: "go", id: "compare-go" }, t.compare),
       ),
       make("div", { class: "compare-presets", role: "group", "aria-label": t.presets }, presets()),

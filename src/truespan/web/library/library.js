@@ -9,7 +9,7 @@ import { texts } from "../common/texts.js";
 
 const own = texts.library;
 /** Maximum number of listed documents; beyond it, a field finds them. */
-const MOST = 100;
+const MAX_LISTED = 100;
 
 /** Load the worlds and choose one. */
 export async function loadWorlds(wanted = route().world) {
@@ -106,13 +106,13 @@ function renderDocuments() {
   find.hidden = documents.length <= 12;
   const wanted = find.hidden ? [] : find.value.toLowerCase().split(/\s+/).filter(Boolean);
   const found = documents.filter((one) => wanted.every((word) => `${one.title} ${one.path}`.toLowerCase().includes(word)));
-  const listed = found.slice(0, MOST);
+  const listed = found.slice(0, MAX_LISTED);
   // The open one is always listed.
   if (state.document && !wanted.length && !listed.some((one) => one.number === state.document.number)) listed.unshift(state.document);
   const none = state.world ? (documents.length ? own.nothingFound : own.noDocumentsYet) : own.noWorldsYet;
   fill(byId("documents"), listed.length ? listed.map((one) => entry(one, twins)) : make("li", { class: "empty" }, none));
-  byId("documents-rest").hidden = found.length <= MOST;
-  byId("documents-rest").textContent = own.moreInList({ count: found.length - MOST });
+  byId("documents-rest").hidden = found.length <= MAX_LISTED;
+  byId("documents-rest").textContent = own.moreInList({ count: found.length - MAX_LISTED });
   byId("manage").hidden = !state.world || !(may("write") || may("read"));
 }
 
