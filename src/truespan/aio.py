@@ -72,7 +72,7 @@ async def open(path: str | Path, **options: Any) -> AsyncIterator[Any]:
     try:
         yield library
     finally:
-        # Also if the task is cancelled: what is open must be closed.
+        # Also if the task is cancelled: open resources must be closed.
         await asyncio.shield(asyncio.to_thread(library._wrapped.close))
 
 
@@ -96,7 +96,7 @@ def _unwrap(value: Any) -> Any:
 
 
 async def _call(method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a method on a thread; if the task is cancelled, the work is told to stop."""
+    """Call a method on a thread; if the task is cancelled, the work is stopped."""
     token = CancelToken()
     given = [*map(_unwrap, arguments)]
 

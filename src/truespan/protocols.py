@@ -143,7 +143,7 @@ class RemoteEmbedder(Protocol):
     """An embedder that asks its provider for its profile."""
 
     def may_have(self, profile: EmbeddingProfile) -> bool:
-        """Return whether the model may be that of this profile, as far as is known already."""
+        """Return whether the profile may belong to the model, as far as the model is known."""
         ...
 
 

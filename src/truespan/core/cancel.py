@@ -32,7 +32,7 @@ class CancelToken:
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            # Work that cannot be stopped now ends by itself.
+            # Work that cannot be stopped now runs to its end.
             with suppress(Exception):
                 callback()
 

@@ -45,7 +45,7 @@ class ChildProcess:
         return self.process.stdout
 
     def end(self) -> None:
-        """Close the pipes, so that a waiting process ends by itself."""
+        """Close the pipes, so that a waiting process exits."""
         self._close_pipes()
         try:
             self.process.wait(_SECONDS_TO_END)

@@ -103,7 +103,7 @@ def resource_error(error: BaseException) -> TruespanError | None:
 
 
 def error_types(family: type[TruespanError] = TruespanError) -> Iterator[type[TruespanError]]:
-    """Yield `family` and every error below it that has a code of its own.
+    """Yield `family` and every error below it that defines a code.
 
     Subclasses that users of the library define are left out: Truespan never raises them.
     """

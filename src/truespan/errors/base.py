@@ -1,4 +1,4 @@
-"""The root of all errors, its families, errors of services, and those of no other module."""
+"""The root of all errors, its families, errors of services, and errors without a better module."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ProviderRefused(ServiceError):
 
 
 class BatchTooLarge(ProviderRefused):
-    """A text that is too large for a request of its own."""
+    """A text that is too large even for a separate request."""
 
     code = "provider_batch_too_large"
     advice = "Lower embedding_batch_items or embedding_max_tokens_per_batch."

@@ -51,7 +51,7 @@ class CurvePoint(Struct, frozen=True):
 
 
 class Proposal(Struct, frozen=True):
-    """A floor and two thresholds, each at least the one before."""
+    """A floor and two thresholds, in ascending order."""
 
     floor: float
     low: float
@@ -328,7 +328,7 @@ def calibrate_from_pairs(
 
 
 WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Weights that are measured, besides the one in force."""
+"""Weights that are measured, besides the current weight."""
 MIN_QUERIES = 20
 """Minimum number of judged queries for a proposal, for evidence of either kind."""
 MAX_P = 0.05
@@ -349,7 +349,7 @@ class WeightReport(Struct, frozen=True):
     best: float
     """Weight with the highest mean."""
     proposed: float | None
-    """None if no weight is clearly better than the one in force."""
+    """None if no weight is clearly better than the current weight."""
     metric: str
     """Label: nDCG for queries with expected documents, MRR for those with phrases alone."""
     queries: int
@@ -364,9 +364,8 @@ class WeightReport(Struct, frozen=True):
 def propose_weight(
     evaluations: Mapping[float, Evaluation], in_force: float, *, seed: int = SEED
 ) -> WeightReport:
-    """Return the best weight if it is better than the one in force beyond chance.
-
-    `evaluations` are those of the same queries by weight, the one in force included.
+    """Return the best weight if it is significantly better than the current weight. `evaluations`
+    has an evaluation of the same queries for each weight, including the current weight.
     """
     rows = list(zip(*(evaluation.results for evaluation in evaluations.values()), strict=True))
     rows = [row for row in rows if all(one.judged and one.state is not State.FAILED for one in row)]
@@ -377,7 +376,7 @@ def propose_weight(
         for place, weight in enumerate(evaluations)
     }
     means = {weight: mean(column) or 0.0 for weight, column in values.items()}
-    # Of equal means, the weight in force or the closest to it.
+    # Of equal means, the current weight or the closest to it.
     best = max(means, key=lambda weight: (round(means[weight], 9), -abs(weight - in_force)))
     p = None
     if len(rows) >= MIN_QUERIES and best != in_force:

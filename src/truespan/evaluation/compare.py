@@ -226,7 +226,7 @@ def gate_generation(
     min_hit_rate: float = 0.0,
     seed: int = SEED,
 ) -> Verdict:
-    """Judge a generation against the one that it would replace; the first is judged alone."""
+    """Compare a generation with the generation that it would replace, if any."""
     # Alone, it must have run every query, and at least one must be judged. In both cases the hit
     # rate must reach `min_hit_rate`, and some query must have found an expected document.
     check_share("The minimum hit rate", min_hit_rate)

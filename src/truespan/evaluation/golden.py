@@ -416,7 +416,7 @@ class Item(Struct, frozen=True):
 
 
 def parse_yaml(text: str) -> list[Item | Refused]:
-    """Return each entry of a YAML list, or what is wrong with it; raises Refused."""
+    """Return each entry of a YAML list, or its error; raises Refused."""
     root = _compose(text)
     if root is None:
         return []

@@ -190,7 +190,7 @@ def _map_errors(path: Path) -> Iterator[None]:
 class BackupWriter(Struct, frozen=True):
     """Writes backups of one library. `settings` and `keys` are files by their names in a backup.
 
-    `pictures` has the uploads that are kept; None if none are.
+    `pictures` has the kept uploads; None if uploads are not kept.
     """
 
     store: FileSnapshots | ServerSnapshots

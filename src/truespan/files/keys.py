@@ -23,7 +23,7 @@ _OTHERS = 0o077
 class SigningKeyFile:
     """The signing keys in a file that only its owner can read.
 
-    A configured key signs instead of that of the file; its public key follows those of the file.
+    A configured key signs instead of the key in the file; its public key is listed last.
     """
 
     def __init__(self, path: Path, configured: Secret | None = None) -> None:
@@ -59,7 +59,7 @@ class SigningKeyFile:
             raise resource_error(error) or refusal from None
 
     def _read(self) -> tuple[KeyRing, SigningKey | None]:
-        """Return the keys of the file, and the one that signs."""
+        """Return the keys of the file, and the signing key."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:

@@ -48,7 +48,7 @@ class _StoredFile(NamedTuple):
     name: str
     size: int
     metadata: str | None = None
-    """Metadata of the file as JSON; None for that of the whole upload."""
+    """Metadata of the file as JSON; None for the metadata of the whole upload."""
 
 
 class UploadFolder:

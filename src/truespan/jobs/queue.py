@@ -370,7 +370,7 @@ class QueueWorker(Struct, dict=True):
                 await heartbeats
 
     async def _watch(self, worker: StoppableWorker) -> None:
-        """Wait for a worker to end; if it ends by itself, stop its running jobs too."""
+        """Wait for a worker to end; if it ends without a request, stop its running jobs too."""
         loop, working = asyncio.get_running_loop(), asyncio.create_task(worker.run())
         tick_at = loop.time() + TICK_SECONDS
         while not (await asyncio.wait({working}, timeout=_WATCH_SECONDS))[0]:

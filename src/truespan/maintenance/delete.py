@@ -105,7 +105,7 @@ class Receipt(Struct, frozen=True):
 
 
 def digest_of(receipt: Mapping[str, Any]) -> str:
-    """Return the digest of a receipt in JSON, to compare it with the one it contains."""
+    """Return the digest of a receipt in JSON, to compare it with the digest that it contains."""
     outside = ("digest", "signed_receipt")
     fields = {name: value for name, value in receipt.items() if name not in outside}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -349,7 +349,7 @@ class Remover(Struct, frozen=True):
         return tuple(removed)
 
     def _erase_files(self, receipt: Receipt, traces: Sequence[Trace], *, erase: bool) -> Receipt:
-        """Erase what is left in files, search them, and complete the receipt."""
+        """Erase remaining data in files, search the files, and complete the receipt."""
         kinds = frozenset(ErasureKind) if erase else _IMMEDIATE_KINDS
         report = self.finish_erasures(urgent=True, kinds=kinds)
         check = None

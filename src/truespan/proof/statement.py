@@ -170,7 +170,7 @@ def restore_request(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest_result(result: SearchResult | ContextBundle) -> str:
-    """Return the SHA-256 of a result in JSON, apart from its receipt and the time it took."""
+    """Return the SHA-256 of a result in JSON, without its receipt and its duration."""
     if isinstance(result, SearchResult):
         plain: Any = replace(result, processing_time_ms=0, signed_receipt=UNSET)
     else:
@@ -180,7 +180,7 @@ def digest_result(result: SearchResult | ContextBundle) -> str:
 
 
 def describe_scope(name: str, library: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the scope of a request in words, and the digest of what the words name."""
+    """Return the scope of a request in words, and the digest of the scope."""
     parts = [f"{key} {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
     digest = sha256(canonical({"library": library, "world": name, **fields})).hexdigest()
     return {

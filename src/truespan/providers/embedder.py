@@ -58,7 +58,7 @@ class BaseEmbedder(ABC):
         return self._known().profile
 
     def may_have(self, profile: EmbeddingProfile) -> bool:
-        """Return whether a profile may be that of the model, as far as the model is known."""
+        """Return whether a profile may belong to the model, as far as the model is known."""
         known = self._learnt
         if known is not None:
             return known.profile.id == profile.id
@@ -174,7 +174,7 @@ class HttpEmbedder(BaseEmbedder):
         return same_size and super()._is_configured_for(profile)
 
     def _dimensions_of(self, probe: Vector) -> int:
-        """Return the dimensions of a probe; refuse any other number than that of the settings."""
+        """Return the dimensions of a probe; refuse a number that differs from the settings."""
         numbers, wanted = numbers_of(probe), self._dimensions
         if not MIN_NORM < math.hypot(*numbers) < math.inf:
             raise ProviderBadReply(f"{self._client.server} did not return a valid vector.")

@@ -194,7 +194,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply(Reply):
-    """A reply with the body of a failure in `body`, or with that of a success as `lines`.
+    """A reply: `body` has the body of a failure, `lines` the body of a success.
 
     Set `connection.begun` after the first piece of an answer: waits are shorter then.
     """
@@ -205,7 +205,7 @@ class StreamedReply(Reply):
 
 
 # Shared by threads: a connection is taken from the list of idle ones by `pop` and returned by
-# `append`, both atomic; nobody else has it meanwhile.
+# `append`, both atomic; no other thread has it meanwhile.
 class JsonClient:
     """A client of one provider. Threads may share it.
 

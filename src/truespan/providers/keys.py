@@ -58,7 +58,7 @@ class KeyRing:
             text = key.secret.reveal()
             # The text of a disabled key may never have been read.
             if key.enabled and not (text.strip() and text.isascii() and text.isprintable()):
-                # The text is not quoted, not even to show what is wrong with it.
+                # The text is not quoted, not even to show the mistake.
                 raise InvalidConfiguration(
                     f"The key {key.name!r} for {provider} is blank or contains invalid characters."
                 )

@@ -1,4 +1,4 @@
-"""Limits of requests to a provider: concurrent ones in a process, and those of a minute."""
+"""Limits of requests to a provider: concurrent requests in a process, and requests per minute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.protocols import Clock, RateLimitStore
 
 _QUERIES_IN_A_ROW = 8
-"""Number of queries after which a waiting request of ingestion is sent, so that it goes on."""
+"""Number of queries after which a waiting request of ingestion is sent, so that it continues."""
 _FOR_QUERY: ContextVar[bool] = ContextVar("truespan_request_for_query", default=False)
 
 

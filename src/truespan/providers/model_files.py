@@ -160,7 +160,7 @@ class ModelFolder(ModelFiles):
     def prefixes(
         self, name: str, *, query_prefix: str | None = None, document_prefix: str | None = None
     ) -> ModelPrefixes:
-        """Return the given prefixes, or those of the folder, or of the family of a name."""
+        """Return the configured prefixes, or those of the folder or the model's family."""
         stated = self.configuration("config_sentence_transformers.json")
         prompts, family = stated.get("prompts"), prefixes_for(name)
         prompts = prompts if isinstance(prompts, dict) else {}

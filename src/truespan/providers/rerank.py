@@ -68,10 +68,11 @@ class RerankServer(NamedTuple):
 
 
 def find_server(url: str, shape: Shape | None, model: str) -> RerankServer:
-    """Return the endpoint of a rerank server; without a `shape`, the path of the URL tells it.
+    """Return the endpoint of a rerank server; without a `shape`, the path of the URL decides.
 
     Raises:
-        InvalidConfiguration: the URL is invalid, its path tells no protocol, or a model is missing.
+        InvalidConfiguration: the URL is invalid, its path has no known protocol, or a model is
+        missing.
     """
     target = read_target(url)
     found = shape or _shape_of(target.path)
@@ -190,8 +191,8 @@ _MAX_TOKENS = 8192
 _MAX_THREADS = 8
 
 
-# Shared by threads: the model is loaded under a lock; network and tokenizer are then only read,
-# and each text is a run of its own.
+# Shared by threads: the model is loaded under a lock; network and tokenizer are then only read, and
+# each text is run separately.
 class OnnxReranker:
     """A reranker with a cross-encoder in ONNX format from a folder, on this machine.
 
@@ -298,7 +299,7 @@ def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str)
 
 
 def _require_time(clock: Clock, deadline: float) -> float:
-    """Return the seconds that are left until a deadline; raise ProviderUnavailable if none are."""
+    """Return the seconds until a deadline; raise ProviderUnavailable after it."""
     left = deadline - clock.monotonic()
     if left <= 0:
         raise _too_slow()

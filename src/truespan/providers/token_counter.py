@@ -48,7 +48,7 @@ class _Units(NamedTuple):
 
 
 # Shared by threads: atoms are only added to its memory, and each has one possible value; a memory
-# that is full is replaced, and threads keep the one they hold.
+# that is full is replaced, and threads keep the cache that they use.
 class WordPieceCounter:
     """A counter with weight 1 for a known token, and the UTF-8 bytes for an unknown one.
 

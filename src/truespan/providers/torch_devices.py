@@ -124,7 +124,7 @@ class _Slot(NamedTuple):
 
     @classmethod
     def make(cls, device: device, network: TorchNetwork) -> _Slot:
-        """Return a slot with a stream of its own, once the weights are on the device."""
+        """Return a slot with a separate stream, once the weights are on the device."""
         if device.type != "cuda":
             return cls(device, network, None)
         cuda = import_torch().cuda
@@ -156,7 +156,7 @@ class BatchStates(NamedTuple):
 
 
 ReadStates: TypeAlias = "Callable[[BatchStates], Sequence[Any]]"
-"""Returns what is needed of the states of each text of a batch."""
+"""Returns the needed part of the states of each text of a batch."""
 
 
 def copy_states(batch: BatchStates) -> list[numpy.ndarray]:
@@ -167,7 +167,7 @@ def copy_states(batch: BatchStates) -> list[numpy.ndarray]:
 
 
 class Rows(NamedTuple):
-    """Vectors of texts as rows, and what was read of the states of each text; None if nothing."""
+    """Vectors of texts as rows, and the needed part of the states of each text; None without."""
 
     vectors: numpy.ndarray
     states: list[Any]

@@ -87,7 +87,7 @@ class WebPages:
         """Return the normalised URL of a page.
 
         Raises:
-            InvalidArgument: the URL is not that of a page, or its host is not allowed.
+            InvalidArgument: the URL is not one of a page, or its host is not allowed.
         """
         checked = check_url(url)
         if not self._is_allowed_host(checked):

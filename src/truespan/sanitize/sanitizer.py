@@ -47,7 +47,7 @@ from truespan.types.text import Block, Loaded, PlacedFigure, Properties
 RULES_VERSION = 1
 """Increased whenever the rules would change the result for some text."""
 ROUNDS = 12
-"""Only a text made for it needs more rounds; it is then hidden as a whole."""
+"""Only a crafted text needs more rounds; all of it is hidden then."""
 PATIENT = 6
 """After this many rounds a finding covers everything that touches it, to end chains."""
 UNSETTLED = "unsettled"

@@ -23,7 +23,7 @@ from truespan.types.token import AccessRule, ProviderKey
 
 MEBIBYTE = 1 << 20
 MAX_NUMBER = 1_000_000_000
-"""Maximum of whole numbers without a limit of their own; a greater number is a typing error."""
+"""Maximum of whole numbers without another limit; a greater number is a typing error."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
@@ -128,7 +128,7 @@ class DocxSettings(Struct, frozen=True):
     inline_figure_placeholders: bool = False
     """Whether to mark the place of each figure in the text."""
     figure_chunks: bool = False
-    """Whether figures become chunks of their own."""
+    """Whether figures become separate chunks."""
     image_debug: bool = False
     """Whether to write a log line for each image."""
 
@@ -281,7 +281,7 @@ class RerankSettings(Struct, frozen=True):
     url: OptionalUrl = ""
     """URL of the rerank server's endpoint."""
     shape: Literal["", "jina", "cohere", "tei", "llama.cpp"] = ""
-    """Protocol of the rerank server; blank if the path of its URL tells it."""
+    """Protocol of the rerank server; blank to derive it from the path of the URL."""
     model: str = ""
     """Model of the rerank server, or folder or name of a cross-encoder."""
     folder: str = ""
@@ -300,7 +300,7 @@ class FallbackChatSettings(Struct, frozen=True):
     """The chat model that answers without passages."""
 
     provider: Literal["", "openai", "ollama"] = ""
-    """Provider that answers without passages when none are good enough; blank for none."""
+    """Provider that answers without passages when no passage is good enough; blank for none."""
     model: str = ""
     """Model of chat_fallback_provider."""
     base_url: OptionalUrl = ""
@@ -349,7 +349,7 @@ class AnswerSettings(Struct, frozen=True):
     """Thresholds and limits of answers."""
 
     thresholds: Literal["", "contract", "calibrated"] = ""
-    """Thresholds: those of the settings, or those measured for the model; blank: as each world."""
+    """Thresholds: of the settings, or measured for the model; blank: as each world."""
     min_evidence: Fraction | None = None
     """Minimum evidence of an answer where evidence decides; not set to derive it from the model."""
     threshold_low: Fraction = 0.25
@@ -496,7 +496,7 @@ class Settings(Struct, frozen=True):
     copies: Literal["keep", "refuse", "link"] = "keep"
     """Treatment of a new file with the content of another document of the world."""
     require_audience: bool = False
-    """Whether a new document needs a declared audience, or that of a rule `[[audience]]`."""
+    """Whether a new document needs a declared audience, or one of a rule `[[audience]]`."""
     docx: DocxSettings = DocxSettings()
     rag_assets_dir: str = ""
     """Folder for images; blank for `data/rag-assets` in the library."""

@@ -1,6 +1,6 @@
 """The chat model that a user connected: two marked blocks of `truespan.toml`, and a key file.
 
-Settings stand in a block at the beginning of the file, because settings after a table belong to the
+Settings are in a block at the beginning of the file, because settings after a table belong to the
 table; the key has a block at the end. Other lines are never changed.
 """
 

@@ -97,7 +97,7 @@ def read_sections(
 
 
 def read_chunkings(tables: Any, lines: Mapping[str, int]) -> dict[str, ChunkingProfile]:
-    """Return the standard chunking profiles and those of a settings file."""
+    """Return the standard chunking profiles and the profiles of a settings file."""
     if not isinstance(tables, dict):
         raise InvalidConfiguration("The setting chunking must be tables: [chunking.NAME].")
     profiles = dict(STANDARD_CHUNKING)
@@ -271,7 +271,7 @@ def convert_setting(name: str, value: Any, source: str) -> Any:
 
 
 def suggest_name(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """Return advice that names the known name closest to `name`; blank if none is close."""
+    """Return advice with the known name closest to `name`; blank if no name is close."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=1)

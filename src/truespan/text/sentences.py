@@ -130,7 +130,7 @@ def _bare(text: str) -> str:
 
 
 def _segment_in(language: str) -> _Segment:
-    """Return the segmenter for a language; for an unknown language, that of a related one."""
+    """Return the segmenter for a language; for an unknown language, of a related one."""
     import sentencex
 
     # A compiled module without types.
@@ -166,7 +166,7 @@ def _join_abbreviations(pieces: list[str], language: str) -> list[str]:
         word = last[0] if last else ""
         # A table in lower case also has the word at the start of a sentence.
         forms = {word, word[:1].lower() + word[1:]}
-        # Marks such as "¿" stand before the first letter.
+        # Marks such as "¿" come before the first letter.
         first = next(filter(str.isalnum, piece), "")
         continues = piece.startswith("-") or not first.isupper()
         if not forms.isdisjoint(never) or (continues and not forms.isdisjoint(seldom)):

@@ -223,7 +223,7 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 
 class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
-    """A request for context: a query, a selected text or both; and what the client has already."""
+    """A request for context: a query, a selected text or both; and passages that the client has."""
 
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None

@@ -97,7 +97,7 @@ def status_of(error: errors.TruespanError) -> Status:
 
 
 def exit_code_of_bundle(bundle: ContextBundle) -> int:
-    """Return the exit code of a bundle: that of its error, or 0."""
+    """Return the exit code of a bundle: the exit code of its error, or 0."""
     return 0 if bundle.error is None else exit_code_of(bundle.error.code)
 
 

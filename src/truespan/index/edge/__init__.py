@@ -1,1 +1,1 @@
-"""Qdrant Edge, the embedded index: in a process of its own, shared by all that open a library."""
+"""Qdrant Edge, the embedded index: in a separate process, shared by all that open a library."""

@@ -60,7 +60,7 @@ class Address(Struct, frozen=True):
 
 
 def identity(folder: Path) -> str:
-    """Return an identity that differs from that of a copy and stays the same after a move."""
+    """Return an identity that stays the same after a move, but differs in a copy."""
     found = folder.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
@@ -106,7 +106,7 @@ def withdraw(folder: Path) -> None:
 
 
 def published(folder: Path) -> Address | None:
-    """Return the address of the folder's process; None if none is ready."""
+    """Return the address of the folder's process; None if no process is ready."""
     try:
         return msgspec.json.decode((folder / _ADDRESS).read_bytes(), type=Address)
     except (OSError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""The embedded index: Qdrant Edge, in a process of its own that all programs share."""
+"""The embedded index: Qdrant Edge, in a separate process that all programs share."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ VERSION = 1
 MAX_MESSAGE_SIZE = 256 << 20
 
 RETIRE = "retire"
-"""The one call that is no call of the index: it asks the process to end cleanly."""
+"""Asks the process to end cleanly; all other calls are calls of the index."""
 
 
 class Hello(Struct, tag=True, array_like=True):

@@ -22,7 +22,7 @@ from truespan.types.token import Secret
 
 STANDARD_PORT = 6333
 OLDEST, NEWEST = (1, 19), (1, 20)
-"""Supported versions of the server: that of the client library and the previous one."""
+"""Supported versions of the server: the version of the client library and the previous one."""
 SUPPORTED = " to ".join(f"{major}.{minor}" for major, minor in (OLDEST, NEWEST))
 
 
@@ -36,7 +36,7 @@ class ServerOptions(Struct, frozen=True):
     """The URL of the server, or those of several nodes of one cluster, separated by commas."""
     key: Secret = field(default_factory=lambda: Secret(""))
     ca_file: Path | None = None
-    """Certificates to trust in place of those of this machine."""
+    """Certificates to trust instead of the certificates of this machine."""
     timeout_seconds: int = 30
     prefix: str = "truespan_"
     """Prefix of the names of this library's collections; libraries must not share one."""

@@ -60,7 +60,7 @@ class ReplicasNotReady(IndexUnavailable):
 
 
 _NOT_READY = "read operations failed"
-"""Stands in the reply of a cluster while the replicas of a collection are being created."""
+"""Text in the reply of a cluster while the replicas of a collection are being created."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ class _Failure:
         return IndexRefused(f"{self._server} refused to {self._doing} (status {status}).")
 
     def _closed(self) -> TruespanError:
-        """Return the error for a closed connection: so may end what is sent to TLS without TLS."""
+        """Return the error for a closed connection; maybe plain HTTP was sent to a TLS port."""
         if self._node and self._node.scheme == "http" and speaks_tls(self._node):
             return self._wrong_scheme("https")
         return self._unavailable("closed the connection before its reply was complete")

@@ -232,7 +232,7 @@ class Server:
             self._shapes[name] = self._describe(name)
 
     def convert(self, collection: Collection, reserve: int) -> bool:
-        """Return True: a server builds a requested graph by itself."""
+        """Return True: a server builds a requested graph without further calls."""
         del collection, reserve
         return True
 

@@ -104,7 +104,7 @@ def vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
 
 
 def stored_vector_flaw(vector: bytes, dimensions: int) -> Finding | None:
-    """Return why a stored vector is wrong, apart from its checksum: its norm is 1."""
+    """Return why a stored vector is wrong, besides its checksum; its norm must be 1."""
     flaw = vector_flaw(vector, dimensions)
     if flaw is None and abs(norm_of(vector) - 1.0) > UNIT_WITHIN:
         return Finding.CHANGED_VECTOR
@@ -363,7 +363,7 @@ class Examiner(Struct, frozen=True):
             unread = Item(Finding.UNREACHABLE_INDEX, Action.CHECK_AGAIN, scope.profile.id)
         else:
             return plan
-        # What was found without the index stays.
+        # Findings that need no index stay.
         plan.items = [
             item for item in plan.items if item.finding in _OF_STORE or item.action is Action.EMBED
         ]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 MARK = "ca9a7e57"
-"""The prefix of canary worlds, which tells a leftover of one from a lost world."""
+"""The prefix of canary worlds, which distinguishes their leftovers from a lost world."""
 _POSITION = 3
 _MANY = 50
 
@@ -94,7 +94,7 @@ _BOUNDARIES: dict[str, Callable[[_Canary], bool]] = {
     ),
     "a world deletes points of another": _Canary.survives_deletion,
 }
-"""The checks by what is wrong if they fail; the last one may change the points."""
+"""The checks by the meaning of their failure; the last one may change the points."""
 
 
 def try_index(index: VectorIndex, scope: Scope) -> list[Check]:

@@ -147,7 +147,7 @@ class WorldPlan(Struct):
 class Plan(dict[str, WorldPlan]):
     """Findings in a library: a plan for each world by name, and `leftovers` that no world claims.
 
-    `checks` are those of the machine and the settings, `self_test` those for leaks.
+    `checks` has the checks of the machine and the settings, `self_test` the checks for leaks.
     """
 
     def __init__(self, worlds: Mapping[str, WorldPlan] | None = None) -> None:
