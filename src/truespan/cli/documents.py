@@ -89,7 +89,9 @@ def show(
 def label(
     document: Annotated[str, Argument(help="A document: number, id or file name.")],
     place: Place,
-    tag: Annotated[list[str] | None, Option(help="The tags, instead of those it has.")] = None,
+    tag: Annotated[
+        list[str] | None, Option(help="New tags, which replace the present ones.")
+    ] = None,
     no_tags: Annotated[bool, Option(help="Remove its tags.")] = False,
     meta: Annotated[list[str] | None, Option(help="Add or replace metadata, key=value.")] = None,
     remove_meta: Annotated[list[str] | None, Option(help="Remove this key.")] = None,
@@ -97,9 +99,9 @@ def label(
     language: Annotated[str | None, Option(help="New language code.")] = None,
     version: Annotated[str | None, Option(help="New version label.")] = None,
     audience: Annotated[
-        list[str] | None, Option(help="The labels of those who see it, instead of those it has.")
+        list[str] | None, Option(help="New labels of the callers who see it.")
     ] = None,
-    owner_only: Annotated[bool, Option(help="Show it to the owner of the library alone.")] = False,
+    owner_only: Annotated[bool, Option(help="Show it only to the owner of the library.")] = False,
     as_json: Json = False,
 ) -> None:
     """Change the labels of a document without its file; nothing is embedded."""
@@ -251,7 +253,7 @@ def show_job(job: JobId, place: Place, as_json: Json = False) -> None:
 
 @jobs_group.register("follow")
 def follow_job(job: JobId, place: Place, as_json: Json = False) -> int:
-    """Show the progress of a job until it ends; as JSON, only what it came to."""
+    """Show the progress of a job until it ends; as JSON, only the result."""
     from truespan.cli.follow import exit_code_of_job, report_failure
     from truespan.cli.output.documents import show_job_line
 

@@ -86,7 +86,7 @@ def add_note(
     last: Annotated[int | None, Option(help="Last sentence that the note marks.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a note at the present position of a reader, which it is seen from on."""
+    """Write a note at a reader's position; it is visible from there on."""
     with place.open() as chosen:
         note = chosen.reader(reader).add_note(text, book=book, first=first, last=last)
     if as_json:

@@ -1,4 +1,4 @@
-"""Files and folders that a command asks directly: a library of their own, kept in a cache.
+"""Files and folders that a command asks directly: a separate library, kept in a cache.
 
 The name of a library is a hash of the paths and contents of its files, of the settings and of the
 version of Truespan, so that a library is never asked about other files than it was made of.
@@ -70,7 +70,7 @@ def open_asked(
     """Open what a command asks: the named world, or a library with the sources.
 
     That library is kept in the user's cache folder, so that the same files are read once. `hidden`
-    hides progress and the line that says so.
+    hides progress and the line about the cache.
     """
     if not sources:
         with target.open() as opened:
@@ -119,7 +119,7 @@ def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:
 
 
 MAX_BYTES = 1 << 30
-"""Maximum size of all libraries; the ones that were not asked for the longest time are removed."""
+"""Maximum size of all libraries; the least recently asked are removed."""
 MAX_FILES = 2000
 MAX_SOURCE_BYTES = 256 << 20
 """Maximum number and size of files whose library is kept."""
@@ -163,7 +163,7 @@ def mark_complete(folder: Path) -> None:
 
 
 def make_room(home: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Remove the libraries that were not asked for the longest time, until the others fit."""
+    """Remove the least recently asked libraries until the others fit."""
     found: list[tuple[float, int, Path]] = []
     for folder in home.iterdir():
         if folder.is_dir():

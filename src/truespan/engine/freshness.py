@@ -200,7 +200,7 @@ def check_documents(
         if document.damaged:
             states[number] = unknown(UnknownReason.DAMAGED)
         elif document.staged is not None:
-            # `source_hash` is that of the staged revision.
+            # `source_hash` belongs to the staged revision.
             states[number] = unknown(UnknownReason.REPLACED)
         elif path.startswith(UPLOAD):
             states[number] = unknown(UnknownReason.NO_SOURCE)
@@ -214,7 +214,7 @@ def check_documents(
 
 
 def _container(path: str) -> str:
-    """Return the part of a path whose name is that of a file with members; else the path."""
+    """Return the part of a path that names a file with members; otherwise the path."""
     parts = path.split("/")
     ends = (end for end, part in enumerate(parts[:-1], 1) if may_hold_members(part))
     return "/".join(parts[: next(ends, None)])

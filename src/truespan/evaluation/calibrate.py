@@ -419,7 +419,7 @@ def _explain(report: WeightReport, means: Mapping[float, float]) -> str:
 
 
 STEPS = (-0.12, -0.1, -0.08, -0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12)
-"""Distances of the compared thresholds from the one in force."""
+"""Distances of the compared thresholds from the current threshold."""
 
 
 class WeighedQuery(Struct, frozen=True):
@@ -454,9 +454,9 @@ class EvidenceReport(Struct, frozen=True):
     in_force: float | None = None
     """None if the world does not decide by evidence."""
     best: float | None = None
-    """Threshold with the fewest errors; of several, the closest to the one in force."""
+    """Threshold with the fewest errors; of several, the closest to the current threshold."""
     proposed: float | None = None
-    """None if no threshold is clearly better than the one in force."""
+    """None if no threshold is clearly better than the current threshold."""
     present: int = 0
     """Number of queries that the documents answer."""
     absent: int = 0
@@ -471,7 +471,7 @@ class EvidenceReport(Struct, frozen=True):
 def propose_evidence(
     queries: Sequence[WeighedQuery], in_force: float, *, seed: int = SEED
 ) -> EvidenceReport:
-    """Return the best threshold if it is better than the one in force beyond chance."""
+    """Return the best threshold if it is significantly better than the current threshold."""
     present = [query for query in queries if query.present]
     absent = [query for query in queries if not query.present]
     found = EvidenceReport(in_force, present=len(present), absent=len(absent))

@@ -70,7 +70,7 @@ def paragraph(value: str, kind: str = "") -> Markup:
 
 
 def scrollable(label: str, content: Markup, kind: str) -> Markup:
-    """Return content that scrolls by itself: shrunk to a narrow screen it could not be read."""
+    """Return content that scrolls separately: shrunk to a narrow screen it would be illegible."""
     region = {"class": kind, "role": "region", "aria-label": label, "tabindex": 0}
     return element("div", region, content)
 
@@ -102,7 +102,7 @@ def draw_distribution(hits: Sequence[ScoredHit]) -> Markup:
                 continue
             start = least + place * step
             half = (across(start + step) - across(start)) / 2
-            # Misses stand beside the hits.
+            # Misses are drawn beside the hits.
             left = across(start) + (half if kind == "miss" else 0.0) + 1.0
             label = f"{kind}: {share:.1%} between {start:.3f} and {start + step:.3f}"
             height = max(up(0.0) - up(share), 0.5)
@@ -143,7 +143,7 @@ def draw_thresholds(curve: Sequence[CurvePoint], proposal: Proposal | None) -> M
     if proposal:
         proposed = {"floor": proposal.floor, "low": proposal.low, "high": proposal.high}
         marks = [(name, value) for name, value in proposed.items() if value is not None]
-        # Each label stands lower than the one before.
+        # Each label is lower than the previous label.
         for place, (name, value) in enumerate(marks):
             x, height = across(value), TOP + 14 + 14 * place
             side, shift = ("end", -4) if x > WIDTH * 0.8 else ("start", 4)
@@ -163,7 +163,7 @@ def draw_thresholds(curve: Sequence[CurvePoint], proposal: Proposal | None) -> M
 def draw_changes(changes: Sequence[QueryChange], title: str, key: str = "changes") -> Markup:
     """Draw the change of each query, from the worst to the best.
 
-    `key` tells the ids of several such plots on one page apart.
+    `key` distinguishes the ids of several such plots on one page.
     """
     drawn = sorted(changes, key=lambda change: (-abs(change.difference), change.id))[:MAX_BARS]
     drawn.sort(key=lambda change: (change.difference, change.id))

@@ -274,7 +274,7 @@ def claim_values(claims: Mapping[str, Any], name: str) -> list[str]:
 def expand(
     templates: tuple[str, ...] | Unlimited, claims: Mapping[str, Any]
 ) -> frozenset[str] | Unlimited:
-    """Return the names that templates stand for; unlimited only if the operator wrote so."""
+    """Return the names that templates stand for; unlimited only if the operator configured "*"."""
     if isinstance(templates, Unlimited):
         return UNLIMITED
     return frozenset(name for template in templates for name in _fill(template, claims))
