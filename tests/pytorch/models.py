@@ -12,16 +12,18 @@ SIZE = 32
 """Dimensions of a vector, and maximum number of tokens of a text."""
 
 
-def _configuration(**options: Any) -> Any:
-    from transformers import BertConfig  # pyright: ignore[reportMissingImports]
+def _configuration(family: str = "Bert", **options: Any) -> Any:
+    import transformers  # pyright: ignore[reportMissingImports]
 
-    return BertConfig(
+    kind = getattr(transformers, f"{family}Config")
+    return kind(
         vocab_size=len(WORDS) + 4,
         hidden_size=SIZE,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
-        max_position_embeddings=SIZE,
+        # Positions of RoBERTa begin after the number of the padding token.
+        max_position_embeddings=SIZE + 1,
         pad_token_id=0,
         **options,
     )
@@ -54,14 +56,20 @@ def _save_tokenizer(folder: Path) -> None:
 
 
 def save_encoder(
-    folder: Path, *, pooling: str = "mean", prompts: dict[str, str] | None = None, seed: int = 1
+    folder: Path,
+    *,
+    pooling: str = "mean",
+    prompts: dict[str, str] | None = None,
+    seed: int = 1,
+    family: str = "Bert",
 ) -> Path:
-    """Save a model that gives a vector for each text."""
+    """Save a model that gives a vector for each text; `family` is Bert or Roberta."""
     import torch  # pyright: ignore[reportMissingImports]
-    from transformers import BertModel  # pyright: ignore[reportMissingImports]
+    import transformers  # pyright: ignore[reportMissingImports]
 
     torch.manual_seed(seed)
-    BertModel(_configuration(), add_pooling_layer=False).save_pretrained(folder)
+    network = getattr(transformers, f"{family}Model")
+    network(_configuration(family), add_pooling_layer=False).save_pretrained(folder)
     _save_tokenizer(folder)
     (folder / "1_Pooling").mkdir()
     package = "sentence_transformers.models"

@@ -91,11 +91,12 @@ def test_vectors_are_those_of_the_package(tmp_path: Path, pooling: str) -> None:
 
 
 @proves("embedding.vector-per-input")
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_packed_texts_have_the_vectors_of_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, family: str
 ) -> None:
-    save_encoder(tmp_path / "model", pooling=pooling)
+    save_encoder(tmp_path / "model", pooling=pooling, family=family)
     expected = embed(tmp_path / "model").embed_documents(TEXTS)
     monkeypatch.setattr(torch_bert, "find_packed_attention", lambda *_: attend_packed)
     monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
@@ -105,6 +106,26 @@ def test_packed_texts_have_the_vectors_of_the_package(
     assert isinstance(network, BertNetwork)
     for own, other in zip(packed.embed_documents(TEXTS), expected, strict=True):
         assert cosine(own, other) > 0.99999
+
+
+@proves("embedding.vector-per-input")
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_gpu_without_padding_agrees_with_the_package(
+    tmp_path: Path, pooling: str, family: str
+) -> None:
+    torch = import_torch()
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU; its vectors were not compared")
+    save_encoder(tmp_path / "model", pooling=pooling, family=family)
+    expected = embed(tmp_path / "model").embed_documents(TEXTS)
+    own = embed(tmp_path / "model", device="cuda")
+    network = own._make_network(own.runner.devices[0], torch.float16)
+    found = own.embed_documents(TEXTS)
+
+    assert isinstance(network, BertNetwork)
+    assert min(map(cosine, found, expected)) > 0.9999
+    assert [own.embed_documents([text])[0] for text in TEXTS] == found
 
 
 def test_network_with_other_vectors_is_not_packed(
