@@ -198,7 +198,7 @@ def test_contract_world_searches_for_what_is_written(tmp_path: Path) -> None:
 
 
 @proves("search.similar-words", "decision.evidence")
-def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
+def test_similar_word_covers_little_of_a_misspelt_one(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     world = lib.world(a__txt="The insular harbour slept.", b__txt="Rain fell on the quay.")
     scope, record = lib.scope(world), world.access.record()
@@ -207,8 +207,8 @@ def test_similar_word_does_not_cover_a_misspelt_one(tmp_path: Path) -> None:
     rarity = word_rarity(lib.store, scope, record, "insulra")
 
     assert scored.scores.best > 0
-    covered = rarity.cover("The insular harbour slept.")
-    assert (covered.share, covered.window) == (0.0, 0.0)
+    [covered] = rarity.cover(["The insular harbour slept."])
+    assert covered.share == covered.window < 0.2
     assert rarity.words[0][1] == rarity.unseen
 
 

@@ -216,6 +216,17 @@ def test_gain_is_never_negative() -> None:
     assert (same.late, found.late, found.total) == (1.0, 0.0, 0.0)
 
 
+def test_late_interaction_counts_words_that_others_replaced() -> None:
+    lamp, quay = pack_rows(np.eye(1, STATE_SIZE)), pack_rows(np.eye(1, STATE_SIZE, 1))
+    states = QueryStates(("lamp", "quya"), lamp + quay)
+    searched = WordRarity((({"english": ("lamp",)}, 1.0), ({"english": ("quay",)}, 1.0)))
+    written = WordRarity((({"english": ("lamp",)}, 1.0), ({"english": ("quya",)}, 3.0)))
+    refinement = Refinement(searched, states, written=written)
+
+    [found] = refinement.gains([CandidateText("lamp", "en", WordStates(lamp))])
+    assert found.late == pytest.approx(0.25)
+
+
 def test_reader_compares_words_of_stored_chunks_by_their_states(tmp_path: Path) -> None:
     text = f"A vessel came into the bay. {FILLER * 12}The end."
     world = make_library(tmp_path, embedder=Synonyms()).world(book__txt=text)

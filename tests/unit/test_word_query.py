@@ -43,17 +43,17 @@ QUESTIONS = {
     "finnish": ("Kuinka monta matkustajaa oli, ja kenen laiva?", "matkustajaa laiva"),
     "french": ("Combien de passagers y avait-il, et lequel des navires?", "passagers navires"),
     "german": ("Wie viele Passagiere waren es, wann und womit?", "passagiere"),
-    "italian": ("Quanti passeggeri erano, e di quale nave?", "passeggeri nave"),
+    "italian": ("Cosa può portare, e quanti passeggeri erano?", "portare passeggeri"),
     "japanese": ("どこ の 船 ですか 。 いつ 誰 が 乗客 でしたか 。", "船 乗客"),
     "korean": ("누가 언제 어디 에서 무엇을 했습니까? 승객 은 몇 명?", "승객 명"),
     "norwegian": ("Hvor mange passasjerer var det, og hvilket skip?", "passasjerer skip"),
-    "polish": ("Ilu było pasażerów i czyj był statek?", "pasażerów statek"),
+    "polish": ("Kim był, ilu było pasażerów i czyj statek?", "pasażerów statek"),
     "portuguese": ("Quantos passageiros eram, e de quem o navio?", "passageiros navio"),
-    "russian": ("Сколько было пассажиров, откуда и на каком корабле?", "пассажиров корабле"),
+    "russian": ("Какова длина, какое судно и сколько было пассажиров?", "длина судно пассажиров"),
     "spanish": ("¿Cuántos pasajeros había, y cuáles en el barco?", "pasajeros barco"),
     "swedish": ("Hur många passagerare var det, och vilket skepp?", "passagerare skepp"),
-    "thai": ("ใคร เรือ ที่ไหน เมื่อไหร่ อย่างไร ทำไม", "เรื"),
-    "turkish": ("Kaç yolcu var ve hangi gemi nerede?", "yolcu gemi"),
+    "thai": ("ใคร เรือ ที่ไหน เมื่อไหร่ คืออะไร ทำไม", "เรื"),
+    "turkish": ("Kaç yolcu var, neyi ve hangi gemi nerede?", "yolcu gemi"),
 }
 """A question of each language with stop words, and its content words."""
 

@@ -116,9 +116,11 @@ def fetch_fused(
     calibration = model_calibration(deps.store, scope, world)
     refinement = None
     if refines and not by_words:
-        finder = words.finder
-        rarity = measure_rarity(words.query, finder.find, finder.extent.chunks)
-        refinement = Refinement(rarity, states, deps.without)
+        finder, parsed = words.finder, words.query
+        measure = partial(measure_rarity, find=finder.find, chunks=finder.extent.chunks)
+        is_misspelt = any(word.misspelt for word in parsed.words)
+        written = measure(finder.parse(query)) if is_misspelt else None
+        refinement = Refinement(measure(parsed), states, deps.without, written)
     search = FusedSearch(candidates, weight, calibration, deps.trace, refinement)
     outcome = search.find(k, select, by_words=by_words)
     return candidates.fetched(outcome), outcome.selected

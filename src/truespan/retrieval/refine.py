@@ -65,11 +65,13 @@ class Refinement(Struct, frozen=True, dict=True):
     """The words of one query and their states, which texts of candidates are compared with."""
 
     rarity: WordRarity
-    """Rarity of the content words of the query."""
+    """Rarity of the content words of the query; of a misspelt one, that of the terms for it."""
     states: QueryStates | None = None
     """States of the words of the query; None if the model gives none."""
     without: frozenset[RankPart] = frozenset()
     """Parts that are left out."""
+    written: WordRarity | None = None
+    """Rarity of the words as the query has them, if some are misspelt: states are of those."""
 
     def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
@@ -116,7 +118,7 @@ class Refinement(Struct, frozen=True, dict=True):
             return None
         rarity = {
             (name, term): rarity
-            for forms, rarity in self.rarity.words
+            for forms, rarity in (self.written or self.rarity).words
             for name, terms in forms.items()
             for term in terms
         }

@@ -261,8 +261,9 @@ class AnswerAttempt(Attempt):
             for chunk_id, own in spoken.items()
             if crosses_languages(profile, asked_in, own)
         )
+        covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
-            coverage={part.chunk_id: rarity.cover(part.text) for part in self.chunks},
+            coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
             foreign=frozenset(
                 chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),

@@ -5,6 +5,9 @@
 The window share counts the words within the best 20 consecutive words: a passage with the words of
 a question in one place is more likely to answer it than one with the same words far apart.
 
+A word that begins like one of the query covers it in part, by the trigrams of letters that they
+share: stemmers leave many forms of a word apart, above all in Polish, Russian and Turkish.
+
 Stop words count only if the query has no others. A word that occurs in no chunk is the rarest of
 all: a passage cannot contain it, so a question about something else is covered little. How rare a
 word is depends on the chunks that take part and nothing else; a reader's are those that the reader
@@ -13,19 +16,22 @@ may see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from math import fsum, inf
 
 from msgspec import Struct
 
 from truespan.types.decision import Coverage
 from truespan.words.bm25 import WordMatches, rarity_of
 from truespan.words.query import Forms, WordQuery
+from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 
 WINDOW = 20
 """Number of consecutive words that count together in a window share."""
+BEGINNING = 3
+"""Number of letters that two forms of a word begin with: "night" is no form of "light"."""
 
 
 class WordRarity(Struct, frozen=True):
@@ -40,14 +46,15 @@ class WordRarity(Struct, frozen=True):
         """Return the words that a chunk contains."""
         return [(forms, rarity) for forms, rarity in self.words if rarity < self.unseen]
 
-    def cover(self, text: str) -> Coverage:
-        """Return the share of the words that a text contains, and its largest share in a window."""
-        rarity = {str(number): rare for number, (_, rare) in enumerate(self.words)}
-        found, total = self._find(text), sum(rarity.values())
-        if not total:
-            return Coverage()
-        contained = sum(rare for number, rare in rarity.items() if number in found)
-        return Coverage(min(contained / total, 1.0), window_share(found, rarity))
+    def cover(self, texts: Sequence[str]) -> list[Coverage]:
+        """Return the share of the words that each text covers, and the largest within a window."""
+        listed = [list(words(text)) for text in texts]
+        covering = self._compare(frozenset[str]().union(*listed))
+        total = fsum(rarity for _, rarity in self.words)
+        return [
+            _cover([(at, covering[word]) for at, word in enumerate(own) if word in covering], total)
+            for own in listed
+        ]
 
     def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
         """Return the rarest words of the query that no text contains, as the query has them.
@@ -61,6 +68,24 @@ class WordRarity(Struct, frozen=True):
                 names.setdefault(number, word)
         rarest = sorted(names, key=lambda number: -self.words[int(number)][1])
         return tuple(names[number] for number in rarest[:most])
+
+    def _compare(self, found: Set[str]) -> dict[str, dict[int, float]]:
+        """Return the rarity that each word of texts covers, by the number of the query's word."""
+        covering: dict[str, dict[int, float]] = {}
+        for name in {name for forms, _ in self.words for name in forms}:
+            stem = stem_function(name)
+            sources: dict[str, list[str]] = {}
+            for word in found:
+                sources.setdefault(stem(word), []).append(word)
+            terms = [term for forms, _ in self.words for term in forms.get(name, ())]
+            index = index_terms(tuple(sources) if any(map(_is_compared, terms)) else ())
+            for number, (forms, rarity) in enumerate(self.words):
+                for own in forms.get(name, ()):
+                    for term, share in _find_alike(own, sources, index).items():
+                        for word in sources[term]:
+                            gained = covering.setdefault(word, {})
+                            gained[number] = max(gained.get(number, 0.0), share * rarity)
+        return covering
 
     def _find(self, text: str) -> list[str]:
         """Return the number of the query's word at each word of a text; blank for another word."""
@@ -95,16 +120,42 @@ def measure_rarity(
     )
 
 
-def window_share(
-    terms: Iterable[str | None], rarity: Mapping[str, float], size: int = WINDOW
-) -> float:
-    """Return the largest share of the rarity that terms within `size` consecutive words have.
+def _is_compared(term: str) -> bool:
+    """Return whether terms may be spelt like this one. Short terms and years are themselves."""
+    return len(term) >= MIN_LETTERS and not any(map(str.isdigit, term))
 
-    `terms` are those of a text in order, others may be None;
-    `rarity` has every term of the query.
-    """
-    places = [(place, term) for place, term in enumerate(terms) if term and term in rarity]
-    return window_share_at(places, rarity, size)
+
+def _find_alike(own: str, terms: Container[str], index: TrigramIndex) -> dict[str, float]:
+    """Return the terms that cover a term of the query, with the share of it that each covers."""
+    if not _is_compared(own):
+        return {own: 1.0} if own in terms else {}
+    return {
+        term: (share - MIN_SIMILARITY) / (1 - MIN_SIMILARITY)
+        for term, share in index.similar_terms(own).items()
+        if term[:BEGINNING] == own[:BEGINNING]
+    }
+
+
+def _cover(places: Sequence[tuple[int, Mapping[int, float]]], total: float) -> Coverage:
+    """Return the coverage of a text, given the places of words that cover words of the query."""
+    if not total or not places:
+        return Coverage()
+    windows = (
+        [gained for at, gained in places[first : first + WINDOW] if at < start + WINDOW]
+        for first, (start, _) in enumerate(places)
+    )
+    share = _sum_highest(gained for _, gained in places)
+    return Coverage(min(share / total, 1.0), min(max(map(_sum_highest, windows)) / total, 1.0))
+
+
+def _sum_highest(found: Iterable[Mapping[int, float]]) -> float:
+    """Return the rarity that words cover together; each word of the query is covered once."""
+    best: dict[int, float] = {}
+    for gained in found:
+        for number, rarity in gained.items():
+            best[number] = max(best.get(number, 0.0), rarity)
+    # Exact, so that the order of the words does not matter.
+    return fsum(best.values())
 
 
 def window_share_at(

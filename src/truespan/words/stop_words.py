@@ -20,7 +20,7 @@ _ARABIC = """
     بل لكن لكنه و ف ب ل ك بعد قبل بين عند عندما حيث حين خلال منذ كل بعض جميع غير سوى فقط أيضا
     أيضاً كما مثل لأن لأنه إذا إذ لو به بها بهم له لها لهم فيه فيها منه منها عنه عنها إليه إليها
     عليه عليها ولا وما وهو وهي وكان وكانت وقد كذلك يا تم يتم هناك هنا ومن وفي وعلى الى او اي اين
-    انه انها ان اذا ايضا كلا عدد
+    انه انها ان اذا ايضا كلا عدد يمكن
 """
 
 _CHINESE = """
@@ -75,15 +75,15 @@ _FINNISH = """
 """
 
 _FRENCH = """
-    ai aie ainsi alors as assez au aucun aucune auquel aussi autre autres aux auxquelles auxquels
-    avaient avait avec avez avoir avons beaucoup c car ce ceci cela celle celles celui ces cet
-    cette ceux chaque chez combien comme comment d dans de depuis des desquelles desquels donc
-    dont du duquel elle elles en entre es est et eu eux fut ici il ils j je jusqu jusque l la
-    laquelle le lequel les lesquelles lesquels leur leurs lorsque lui là m ma mais me mes moi
-    moins mon même n ne ni nos notre nous on ont ou où par parce pas pendant peu plus plusieurs
-    pour pourquoi puis qu quand que quel quelle quelles quelque quelques quels qui quoi s sa sans
-    se sera ses si soi sommes son sont sous suis sur t ta tant te tes toi ton tous tout toute
-    toutes trop très tu un une vos votre vous y à étaient était étant été êtes être
+    a ai aie ainsi alors as assez au aucun aucune auquel aussi autre autres aux auxquelles
+    auxquels avaient avait avec avez avoir avons beaucoup c car ce ceci cela celle celles celui
+    ces cet cette ceux chaque chez combien comme comment d dans de depuis des desquelles desquels
+    donc dont du duquel elle elles en entre es est et eu eux fut ici il ils j je jusqu jusque l
+    la laquelle le lequel les lesquelles lesquels leur leurs lorsque lui là m ma mais me mes moi
+    moins mon même n ne ni nos notre nous on ont ou où par parce pas pendant peu peut peuvent
+    plus plusieurs pour pourquoi puis qu quand que quel quelle quelles quelque quelques quels qui
+    quoi s sa sans se sera ses si soi sommes son sont sous suis sur t ta tant te tes toi ton tous
+    tout toute toutes trop très tu un une vos votre vous y à étaient était étant été êtes être
 """
 
 _GERMAN = """
@@ -106,15 +106,15 @@ _GERMAN = """
 
 _ITALIAN = """
     a abbia agli ai al alcune alcuni all alla alle allo anche avere aveva avevano c che chi ci
-    cioè ciò coi col come con contro cos cui d da dagli dai dal dall dalla dalle dallo degli dei
-    del dell della delle dello dentro di dopo dov dove e ebbe ed era erano essere fra fu furono
-    gli ha hai hanno ho i il in io l la le lei li lo loro lui ma me meno mentre mi mia mie miei
-    mio molta molte molti molto ne negli nei nel nell nella nelle nello no noi non nostra nostre
-    nostri nostro o ogni per perchè perché però più poca poche pochi poco poi qual quale quali
-    quando quant quanta quante quanti quanto quella quelle quelli quello questa queste questi
-    questo qui se sei si sia siamo sono sotto sta stata stato su sua sue sugli sui sul sull sulla
-    sulle sullo suo suoi te ti tra tu tua tue tuo tuoi tutta tutte tutti tutto un una uno vi voi
-    vostra vostro è
+    cioè ciò coi col come con contro cos cosa cui d da dagli dai dal dall dalla dalle dallo degli
+    dei del dell della delle dello dentro di dopo dov dove e ebbe ed era erano essere fra fu
+    furono gli ha hai hanno ho i il in io l la le lei li lo loro lui ma me meno mentre mi mia mie
+    miei mio molta molte molti molto ne negli nei nel nell nella nelle nello no noi non nostra
+    nostre nostri nostro o ogni per perchè perché però più poca poche pochi poco poi possono può
+    qual quale quali quando quant quanta quante quanti quanto quella quelle quelli quello questa
+    queste questi questo qui se sei si sia siamo sono sotto sta stata stato su sua sue sugli sui
+    sul sull sulla sulle sullo suo suoi te ti tra tu tua tue tuo tuoi tutta tutte tutti tutto un
+    una uno vi voi vostra vostro è
 """
 
 _JAPANESE = """
@@ -151,13 +151,13 @@ _NORWEGIAN = """
 _POLISH = """
     a aby albo ale ależ ani az bardzo bez bo by być był była było były ci cię co czego czemu czy
     czyich czyj czyja czyje czyli czym dla dlaczego do dokąd dużo gdy gdyż gdzie go i ich ile ilu
-    im ja jak jaka jaki jakich jakie jakiego jakiej jakim jako jaką je jednak jego jej jemu jest
-    jestem jeszcze jeśli już ją każdy kiedy kilka kilku kogo komu kto która które którego której
-    który których którym którymi którzy którą lub ma mają mało mi mnie mniej mną mu my na nad
-    najwięcej nam nami nas nasz nawet nic nich nie nim nią niż no o od on ona one oni ono oraz po
-    pod ponieważ przed przez przy się skąd sobie swoje swój są ta tak taka taki takie także tam
-    te tego tej temu ten też to tobie tu twój ty tych tylko tym tę u w was we wiele wielu więcej
-    wy z za ze że
+    im ja jak jaka jaki jakich jakie jakiego jakiej jakiemu jakim jakimi jako jaką je jednak jego
+    jej jemu jest jestem jeszcze jeśli już ją każdy kiedy kilka kilku kim kogo komu kto która
+    które którego której który których którym którymi którzy którą lub ma mają mało mi mnie mniej
+    mną mogą może można mu my na nad najwięcej nam nami nas nasz nawet nic nich nie nim nią niż
+    no o od on ona one oni ono oraz po pod ponieważ przed przez przy się skąd sobie swoje swój są
+    ta tak taka taki takie także tam te tego tej temu ten też to tobie tu twój ty tych tylko tym
+    tę u w was we wiele wielu więcej wy z za ze że
 """
 
 _PORTUGUESE = """
@@ -166,23 +166,23 @@ _PORTUGUESE = """
     eles em entre era eram essa essas esse esses esta estas estava este estes está estão eu foi
     foram há isso isto já la lhe lhes lo mais mas me menos mesmo meu meus minha minhas muita
     muitas muito muitos na nas nem no nos nossa nossas nosso nossos num numa não nós o onde os ou
-    para pela pelas pelo pelos pois por porque porquê pouca poucas pouco poucos quais qual quando
-    quanta quantas quanto quantos que quem quê se sem ser seu seus sido sob sobre sua suas são só
-    também te tem tendo ter teu teus teve tinha tinham toda todas todo todos tu tua tuas têm um
-    uma umas uns você vocês vos várias vários à às é
+    para pela pelas pelo pelos pode podem pois por porque porquê pouca poucas pouco poucos quais
+    qual quando quanta quantas quanto quantos que quem quê se sem ser seu seus sido sob sobre sua
+    suas são só também te tem tendo ter teu teus teve tinha tinham toda todas todo todos tu tua
+    tuas têm um uma umas uns você vocês vos várias vários à às é
 """
 
 _RUSSIAN = """
     а без больше бы был была были было быть в вам вами вас ваш вдруг ведь во вот все всего всем
     всех всё вы где да даже для до его ее ей ему если есть еще ещё её ж же за зачем здесь и из
-    или им ими их к как какая какие каким какими каких каков какого какой каком какому какую кем
-    ко когда кого кому которая которого которое которой котором которому которую которые который
-    которым которыми которых кто куда ли либо лишь мало меньше мне многие многих много мной мы на
-    над нам нами нас насколько наш не него нее ней несколько нет ни ними них но ну о об он она
-    они оно от откуда отчего перед по под пока почему при про с сам свое свои свой себе себя
-    скольких сколько со столько так также такой там тебе тебя тем то тобой того тоже той только
-    том тот ту ты у уж уже хотя чего чей чем чему что чтобы чье чьего чьи чья чьё эта эти это
-    этого этой этом этот эту я
+    или им ими их к как какая какие каким какими каких каков какова каково каковы какого какое
+    какой каком какому какою какую кем ко когда кого кому которая которого которое которой
+    котором которому которую которые который которым которыми которых кто куда ли либо лишь мало
+    меньше мне многие многих много мной могут может можно мы на над нам нами нас насколько наш не
+    него нее ней несколько нет ни ними них но ну о об он она они оно от откуда отчего перед по
+    под пока почему при про с сам свое свои свой себе себя скольких сколько со столько так также
+    такой там тебе тебя тем то тобой того тоже той только том тот ту ты у уж уже хотя чего чей
+    чем чему что чтобы чье чьего чьи чья чьё эта эти это этого этой этом этот эту я
 """
 
 _SPANISH = """
@@ -193,10 +193,10 @@ _SPANISH = """
     esa esas ese eso esos esta estaba estaban estas este esto estos está están fue fueron ha
     haber había habían han has hasta hay he la las le les lo los me menos mi mientras mis mucha
     muchas mucho muchos muy más mí nada ni no nos nosotros nuestra nuestras nuestro nuestros o os
-    otra otras otro otros para pero poca pocas poco pocos por porque pues que quien quienes quién
-    quiénes qué se sea según ser si sido sin sobre son soy su sus suya suyo sí también tan te
-    tenía ti tiene tienen toda todas todo todos tu tus tuya tuyo tú u un una unas uno unos varias
-    varios vosotros vuestra vuestro y ya yo él
+    otra otras otro otros para pero poca pocas poco pocos por porque puede pueden pues que quien
+    quienes quién quiénes qué se sea según ser si sido sin sobre son soy su sus suya suyo sí
+    también tan te tenía ti tiene tienen toda todas todo todos tu tus tuya tuyo tú u un una unas
+    uno unos varias varios vosotros vuestra vuestro y ya yo él
 """
 
 _SWEDISH = """
@@ -212,22 +212,23 @@ _SWEDISH = """
 _THAI = """
     อะไร อะไรบ้าง ใคร ของใคร ที่ไหน ไหน เมื่อไหร่ เมื่อไร เมื่อใด ทำไม อย่างไร ยังไง กี่ เท่าไร
     เท่าไหร่ เท่าใด ใด ใดบ้าง สิ่งใด เพราะเหตุใด หรือไม่ หรือ และ ของ ที่ ใน เป็น มี ได้ ให้ จาก
-    โดย ว่า คือ กับ แก่ แต่ ก็ จะ นี้ นั้น เหล่านี้ เหล่านั้น อยู่ ไม่ ถูก ซึ่ง เพื่อ ต่อ ตาม
-    ถึง มาก ไป มา แล้ว ยัง เขา เธอ มัน เรา ฉัน ผม คุณ พวกเขา ด้วย เมื่อ ถ้า เพราะ ระหว่าง บาง
-    ทุก แต่ละ อื่น
+    โดย ว่า คือ กับ แก่ แต่ ก็ จะ นี้ นั้น เหล่านี้ เหล่านั้น อยู่ ไม่ ถูก ซึ่ง เพื่อ ต่อ ตาม ถึง
+    มาก ไป มา แล้ว ยัง เขา เธอ มัน เรา ฉัน ผม คุณ พวกเขา ด้วย เมื่อ ถ้า เพราะ ระหว่าง บาง ทุก
+    แต่ละ อื่น ว่าอะไร คืออะไร ใครคือ ใดที่ ใดคือ อะไรคือ คนใด ออะไร
 """
 
 _TURKISH = """
     a ama ancak arasında az bana bazı ben beni benim bile bir biz bize bizi bizim bu buna bundan
     bunlar bunu bunun bütün da daha daki dan de deki den değil değildir dir diye dur dür dır e
     eder edildi edilen en etmek etti fakat gibi göre hangi hangileri hangisi hem hep her hiç i
-    için idi ile imiş in ine ini ise kadar kaç kaçı kaçıncı ki kim kimden kimdi kimdir kime kimi
-    kimin kimler la le mi midir miydi mu mudur muydu mü müdür müydü mı mıdır mıydı na nasıl ne
-    neden nedir nelerdir nerede nereden neresi neresinde nereye neydi nin niye niçin nun nün nın
-    o olan olarak oldu olduğu olduğunu olmak olup olur ona ondan onlar onların onu onun sana sen
-    seni senin si siz size sizi sizin sonra su sü sı ta taki tan tarafından te teki ten tir tur
-    tür tüm tır u un una unu var ve veya ya ye yi yla yle yok yu yü yı zaman çok çünkü önce ü ün
-    üne ünü üzere ı ın ına ını şey şu şuna şunlar şunu şunun
+    idi ile imiş in ine ini ise için kadar kaç kaçta kaçtır kaçı kaçıncı ki kim kimden kimdi
+    kimdir kime kimi kimin kimler kimlerdir la le mi midir miydi mu mudur muydu mü müdür müydü mı
+    mıdır mıydı na nasıl ne neden nedir neler nelerdir nelere neleri nerede nereden neresi
+    neresinde nereye neyden neydi neye neyi neyin neyle nin niye niçin nun nün nın o olan olarak
+    oldu olduğu olduğunu olmak olup olur ona ondan onlar onların onu onun sana sen seni senin si
+    siz size sizi sizin sonra su sü sı ta taki tan tarafından te teki ten tir tur tüm tür tır u
+    un una unu var ve veya ya ye yi yla yle yok yu yü yı zaman çok çünkü önce ü ün üne ünü üzere
+    ı ın ına ını şey şu şuna şunlar şunu şunun
 """
 
 

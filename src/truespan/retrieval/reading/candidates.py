@@ -111,7 +111,10 @@ class FusedBookSearch(Struct, frozen=True):
         by_words = self.wait_for_hits is None
         refinement = None
         if self.refines and not by_words:
-            refinement = Refinement(self.words.ranking_rarity, self.states, deps.without)
+            words = self.words
+            refinement = Refinement(
+                words.ranking_rarity, self.states, deps.without, written=words.rarity
+            )
         search = FusedSearch(candidates, self.weight, calibration, deps.trace, refinement)
         outcome = search.find(k, select, by_words=by_words)
         similar = name_similar(self.words.query, (found.text for found in outcome.found))
