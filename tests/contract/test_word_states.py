@@ -81,7 +81,7 @@ def test_tokens_of_plain_texts_are_grouped_as_those_of_any_text() -> None:
         expected = _pack_groups(
             _group_tokens(offsets, len(prefix), spans, stem_function("english"))
         )
-        found = _group_in_bytes(folded.data, stems, offsets, len(prefix))
+        found = _group_in_bytes(folded, stems, offsets, len(prefix))
 
         assert found is not None
         assert found.places.tolist() == expected.places.tolist()

@@ -99,14 +99,14 @@ def content_tokens(text: str, offsets: Sequence[tuple[int, int]], first: int = 0
     """
     # Imported here because a cached query needs no model.
     from truespan.words.stop_words import STOP_WORDS, guess_stemmer
-    from truespan.words.terms import fold_bytes, stem_function, word_spans
+    from truespan.words.terms import CODEC, fold_bytes, stem_function, word_spans
 
     folded, found = fold_bytes(text), None
     if folded is not None:
-        words = folded.decode(folded.data)
+        words = folded.decode(CODEC).split()
         content = _content_stems(guess_stemmer({*words}))
         stems = list(map(content.__getitem__, words))
-        found = _group_in_bytes(folded.data, stems, offsets, first)
+        found = _group_in_bytes(folded, stems, offsets, first)
     if found is None:
         spans = word_spans(text)
         stemmer = guess_stemmer({span.word for span in spans})

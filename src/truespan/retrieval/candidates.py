@@ -40,7 +40,7 @@ from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import QueryStates, Vector
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
-from truespan.words.compounds import expand_compounds, has_compounds, index_compounds
+from truespan.words.compounds import COMPOUNDING, expand_compounds, index_compounds
 from truespan.words.coverage import WordRarity, measure_rarity
 from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
 from truespan.words.spelling import index_vocabulary, name_similar, suggest_terms
@@ -366,8 +366,9 @@ class WordFinder(Struct, frozen=True):
 
     def parse(self, query: str) -> WordQuery:
         """Return the words of a query, with compounds that occur among the chunks in scope."""
-        parsed = parse_words(self.scope.profile, query, self.extent.stemmers)
-        if not self.world.defaults.values.finds_compounds or not has_compounds(parsed):
+        stemmers, finds_compounds = self.extent.stemmers, self.world.defaults.values.finds_compounds
+        parsed = parse_words(self.scope.profile, query, stemmers)
+        if not finds_compounds or COMPOUNDING.isdisjoint(stemmers):
             return parsed
         index = index_compounds(self.store.vocabulary(self.scope, self.world))
         load = partial(self.layout.load_places, self.store, self.scope)

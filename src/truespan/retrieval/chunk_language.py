@@ -98,7 +98,7 @@ def find_language(text: str, language: str) -> str:
 
 # Shared by threads: an `lru_cache` of texts, which locks.
 find_language_again = lru_cache(maxsize=2048)(find_language)
-"""`find_language` for passages, which many queries find."""
+"""`find_language` for passages, which many queries find, and for the tails of readers."""
 
 
 def _is_latin(text: str) -> bool:

@@ -31,6 +31,8 @@ _LINKS = {
     "swedish": ("", "s", "e", "u"),
 }
 """Letters between the parts of a compound, by stemmer."""
+COMPOUNDING = frozenset(_LINKS)
+"""Stemmers of the languages whose compounds are found."""
 MIN_PART = 4
 """Minimum number of letters of a part; shorter ones begin and end too many words."""
 MAX_PARTS = 3
@@ -64,11 +66,6 @@ def index_parts(terms: Collection[str]) -> CompoundIndex:
 def index_compounds(vocabulary: Vocabulary) -> CompoundIndex:
     """Return the index of a vocabulary; the same object is indexed once."""
     return index_parts(vocabulary.terms)
-
-
-def has_compounds(query: WordQuery) -> bool:
-    """Return whether a word of a query may be a part of a compound, or be one."""
-    return any(_LINKS.keys() & word.content_forms.keys() for word in query.words if not word.exact)
 
 
 def expand_compounds(

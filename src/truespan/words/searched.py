@@ -51,7 +51,7 @@ class SearchedWords:
             known, stem = self._words(language), stemmed_bytes(stemmer_of(language)).__getitem__
             found = [
                 frozenset(map(known.__getitem__, known.keys() & map(stem, data.split())))
-                for data in (folded.data[start:end] for start, end in spans)
+                for data in (folded[start:end] for start, end in spans)
             ]
         if not any(found):
             return None

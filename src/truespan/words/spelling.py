@@ -205,16 +205,18 @@ def name_similar(query: WordQuery, texts: Iterable[str]) -> Notice | None:
     misspelt = [word for word in query.words if word.misspelt]
     if not misspelt:
         return None
-    found = list(dict.fromkeys(word for text in texts for word in words(text)))
-    sentences: list[str] = []
+    found, sentences = list(texts), list[str]()
     for word in misspelt:
-        shown: dict[str, None] = {}
-        for name, terms in word.forms.items():
-            stem = stem_function(name)
-            for term in terms:
-                shown[next((text for text in found if stem(text) == term), term)] = None
+        forms = [(name, term) for name, own in word.forms.items() for term in own]
+        shown = dict.fromkeys(_first_word(found, name, term) for name, term in forms)
         sentences.append(
             f"No passage that was searched contains {word.text!r}. "
             f"Also searched for {' and '.join(map(repr, shown))}."
         )
     return Notice("similar_words", " ".join(sentences))
+
+
+def _first_word(texts: Iterable[str], stemmer: str, term: str) -> str:
+    """Return the first word of the texts with this term; the term itself if no word has it."""
+    stem = stem_function(stemmer)
+    return next((word for text in texts for word in words(text) if stem(word) == term), term)

@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from truespan.words.terms import (
     MAX_TERM_CHARS,
-    FoldedBytes,
     fold_bytes,
     split_words,
     stem_function,
@@ -145,7 +144,7 @@ def _number_parts(
     yield others, _number_words([texts[place] for place in others.tolist()], stemmer)
 
 
-def _fold_all(texts: Sequence[str]) -> FoldedBytes | None:
+def _fold_all(texts: Sequence[str]) -> bytes | None:
     # Spaces at both ends: every word has an end, and eight bytes can be read from any place.
     return fold_bytes("\n".join(("", *texts, "\n" * MAX_TERM_CHARS)))
 
@@ -164,18 +163,18 @@ def _number_words(texts: Sequence[str], stemmer: str) -> _Numbered:
     return _Numbered(terms, numbers, np.repeat(np.arange(len(texts)), sizes), sizes)
 
 
-def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _Numbered:
+def _number_bytes(texts: Sequence[str], folded: bytes, stemmer: str) -> _Numbered:
     """Number the words of texts that have one byte for each character, given all together."""
     import numpy as np
 
-    data = np.frombuffer(folded.data, np.uint8)
+    data = np.frombuffer(folded, np.uint8)
     edges = np.flatnonzero(np.diff(data == ord(" "))) + 1
     starts, ends = edges[::2].copy(), edges[1::2].copy()
     lengths, count = ends - starts, len(starts)
     longest = int(lengths.max(initial=0))
     if not 0 < longest <= MAX_TERM_CHARS:
         return _number_words(texts, stemmer)
-    bytes_at = np.ndarray((len(data) - 7,), ">u8", folded.data, strides=(1,))
+    bytes_at = np.ndarray((len(data) - 7,), ">u8", folded, strides=(1,))
     masks = np.array([(1 << 64) - (1 << 8 * (8 - kept)) for kept in range(9)], np.uint64)
 
     def read_eight(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -216,7 +215,7 @@ def _number_bytes(texts: Sequence[str], folded: FoldedBytes, stemmer: str) -> _N
     first_short = np.searchsorted(distinct, np.uint64(_MIN_SHORT))
     long = order[firsts[ranked[:first_short]]]
     spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
-    words = [folded.data[start:end] for start, end in spans]
+    words = [folded[start:end] for start, end in spans]
     words += distinct[len(words) :].astype(">u8").view("S8").tolist()
     bounds = np.cumsum([1, *(len(text) + 1 for text in texts)])
     sizes = np.diff(np.searchsorted(starts, bounds))

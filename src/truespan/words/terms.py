@@ -13,8 +13,6 @@ from threading import local
 from typing import NamedTuple
 from unicodedata import category, is_normalized, normalize
 
-from msgspec import Struct
-
 RECIPE = "3"
 """Version of the rules for terms; stored counts with another version are replaced."""
 MAX_TERM_CHARS = 64
@@ -34,7 +32,7 @@ _UNSPACED = _EAST_ASIAN + _SOUTH_EAST_ASIAN
 _COMPOSED_VOWELS = {"\u0e4d\u0e32": "\u0e33", "\u0ecd\u0eb2": "\u0eb3"}
 """Vowels of Thai and Lao that NFKC takes apart. They are one key, and one character of a text."""
 
-_CODEC = "cp1252"
+CODEC = "cp1252"
 """The characters of Western European languages with their usual punctuation, one byte each."""
 
 _IRREGULAR = b"\0"
@@ -100,7 +98,7 @@ def terms(text: str, language: str) -> list[str]:
         stem = stem_function(name)
         return [stem(word) for word in words(text)]
     # A third of the time of stemming word by word.
-    return list(map(stemmed_bytes(name).__getitem__, folded.data.split()))
+    return list(map(stemmed_bytes(name).__getitem__, folded.split()))
 
 
 def words(text: str) -> Iterator[str]:
@@ -112,7 +110,7 @@ def words(text: str) -> Iterator[str]:
 def split_words(text: str) -> list[str]:
     """Return the words of a text of any length; for most texts, one table suffices."""
     folded = fold_bytes(_fold_sharp_s(text))
-    return _split_any(text) if folded is None else folded.decode(folded.data)
+    return _split_any(text) if folded is None else folded.decode(CODEC).split()
 
 
 class WordSpan(NamedTuple):
@@ -131,8 +129,8 @@ def word_spans(text: str) -> list[WordSpan]:
     folded = fold_bytes(text)
     if folded is not None:
         return [
-            WordSpan(found[0].decode(_CODEC)[:MAX_TERM_CHARS], found.start(), found.end())
-            for found in _FOLDED_WORD.finditer(folded.data)
+            WordSpan(found[0].decode(CODEC)[:MAX_TERM_CHARS], found.start(), found.end())
+            for found in _FOLDED_WORD.finditer(folded)
         ]
     spans: list[WordSpan] = []
     for match in _pattern().finditer(text):
@@ -156,25 +154,18 @@ def _fold_sharp_s(text: str) -> str:
     return text.replace("ß", "ss") if "ß" in text else text
 
 
-class FoldedBytes(Struct, frozen=True):
-    """A text as bytes, one for each character: its words case-folded, spaces everywhere else."""
+def fold_bytes(text: str) -> bytes | None:
+    """Return a text in `CODEC`, one byte a character; None if a table of bytes does not suffice.
 
-    data: bytes
-
-    def decode(self, words: bytes) -> list[str]:
-        """Return words of the text, given with spaces between them."""
-        return words.decode(_CODEC).split()
-
-
-def fold_bytes(text: str) -> FoldedBytes | None:
-    """Return a text with its words folded; None if a table of bytes does not suffice."""
+    Its words are case-folded, with spaces everywhere else.
+    """
     try:
         # The codec is several times slower.
-        data = text.encode() if text.isascii() else text.encode(_CODEC)
+        data = text.encode() if text.isascii() else text.encode(CODEC)
     except UnicodeEncodeError:
         return None
     folded = data.translate(_byte_table())
-    return None if _IRREGULAR in folded else FoldedBytes(folded)
+    return None if _IRREGULAR in folded else folded
 
 
 def _split_any(text: str) -> list[str]:
@@ -199,7 +190,7 @@ def _split_any(text: str) -> list[str]:
 # Shared by threads: caches of texts, of a compiled pattern and of a table, which never change.
 @cache
 def _byte_table() -> bytes:
-    """Return the table that folds each byte of a text in `_CODEC`.
+    """Return the table that folds each byte of a text in `CODEC`.
 
     A letter becomes its case-folded form, what needs more than that is marked, anything else
     becomes a space. All are found with `_split_any`, one character at a time: none of these
@@ -207,11 +198,11 @@ def _byte_table() -> bytes:
     """
     table = bytearray(b" " * 256)
     for code in range(256):
-        char = bytes([code]).decode(_CODEC, errors="replace")
+        char = bytes([code]).decode(CODEC, errors="replace")
         found = _split_any(f"a{char}a")
         if found == ["a", "a"]:
             continue
-        folded = found[0][1:-1].encode(_CODEC, errors="ignore")
+        folded = found[0][1:-1].encode(CODEC, errors="ignore")
         if len(found) == 1 and len(folded) == 1 == len(found[0]) - 2:
             table[code] = folded[0]
         else:
@@ -281,7 +272,7 @@ def _trim_arabic(word: str) -> str:
 
 
 class StemmedBytes(dict[bytes, str]):
-    """The terms of words in `FoldedBytes`, each made when it is first looked up.
+    """The terms of words in `CODEC`, each made when it is first looked up.
 
     For thousands of words at once: a lookup that finds something calls no function. Threads may
     share it, as all of them would make the same terms.
@@ -292,7 +283,7 @@ class StemmedBytes(dict[bytes, str]):
         self._stemmer = _ThreadStemmer(name) if _is_stemmed(name) else None
 
     def __missing__(self, word: bytes) -> str:
-        term = word.decode(_CODEC)[:MAX_TERM_CHARS]
+        term = word.decode(CODEC)[:MAX_TERM_CHARS]
         if self._stemmer:
             term = self._stemmer.stem(term)
         if len(self) >= MAX_STEMS:

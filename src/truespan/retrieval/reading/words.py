@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.errors import StorageFull, StoreBusy
-from truespan.retrieval.chunk_language import find_language
+from truespan.retrieval.chunk_language import find_language_again
 from truespan.retrieval.query_language import parse_words
 from truespan.retrieval.query_vector import SCORE_DECIMALS
 from truespan.retrieval.snapshot import Restart
@@ -36,8 +36,8 @@ from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
 from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.compounds import (
+    COMPOUNDING,
     expand_compounds,
-    has_compounds,
     index_compounds,
     index_parts,
 )
@@ -166,7 +166,8 @@ def score_read(
     read = max((part.end for part in tail), default=0)
     language = position.language if read >= SAMPLE else language_read(store, scope, position)
     counts, query_words = _read_counts(store, scope, world, position, language, tail, query)
-    if world.defaults.values.finds_compounds and has_compounds(query_words):
+    finds_compounds = world.defaults.values.finds_compounds
+    if finds_compounds and not COMPOUNDING.isdisjoint(counts.stemmers):
         query_words = counts.expand_compounds(query_words)
 
     find = counts.find
@@ -339,7 +340,7 @@ def _read_counts(
 
     known, ref = store.revision_words(scope, world, position.ref), position.ref
     part = read_part(known, position.sid)
-    spoken = [find_language(text.text, language) for text in tail]
+    spoken = [find_language_again(text.text, language) for text in tail]
     after = [Counter(terms(text.text, own)) for text, own in zip(tail, spoken, strict=True)]
     is_stored = known.fresh and known.recipe == recipe_of(language)
     while True:
