@@ -56,7 +56,7 @@ test-fast: $(VENV)/.dev ## run the tests that need one process, in a minute or s
 test-contract: $(VENV)/.dev ## run the tests with small worlds with the defaults `contract`
 	$(BIN)/python -m pytest -n auto --dist loadfile --defaults contract tests/scenario tests/unit tests/laws
 
-# `test` runs the store tests on both databases; this runs everything else that can use PostgreSQL.
+# `test` runs the store tests on both databases; this runs all tests that open libraries on PostgreSQL.
 test-postgres: $(VENV)/.dev ## run the tests with small worlds on a store in PostgreSQL
 	$(BIN)/python -m pytest -n auto --dist loadfile --store postgres tests/contract/test_tokens.py \
 		tests/scenario tests/unit tests/laws

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests import promises
 from tests.support import fast, worlds
-from tests.support.store_matrix import ONE, columns_of, is_repeated
+from tests.support.store_matrix import ONE, columns_of, is_repeated, opens_libraries
 from truespan.providers import onnx
 
 # Registers how much laws are tried before a profile is chosen. The environment of the frameworks
@@ -124,6 +124,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ranks = {str(Path(__file__).parent / name): rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
     if config.getoption("--store") != "sqlite":
+        same = {
+            item
+            for item in items
+            if isinstance(item, pytest.Function) and not opens_libraries(item.module)
+        }
+        leave_out(config, items, same)
         for item in items:
             if getattr(item, "originalname", item.name) in ONE:
                 item.add_marker(pytest.mark.skip(reason="is about the store on SQLite"))
@@ -139,9 +145,14 @@ def leave_out_repeated_rows(config: pytest.Config, items: list[pytest.Item]) -> 
         and hasattr(item, "callspec")
         and is_repeated(item.originalname, item.callspec.params, seen)
     }
-    if repeated:
-        config.hook.pytest_deselected(items=list(repeated))
-        items[:] = [item for item in items if item not in repeated]
+    leave_out(config, items, repeated)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], others: Set[pytest.Item]) -> None:
+    """Deselect some of the tests."""
+    if others:
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 @pytest.hookimpl(wrapper=True)

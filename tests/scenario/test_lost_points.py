@@ -179,7 +179,7 @@ def test_repair_writes_lost_points_again(lib: LibraryFixture) -> None:
 def test_restoring_marks_chunks_without_a_vector_pending(lib: LibraryFixture) -> None:
     world = two_documents(lib)
     lose(lib, world)
-    lib.sql("DELETE FROM vectors WHERE rowid = (SELECT min(rowid) FROM vectors)")
+    lib.sql("DELETE FROM vectors WHERE text_hash = (SELECT min(text_hash) FROM vectors)")
 
     assert restore_points(lib.store, lib.index, lib.scope(world)) == 1
     assert world.status().pending == 1

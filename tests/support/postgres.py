@@ -142,6 +142,8 @@ _SPELLINGS = (
         re.compile(r"\breplace\(text, ([^,]+), ([^,]+)\)"),
         r"convert_to(replace(convert_from(text, 'UTF8'), \1, \2), 'UTF8')",
     ),
+    (re.compile(r"\bsubstr\((\w+), -(\d+)\)"), r"substr(\1, greatest(length(\1) - \2 + 1, 1))"),
+    (re.compile(r"\bAS BLOB\)"), "AS bytea)"),
     (re.compile(r"zeroblob\((\d+|length\(\w+\))\)"), r"decode(repeat('00', \1), 'hex')"),
     (re.compile(r"x'([0-9a-f]*)'"), r"'\\x\1'::bytea"),
 )

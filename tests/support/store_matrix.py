@@ -5,8 +5,13 @@ Their bodies are the same. A test of these modules is left out only where it loo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
+from types import FunctionType, ModuleType
 from typing import Any
+
+from tests.support import worlds
 
 BOTH = frozenset(
     {
@@ -97,3 +102,24 @@ def is_repeated(test: str, values: Mapping[str, Any], seen: set[str]) -> bool:
 def columns_of(module: str, test: str) -> tuple[str, ...]:
     """Return the stores that a test runs on, if it is for more than one."""
     return ("sqlite", "postgres") if module in BOTH and test not in ONE else ()
+
+
+@cache
+def opens_libraries(module: ModuleType) -> bool:
+    """Return whether a module of tests uses, directly or not, a store that `--store` chooses.
+
+    The other tests are the same on every store.
+    """
+    own = {worlds.make_library, worlds.store_in, worlds.PreparedLibrary}
+    for value in vars(module).values():
+        if value is worlds or (isinstance(value, type | FunctionType) and value in own):
+            return True
+        origin = _module_of(value)
+        if origin is not None and origin not in (module, worlds) and opens_libraries(origin):
+            return True
+    return False
+
+
+def _module_of(value: object) -> ModuleType | None:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return sys.modules.get(name) if isinstance(name, str) and name.startswith("tests.") else None

@@ -1,0 +1,25 @@
+"""`--store postgres` leaves out only tests whose libraries it does not move to PostgreSQL."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tests.support import answer_worlds, rows, worlds
+from tests.support.store_matrix import opens_libraries
+
+
+def module_with(value: object) -> ModuleType:
+    """Return a module of tests that imports a value."""
+    made = ModuleType("tests.unit.test_made")
+    made.value = value  # type: ignore[attr-defined]
+    return made
+
+
+def test_matrix_keeps_modules_that_open_libraries() -> None:
+    opening = (worlds, worlds.make_library, worlds.PreparedLibrary, answer_worlds.study)
+    assert [opens_libraries(module_with(value)) for value in opening] == [True] * 4
+
+
+def test_matrix_leaves_out_modules_without_a_library() -> None:
+    others = (worlds.WordEmbedder, worlds.similarity, rows.each_row, "a text")
+    assert [opens_libraries(module_with(value)) for value in others] == [False] * 4
