@@ -1,8 +1,8 @@
 """What ingesting again costs: nothing changed, and one sentence changed.
 
-Nothing changed: 200 documents of about 12 chunks, against reading and hashing the same files. One
-sentence of a book changed: how many chunks are embedded, against those that may be. Run it with
-`python -m bench.reingest`.
+Nothing changed: 200 documents of about 12 chunks, 200 of about 110 and 2,000 of about 12, against
+reading and hashing the same files. One sentence of a book changed: how many chunks are embedded,
+against those that may be. Run it with `python -m bench.reingest`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from bench.free import FreeCounter, FreeEmbedder, free_library
 from bench.material import Prose
 from bench.measure import medians, wall_seconds
 from bench.report import Figure, Options, at_most, run, say
+from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.ingest.draft import Preparation, make_draft
 from truespan.parsing.sandbox.client import ChildParser
 from truespan.types.document import Draft
 from truespan.types.source import DocumentKind, DocumentOptions, Source
 
-DOCUMENTS, PARAGRAPHS = 200, 15
+SIZES = ((200, 15), (200, 150), (2000, 15))
+"""Numbers of documents, and of paragraphs in each of them."""
 ROUNDS = 9
 TARGET = 2.0
 CHAPTERS, CHAPTER_PARAGRAPHS = 12, 20
@@ -37,25 +39,28 @@ def measure(options: Options) -> list[Figure]:  # noqa: ARG001
     """Return the cost of no change and of one change."""
     with TemporaryDirectory(prefix="truespan-bench-") as name:
         folder = Path(name)
-        with free_library(folder / "library", FreeEmbedder(8000)) as library:
+        with free_library(folder / "library", FreeEmbedder(60_000)) as library:
             return [
-                unchanged(library.create_world("unchanged"), folder / "files"),
+                *(unchanged(library, folder, *size) for size in SIZES),
                 *edited(library.create_world("edited"), folder),
             ]
 
 
-def unchanged(world: World, files: Path) -> Figure:
+def unchanged(library: Library, folder: Path, documents: int, paragraphs: int) -> Figure:
     """Ingest the same files again and again."""
-    Prose(seed=11).write_files(files, DOCUMENTS, PARAGRAPHS)
+    name = f"{documents}-{paragraphs}"
+    world, files = library.create_world(name), folder / name
+    Prose(seed=11).write_files(files, documents, paragraphs)
     first = world.ingest(str(files))
-    sides = {"ours": lambda: again(world, files), "hashing": lambda: hash_files(files)}
+    sides = {"ours": lambda: again(world, files, documents), "hashing": lambda: hash_files(files)}
     seconds = medians(sides, ROUNDS)
     wall = medians(sides, ROUNDS, wall_seconds)
-    say(f"{DOCUMENTS} documents, {first.chunks} chunks, CPU time, median of {ROUNDS}; wall time")
+    say(f"{documents} documents, {first.chunks} chunks, CPU time, median of {ROUNDS}; wall time")
     say(f"{wall['ours'] * 1000:.1f} ms against {wall['hashing'] * 1000:.1f} ms")
     ours, theirs = seconds["ours"] * 1000, seconds["hashing"] * 1000
+    size = sum(path.stat().st_size for path in files.iterdir()) / documents / 1000
     return Figure(
-        "re-ingest, nothing changed",
+        f"re-ingest, nothing changed, {documents} files of {size:.0f} KB",
         ours,
         "ms",
         "reading and hashing the files",
@@ -65,10 +70,10 @@ def unchanged(world: World, files: Path) -> Figure:
     )
 
 
-def again(world: World, files: Path) -> None:
-    """Ingest what is there already, and see that nothing was done."""
+def again(world: World, files: Path, documents: int) -> None:
+    """Ingest files that are stored already, and check that nothing was done."""
     report = world.ingest(str(files))
-    assert (report.unchanged, report.embedded) == (DOCUMENTS, 0)
+    assert (report.unchanged, report.embedded) == (documents, 0)
 
 
 def hash_files(folder: Path) -> list[str]:
