@@ -88,6 +88,17 @@ def test_ordinary_english_is_found_without_the_detector() -> None:
     assert _classifier.cache_info().currsize == 1
 
 
+def test_english_with_a_part_of_names_is_found_without_the_detector() -> None:
+    _classifier.cache_clear()
+    english = "The keeper of the lamps said that it was not there, and he went to the harbour. "
+    names = "Hendrik Visser of Delft and Anna Petrova of Kazan met Jon Olsen yesterday. "
+
+    assert detect_language(names * 4 + english * 6) == "en"
+    assert _classifier.cache_info().currsize == 0
+    detect_language(names * 8)
+    assert _classifier.cache_info().currsize == 1
+
+
 @pytest.mark.parametrize("language", [code for code in SENTENCES if code != "en"])
 def test_english_beside_another_language_is_left_to_the_detector(language: str) -> None:
     english = "The keeper of the lamps said that it was not there, and he went to the harbour. "
