@@ -26,12 +26,15 @@ NO_SERVER = "NO POSTGRESQL"
 """What a test says that was skipped because no server could be started."""
 LONGEST = (
     "scenario/test_changed_cells.py", "interfaces/test_other_endings.py",
-    "interfaces/test_audience_twins.py",
-    "scenario/test_crashes.py", "laws/test_non_interference.py", "contract/test_worker_crashes.py",
+    "interfaces/test_audience_twins.py", "scenario/test_crashes.py",
+    "laws/test_non_interference.py", "contract/test_worker_crashes.py",
     "contract/test_worker_outages.py", "interfaces/test_openapi_bearers.py",
     "scenario/test_backup_columns.py", "architecture/test_docs.py",
     "scenario/test_hostile_files.py", "architecture/test_package.py",
-    "scenario/test_doctor_damage.py", "scenario/test_erasure.py",
+    "laws/test_audience_non_interference.py", "unit/test_regex_growth.py",
+    "unit/test_world_evaluation.py", "scenario/test_ingest_workers.py",
+    "contract/test_multilingual_embedder.py", "scenario/test_office_pictures.py",
+    "scenario/test_pages.py", "scenario/test_doctor_damage.py", "scenario/test_erasure.py",
     "scenario/test_postgres_crashes.py", "interfaces/test_openapi.py",
     "contract/test_postgres_store.py", "scenario/test_background.py",
     "scenario/test_provider_faults.py", "contract/test_child_parser.py",

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
+from tests.support.rows import each_row
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import InvalidArgument
@@ -51,6 +52,11 @@ def shelved(lib: LibraryFixture) -> World:
     return world
 
 
+@pytest.fixture
+def shelf(tmp_path: Path) -> World:
+    return shelved(make_library(tmp_path))
+
+
 def asked(world: World, **settings: Any) -> ContextBundle:
     wide: dict[str, Any] = {"language": None, "version": None, "top_k": 20}
     return world.retrieve("the lamp", **{**wide, **settings})
@@ -65,7 +71,7 @@ def sources(bundle: ContextBundle) -> set[str]:
 
 
 @proves("request.chapter-filter", "request.section-filter")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "places"),
     [
         ({"chapter": "One"}, {("One", "One")}),
@@ -82,9 +88,9 @@ def sources(bundle: ContextBundle) -> set[str]:
     ],
 )
 def test_chapter_and_section_match_whole_and_without_regard_to_case(
-    tmp_path: Path, settings: dict[str, str], places: set[tuple[str, str]]
+    shelf: World, settings: dict[str, str], places: set[tuple[str, str]]
 ) -> None:
-    bundle = asked(shelved(make_library(tmp_path)), **settings)
+    bundle = asked(shelf, **settings)
 
     assert {(chunk.chapter, chunk.section) for chunk in bundle.retrieved_chunks} == places
     assert bundle.status is (BundleStatus.SUCCESS if places else BundleStatus.NO_MATCHES)
@@ -110,7 +116,7 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -
 
 
 @proves("request.language-constraint", "request.version-constraint")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "names"),
     [
         ({}, {"one.md", "two.md", "three.txt", "four.txt"}),
@@ -129,9 +135,9 @@ def test_a_section_is_found_within_its_chapter_and_in_no_other(tmp_path: Path) -
     ],
 )
 def test_labels_of_documents_match_whole_and_null_means_any(
-    tmp_path: Path, settings: dict[str, Any], names: set[str]
+    shelf: World, settings: dict[str, Any], names: set[str]
 ) -> None:
-    bundle = asked(shelved(make_library(tmp_path)), **settings)
+    bundle = asked(shelf, **settings)
 
     assert sources(bundle) == names
 
@@ -223,7 +229,7 @@ def codes(bundle: ContextBundle) -> list[str]:
 
 @pytest.mark.contract
 @proves("request.language-constraint", "request.version-constraint")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "blamed"),
     [
         ({"documents": ["two.md"]}, True),
@@ -238,12 +244,11 @@ def codes(bundle: ContextBundle) -> list[str]:
         ({"tags": ["absent"]}, False),
         ({}, False),
     ],
-    ids=str,
 )
 def test_a_warning_says_when_a_default_is_what_left_nothing_over(
-    tmp_path: Path, settings: dict[str, Any], blamed: bool
+    shelf: World, settings: dict[str, Any], blamed: bool
 ) -> None:
-    bundle = shelved(make_library(tmp_path)).retrieve("the lamp", **settings)
+    bundle = shelf.retrieve("the lamp", **settings)
 
     assert ("default_filter_emptied_result" in codes(bundle)) is blamed
     assert not (blamed and bundle.retrieved_chunks)
