@@ -81,7 +81,14 @@ def test_cohort_vectors_are_embedded_once_and_kept(tmp_path: Path) -> None:
     assert len(embed.texts) == 3
     CohortVectors(Cohort("d2", lambda: TEXTS)).similarities(vector, scope, lib.store, embed)
     assert len(embed.texts) == 6
-    for change in ("vectors = zeroblob(length(vectors))", "vectors = x'00'", "digest = 'd9'"):
+    third = "length(vectors) / 3"
+    rotated = f"substr(vectors, {third} + 1) || substr(vectors, 1, {third})"
+    for change in (
+        "vectors = zeroblob(length(vectors))",
+        f"vectors = CAST({rotated} AS BLOB)",
+        "vectors = x'00'",
+        "digest = 'd9'",
+    ):
         lib.sql(f"UPDATE cohorts SET {change}")
         seen = len(embed.texts)
         assert CohortVectors(known).similarities(vector, scope, lib.store, embed) == first
