@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import truespan
 from tests.interfaces.http_client import serve_library
@@ -44,6 +45,21 @@ def test_new_documents_have_the_audience_of_their_world(tmp_path: Path) -> None:
     world.add_text("A secret.", id="secret.txt")
     assert labels_in(world) == {**expected, "side.txt": LEGAL, "secret.txt": ()}
     assert lib.library.create_world("plain").default_audience == ("everyone",)
+
+
+@proves("audience.declared")
+def test_new_rule_applies_to_unchanged_files(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = lib.library.create_world("world")
+    lib.write("f/hr/pay.txt", "The payroll.")
+    world.ingest(str(tmp_path / "files" / "f"))
+    assert labels_in(world) == {"pay.txt": ("everyone",)}
+
+    rules = (AudienceRule(("group:hr",), "hr/**"),)
+    components = replace(world.access.components, preparation=Preparation(audiences=rules))
+    ruled = World(replace(world.access, components=components))
+    assert ruled.ingest(str(tmp_path / "files" / "f")).unchanged == 1
+    assert labels_in(world) == {"pay.txt": ("group:hr",)}
 
 
 @proves("audience.default")
