@@ -17,7 +17,9 @@ SLOW = {
     *("scenario/test_backup", "scenario/test_doctor", "scenario/test_doctor_damage"),
     *("scenario/test_own_model", "scenario/test_provider_faults", "unit/test_doctor_machine"),
     *("unit/test_http_json", "unit/test_regex_growth", "unit/test_shares"),
-    "unit/test_upkeep_jobs",
+    *("laws/test_audience_non_interference", "unit/test_upkeep_jobs", "unit/test_world_evaluation"),
+    *("laws/test_conversation_non_interference", "laws/test_fused_non_interference"),
+    *("laws/test_look_ahead", "scenario/test_spoilers"),
 }
 """Files that take long, or start a process in a way that their text does not show."""
 _STARTS_PROCESS = re.compile(
