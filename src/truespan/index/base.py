@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import partial
 
 from truespan.index.calls import BYTES_PER_PAYLOAD, Collection, IndexCalls, Search, Where
 from truespan.index.filters import (
@@ -249,8 +249,6 @@ class QdrantIndex(ABC):
         return self._fate_of_erased
 
 
-# Shared by threads: a cache of frozen records.
-@cache
 def collection_of(profile: EmbeddingProfile) -> Collection:
     """Return the collection of an embedding profile."""
     return Collection(profile.id, profile.dimensions, profile.distance.value)
