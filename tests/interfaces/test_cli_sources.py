@@ -143,6 +143,16 @@ def test_asking_files_leaves_the_library_alone(
 
 
 @proves("cli.ask-file")
+def test_files_are_asked_beside_several_libraries(shell: Shell) -> None:
+    for name in ("one", "two"):
+        assert shell("init", "--library", name)[0] == 0
+
+    code, out, _ = shell("ask", "note.md", QUESTION)
+
+    assert (code, ANSWER in out) == (0, True)
+
+
+@proves("cli.ask-file")
 def test_chat_asks_files(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\nWho may touch it?\n"))
 

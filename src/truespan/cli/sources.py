@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from truespan.cli.app import complete
-from truespan.cli.options import Target, folder_of
+from truespan.cli.options import Target, folder_of, new_folder_of
 from truespan.cli.terminal import pluralize, write_error
 from truespan.core.disk import FileLock, hash_file
 from truespan.errors import InvalidArgument, SourceMissing
@@ -85,7 +85,7 @@ def open_asked(
             "Files are asked in a separate library, without a reader, world or generation.",
             advice="Keep them with 'truespan ingest' first, and ask without naming them.",
         )
-    with open_cached(sources, folder_of(None)) as (library, folder, known):
+    with open_cached(sources, _settings_folder()) as (library, folder, known):
         world = library.world(create=True)
         if not known:
             _ingest(world, sources, hidden=hidden)
@@ -98,6 +98,15 @@ def open_asked(
             kept = f"Nothing was read again: the files are kept in {folder}."
         command = f"truespan ingest {shlex.join(sources)}"
         write_error(complete(f"{kept} '{command}' adds the documents to a library.\n"))
+
+
+def _settings_folder() -> Path:
+    """Return the folder whose settings apply: that of the library that a command would use."""
+    try:
+        return folder_of(None)
+    except InvalidArgument:
+        # Which of several libraries is meant does not matter to files.
+        return new_folder_of(None)
 
 
 def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:
