@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -58,3 +58,22 @@ def test_arguments_have_one_description_in_all_interfaces(
         if name in fields:
             shown = [fields[name], *fields[name].get("anyOf", ())]
             assert any(each.get("description", "").startswith(text) for each in shown), name
+
+
+def test_every_command_and_option_has_a_help_text() -> None:
+    found = dict(walk_commands(make_commands()))
+
+    assert {"models", "models download"} <= found.keys()
+    for name, command in found.items():
+        assert command.help, name
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, (name, option.name)
+
+
+def walk_commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands and groups of a group, with the names by which they are called."""
+    for name, command in group.commands.items():
+        yield f"{above}{name}", command
+        if isinstance(command, click.Group):
+            yield from walk_commands(command, f"{above}{name} ")
