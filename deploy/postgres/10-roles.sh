@@ -1,5 +1,5 @@
 #!/bin/sh
-# Create the two roles and the database of docs/several-machines.md. The image runs this once, with an empty volume.
+# Create the two roles and the database of docs/deployment.md. The image runs this once, with an empty volume.
 # The passwords come from the two addresses.
 set -eu
 secrets=${SECRETS_MOUNT:-/run/secrets}

@@ -472,4 +472,4 @@ def test_settings_package_and_docs_name_the_same_versions_of_the_server() -> Non
 
     after = f"{NEWEST[0]}.{NEWEST[1] + 1}"
     assert package == f"qdrant-client>={OLDEST[0]}.{OLDEST[1]},<{after}"
-    assert f"Qdrant {SUPPORTED}" in (ROOT / "docs/several-machines.md").read_text()
+    assert f"Qdrant {SUPPORTED}" in (ROOT / "docs/deployment.md").read_text()

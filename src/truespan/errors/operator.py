@@ -102,7 +102,7 @@ class IndexKeyRefused(OperatorError):
     """A key that the Qdrant server does not accept, or no key."""
 
     code = "index_key_refused"
-    advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/several-machines.md."
+    advice = "Set QDRANT_API_KEY, or add [[keys]] for qdrant; see docs/deployment.md."
 
     def __init__(self, status: str, forbidden: str | None = None) -> None:
         """`forbidden` is the action that a valid key does not permit."""

@@ -60,7 +60,7 @@ class JobThread:
         """Raise `InvalidConfiguration`: no other process sees this queue."""
         raise InvalidConfiguration(
             "This library has no worker processes: the process that submits a job runs it.",
-            advice="Workers need a store in PostgreSQL; see docs/several-machines.md.",
+            advice="Workers need a store in PostgreSQL; see docs/deployment.md.",
         )
 
     def submit(self, order: JobOrder) -> None:

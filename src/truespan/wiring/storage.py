@@ -89,7 +89,7 @@ def prepare_tables(folder: Path) -> tuple[int, int]:
     if not is_on_server(settings):
         raise InvalidConfiguration(
             "The store of this library is a file, which needs no preparation.",
-            advice="Set store_url for a store in PostgreSQL; see docs/several-machines.md.",
+            advice="Set store_url for a store in PostgreSQL; see docs/deployment.md.",
         )
     owner = _server_url(folder, settings, "store_owner_url")
     url = _server_url(folder, settings, "store_url")

@@ -325,7 +325,7 @@ def require_bound_role(connection: Connection) -> None:
         if found:
             raise StoreUnsafe(
                 f"The role of store_url {problem}.",
-                advice="Give store_url a role of its own, as in docs/several-machines.md.",
+                advice="Give store_url a role of its own, as in docs/deployment.md.",
             )
 
 
@@ -443,7 +443,7 @@ def _prepare(connection: Connection, application: str) -> Prepared:
     if not found:
         raise InvalidConfiguration(
             "The role in store_url does not exist.",
-            advice="Create it first, as in docs/several-machines.md.",
+            advice="Create it first, as in docs/deployment.md.",
         )
     if any(found[0]):
         raise StoreUnsafe(
