@@ -60,11 +60,14 @@ def _switch_threads_often() -> Iterator[None]:
         ("한국어 말", "ko", ["한국", "국어", "말"]),
         ("สวัสดี 東京ไป", "th", ["สวั", "วัส", "ัสด", "สดี", "東京", "ไป"]),
         ("น้ำ", "th", ["น้ำ"]),
-        ("Самолёт самолет", "ru", ["самолет", "самолет"]),
+        ("Самолёт самолет", "ru", ["самол", "самол"]),
         ("كِتَابٌ كــتاب الكتاب والكتاب", "ar", ["كتاب"] * 4),
         ("مدرسة مدرسه أحمد احمد", "ar", ["مدرس", "مدرس", "احمد", "احمد"]),
         ("Işık IŞIK ışık", "tr", ["işik"] * 3),
-        ("İstanbul istanbul ISTANBUL", "tr", ["istanbul"] * 3),
+        ("İstanbul istanbul ISTANBUL", "tr", ["istan"] * 3),
+        ("государство государственный", "ru", ["госуд"] * 2),
+        ("państwo państwowego", "pl", ["państ"] * 2),
+        ("12345678 abc1234567", "ru", ["12345678", "abc1234567"]),
         ("Schlüssel Schluessel", "de", ["schlussel"] * 2),
         ("भाषा हिन्दी", "", ["भाषा", "हिन्दी"]),
         ("café cafe\u0301", "", ["café", "café"]),
@@ -79,6 +82,12 @@ def test_words_are_folded_and_stemmed_as_their_language_is(
     from unicodedata import normalize
 
     assert terms(text, language) == [normalize("NFC", term) for term in expected]
+
+
+def test_whole_terms_keep_all_letters_of_their_stems() -> None:
+    assert terms("İstanbul'daki okullar", "tr", whole=True) == ["istanbul", "daki", "okul"]
+    assert terms("państwo państwowego", "pl", whole=True) == ["państw", "państwow"]
+    assert stem_function("russian", whole=True)("государственный") == "государствен"
 
 
 def test_what_is_no_word_takes_no_more_room_than_one() -> None:

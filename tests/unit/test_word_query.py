@@ -132,6 +132,12 @@ def test_phrases_are_what_stands_in_double_quotes_of_any_kind() -> None:
     assert found == expected
 
 
+def test_a_phrase_has_whole_stems_where_terms_are_cut() -> None:
+    phrase = parse_query('"государственного закона"', ["russian"])
+    assert phrase.occurs_in("Государственный закон принят.", "ru")
+    assert not phrase.occurs_in("Государство, закон и суд.", "ru")
+
+
 def test_a_phrase_occurs_where_its_terms_follow_one_another() -> None:
     phrase = parse_query('"old lamps"', EN)
     assert phrase.occurs_in("An Old\nlamp burned.", "en")

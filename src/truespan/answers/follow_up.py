@@ -159,7 +159,7 @@ def is_accepted(rewritten: str, question: str, turns: Sequence[Turn]) -> bool:
     """
     texts = [question, *_texts(turns)]
     language = _language_of(texts)
-    stem = stem_function(language)
+    stem = stem_function(language, whole=True)
     base = _BASE_FORMS if language == "english" else {}
     known = {stem(base.get(word, word)) for text in texts for word in split_words(text)}
     passing = STOP_WORDS.get(language, frozenset()) | _AUXILIARIES

@@ -110,7 +110,7 @@ def content_tokens(text: str, offsets: Sequence[tuple[int, int]], first: int = 0
     if found is None:
         spans = word_spans(text)
         stemmer = guess_stemmer({span.word for span in spans})
-        unwanted, stem = STOP_WORDS[stemmer], stem_function(stemmer)
+        unwanted, stem = STOP_WORDS[stemmer], stem_function(stemmer, whole=True)
         wanted = [span for span in spans if span.word not in unwanted and _is_content(span.word)]
         found = _pack_groups(_group_tokens(offsets, first, wanted, stem))
     return found
@@ -125,7 +125,7 @@ class _ContentStems(dict[str, str]):
 
         super().__init__(dict.fromkeys(STOP_WORDS[stemmer], ""))
         self._unwanted = STOP_WORDS[stemmer]
-        self._stem = stem_function(stemmer)
+        self._stem = stem_function(stemmer, whole=True)
 
     def __missing__(self, word: str) -> str:
         from truespan.words.terms import MAX_STEMS, MAX_TERM_CHARS

@@ -389,7 +389,7 @@ _USUAL_LATE: dict[tuple[str, str, str], tuple[dict[str, float], dict[str, float]
             "it": 0.64,
             "pt": 0.49,
             "th": 0.60,
-            "tr": 0.50,
+            "tr": 0.55,
             "zh": 0.52,
             "": 0.54,
         },

@@ -80,8 +80,8 @@ class WordQuery(Struct, frozen=True):
         """Return whether a text in a language contains every phrase of the query."""
         if not self.phrases:
             return True
-        found = terms(text, language)
-        return all(_contains(found, terms(phrase, language)) for phrase in self.phrases)
+        found = terms(text, language, whole=True)
+        return all(_contains(found, terms(phrase, language, whole=True)) for phrase in self.phrases)
 
 
 def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from threading import local
 from typing import NamedTuple
 from unicodedata import category, is_normalized, normalize
@@ -83,6 +83,10 @@ _STEMMERS = {
 _UNSTEMMED = {"ja": "japanese", "ko": "korean", "th": "thai", "zh": "chinese"}
 """Names of languages without a stemmer that have stop words."""
 
+_TERM_LETTERS = {"arabic": 5, "greek": 6, "polish": 5, "russian": 5, "turkish": 5}
+"""Maximum number of letters of a term by stemmer, where stems keep many endings of a word. Measured
+on questions; see bench/RESULTS.md."""
+
 _ARABIC_MARKS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
 """Vowel signs, and the tatweel that stretches a word."""
 _ARABIC_CONJUNCTION = re.compile(
@@ -91,11 +95,14 @@ _ARABIC_CONJUNCTION = re.compile(
 """A conjunction before an article. The stemmer removes the article only from the start."""
 
 
-def terms(text: str, language: str) -> list[str]:
-    """Return the terms of a text in order, stemmed if its language has a stemmer."""
+def terms(text: str, language: str, *, whole: bool = False) -> list[str]:
+    """Return the terms of a text in order, stemmed if its language has a stemmer.
+
+    With `whole`, terms keep all letters of their stems.
+    """
     name, folded = stemmer_of(language), fold_bytes(_fold_sharp_s(text))
-    if folded is None:
-        stem = stem_function(name)
+    if folded is None or (whole and name in _TERM_LETTERS):
+        stem = stem_function(name, whole=whole)
         return [stem(word) for word in words(text)]
     # A third of the time of stemming word by word.
     return list(map(stemmed_bytes(name).__getitem__, folded.split()))
@@ -227,20 +234,22 @@ def recipe_of(language: str) -> str:
     from importlib.metadata import version
 
     name = stemmer_of(language)
-    return f"{RECIPE}:{name}:{version('PyStemmer')}" if name else RECIPE
+    rules = f"{RECIPE}:{name}{_TERM_LETTERS.get(name, '')}"
+    return f"{rules}:{version('PyStemmer')}" if name else RECIPE
 
 
 # Shared by threads: a cache of functions; each thread has its own stemmer, and stems are kept in an
 # `lru_cache`, which locks.
 @cache
-def stem_function(name: str) -> Callable[[str], str]:
-    """Return a function that stems one word, safe to call from any thread.
+def stem_function(name: str, *, whole: bool = False) -> Callable[[str], str]:
+    """Return a function that makes the term of one word, safe to call from any thread.
 
     `name` is that of `stemmer_of`; without an algorithm of Snowball, words are returned unchanged.
+    In some languages a term is the first letters of a stem; with `whole`, it is the whole stem.
     """
     if not _is_stemmed(name):
         return lambda word: word
-    stemmer = _ThreadStemmer(name)
+    stemmer = _ThreadStemmer(name, whole=whole)
     # A cached stem takes a third of the time.
     return lru_cache(maxsize=MAX_STEMS)(lambda word: stemmer.stem(word))
 
@@ -252,7 +261,7 @@ def _is_stemmed(name: str) -> bool:
 class _ThreadStemmer(local):
     """A stemmer for each thread, because PyStemmer allows no sharing."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, whole: bool = False) -> None:
         # Imported here because most programs never stem a word.
         from Stemmer import Stemmer
 
@@ -264,6 +273,14 @@ class _ThreadStemmer(local):
             self.stem = lambda word: stem(word.replace("i\u0307", "i")).replace("\u0131", "i")
         else:
             self.stem = stem
+        if name in _TERM_LETTERS and not whole:
+            self.stem = partial(_cut_stem, self.stem, _TERM_LETTERS[name])
+
+
+def _cut_stem(stem: Callable[[str], str], letters: int, word: str) -> str:
+    """Return the first letters of the stem of a word. Numbers and words with a digit stay whole."""
+    found = stem(word)
+    return found[:letters] if found.isalpha() else found
 
 
 def _trim_arabic(word: str) -> str:

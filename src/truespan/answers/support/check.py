@@ -333,7 +333,7 @@ class _Checker(Struct):
         self, text: str, missing: Sequence[str], unknown: list[str]
     ) -> list[SupportReason]:
         """Return the reasons for missing words, and add the words to `unknown`."""
-        stem, lost = stem_function(self.vocabulary.language), frozenset(missing)
+        stem, lost = stem_function(self.vocabulary.language, whole=True), frozenset(missing)
         unknown += [word for word in words(text) if stem(word) in lost]
         reasons = [SupportReason.WORDS_NOT_FOUND]
         return reasons if self.comparison is None else [*reasons, SupportReason.NOT_SIMILAR]

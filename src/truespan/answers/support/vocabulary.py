@@ -65,12 +65,14 @@ class Vocabulary(Struct, frozen=True):
 
     def labels(self, text: str) -> frozenset[str]:
         """Return the stems and numbers of a text, as they are compared with labels."""
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        stem = stem_function(self.language, whole=True)
+        stops = STOP_WORDS.get(self.language, frozenset())
         return frozenset(stem(word) for word in words(text) if word not in stops)
 
     def stems(self, text: str) -> list[str]:
         """Return the stems of the words of a text that are evidence, in order."""
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        stem = stem_function(self.language, whole=True)
+        stops = STOP_WORDS.get(self.language, frozenset())
         return [
             stem(word)
             for word in words(text)
@@ -83,6 +85,7 @@ class Vocabulary(Struct, frozen=True):
 
     def negated(self, text: str) -> Negated:
         """Return the stems of the negated words of a text."""
-        stem, stops = stem_function(self.language), STOP_WORDS.get(self.language, frozenset())
+        stem = stem_function(self.language, whole=True)
+        stops = STOP_WORDS.get(self.language, frozenset())
         found = find_negated(text, self.language, stops | _NEUTRAL)
         return Negated(frozenset(map(stem, found.core)), frozenset(map(stem, found.reach)))
