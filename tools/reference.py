@@ -57,7 +57,10 @@ CLASSES = (
     Library, World, Documents, Reader, Conversation, WorldEvaluation, Generations, AccessTokens,
 )  # fmt: skip
 GROUPS: Mapping[str, tuple[str, Iterable[str]]] = {
-    "PassageArguments": ("passage_options", PassageArguments.__annotations__),
+    "PassageArguments": (
+        "passage_options",
+        ("mode", "rerank", *PassageArguments.__annotations__),
+    ),
     "FilterArguments": ("filters", FILTER_NAMES),
     "DocumentArguments": ("document_options", DocumentArguments.__annotations__),
     "IngestArguments": ("ingest_options", IngestArguments.__annotations__),
@@ -200,8 +203,8 @@ def render_settings() -> Iterator[str]:
     for name in TYPES:
         value = defaults.value_of(name)
         text = str(value).lower() if isinstance(value, bool) else value
-        default = "" if text in ("", None) else f"default {code(text)}"
-        yield bullet(code(name), "; ".join(filter(None, [default, allowed(name)])), meanings[name])
+        shown = name if text in ("", None) else f"{name}={text}"
+        yield bullet(code(shown), allowed(name), meanings[name])
 
 
 def allowed(name: str) -> str:
@@ -273,17 +276,22 @@ def render_http() -> Iterator[str]:
         calls = [*routes.operations, *(every[-1:] if routes.topic == "Server" else ())]
         yield f"### {routes.topic}\n"
         yield f"{routes.description}\n"
-        yield from (http_entry(call, described[call.name]) for call in calls)
+        names = {call.name for call in calls}
+        for call in calls:
+            # The call of a reader does the same as the one above it.
+            is_twin = call.name.endswith("AsReader") and call.name.removesuffix("AsReader") in names
+            yield http_entry(call, described[call.name], is_twin)
         yield ""
     yield from render_bodies(document, described)
 
 
-def http_entry(call: Operation, entry: Mapping[str, Any]) -> str:
+def http_entry(call: Operation, entry: Mapping[str, Any], is_twin: bool) -> str:
     address = re.sub(r":\w+}", "}", call.path)
     parameters = [code(each["name"]) for each in entry["parameters"] if each["in"] == "query"]
     body = [f"[{body_name(entry)}](#bodies)"] if body_name(entry) else []
     takes = ", ".join([*body, *group_names(parameters), *marks_of(call)])
-    return bullet(f"{code(call.name)}, `{call.method} {address}`", takes, entry["summary"])
+    about = "" if is_twin else entry["summary"]
+    return bullet(f"{code(call.name)}, `{call.method} {address}`", takes, about)
 
 
 def group_names(shown: list[str]) -> list[str]:
@@ -328,7 +336,10 @@ def render_bodies(document: Mapping[str, Any], described: Mapping[str, Any]) -> 
 
 def render_library() -> Iterator[str]:
     yield "### Groups of arguments\n"
-    for name, names in GROUPS.values():
+    for kind, (name, names) in GROUPS.items():
+        if kind == "IngestArguments":
+            further = (each for each in names if each not in DocumentArguments.__annotations__)
+            names = ("**document_options", *further)
         yield bullet(code(f"**{name}"), "", ", ".join(map(code, names)))
     yield ""
     yield "### Functions of the package\n"

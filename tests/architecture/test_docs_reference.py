@@ -26,8 +26,8 @@ def test_generated_parts_list_known_names() -> None:
     for part, names in {
         "commands": ["### search", "### jobs resume", "`--library`, `-L`"],
         "settings": [
-            "- `disk_reserve_mib` (default `256`; from 0): ",
-            "- `log_format` (default `text`; `text`, `json`): ",
+            "- `disk_reserve_mib=256` (from 0): ",
+            "- `log_format=text` (`text`, `json`): ",
         ],
         "errors": ["- `world_busy` (409): A world", "- `damage`, `DamageError` (500): "],
         "calls": ["/search` ([SearchArguments](#bodies), ", "- `SearchArguments`: **`query`**, "],
