@@ -1,4 +1,4 @@
-"""The bundled model with PyTorch: the same weights, a profile of its own, any device."""
+"""The bundled model with PyTorch: the same weights, another profile, any device."""
 
 from __future__ import annotations
 

@@ -24,14 +24,15 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.protocols import Embedder, find_state_embedder
-from truespan.providers import sentence_transformers, torch_bert, torch_devices
+from truespan.providers import sentence_transformers, torch_devices
 from truespan.providers.sentence_transformers import (
     SentenceEmbedder,
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_bert import BertNetwork
+from truespan.providers.torch_bert import PackingBertNetwork
 from truespan.providers.torch_devices import (
+    PackingNetwork,
     RunOptions,
     TorchNetwork,
     TorchRunner,
@@ -98,12 +99,11 @@ def test_packed_texts_have_the_vectors_of_the_package(
 ) -> None:
     save_encoder(tmp_path / "model", pooling=pooling, family=family)
     expected = embed(tmp_path / "model").embed_documents(TEXTS)
-    monkeypatch.setattr(torch_bert, "find_packed_attention", lambda *_: attend_packed)
     monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
     packed = embed(tmp_path / "model")
     network = packed._make_network(packed.runner.devices[0], import_torch().float16)
 
-    assert isinstance(network, BertNetwork)
+    assert isinstance(network, PackingBertNetwork)
     for own, other in zip(packed.embed_documents(TEXTS), expected, strict=True):
         assert cosine(own, other) > 0.99999
 
@@ -123,7 +123,7 @@ def test_gpu_without_padding_agrees_with_the_package(
     network = own._make_network(own.runner.devices[0], torch.float16)
     found = own.embed_documents(TEXTS)
 
-    assert isinstance(network, BertNetwork)
+    assert isinstance(network, PackingBertNetwork)
     assert min(map(cosine, found, expected)) > 0.9999
     assert [own.embed_documents([text])[0] for text in TEXTS] == found
 
@@ -135,12 +135,11 @@ def test_network_with_other_vectors_is_not_packed(
         return 1000 * query
 
     save_encoder(tmp_path / "model")
-    monkeypatch.setattr(torch_bert, "find_packed_attention", lambda *_: attend_wrongly)
-    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
+    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_wrongly)
     embedder = embed(tmp_path / "model")
     network = embedder._make_network(embedder.runner.devices[0], import_torch().float16)
 
-    assert not network.packs
+    assert not isinstance(network, PackingNetwork)
 
 
 def attend_packed(query: Any, key: Any, value: Any, bounds: Any, *_: Any) -> Any:

@@ -31,7 +31,7 @@ from truespan.providers.model_files import (
 )
 from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
-from truespan.providers.torch_bert import BertNetwork, BertShape, find_packed_attention
+from truespan.providers.torch_bert import BertShape, PackingBertNetwork, find_packed_attention
 from truespan.providers.torch_devices import (
     RunOptions,
     TorchNetwork,
@@ -239,11 +239,12 @@ class SentenceNetwork(PackageNetwork):
         """
         weight = next(self._model.parameters())
         shape = find_bert_shape(self._model, max_length)
-        if shape is None or find_packed_attention(weight.device, weight.dtype) is None:
+        attend = find_packed_attention(weight.device, weight.dtype)
+        if shape is None or attend is None:
             return self
         torch, tokens = import_torch(), self._model[0].auto_model.state_dict()
         weights = {name: each.float().cpu().numpy() for name, each in tokens.items()}
-        packed = BertNetwork(weights, weight.device, weight.dtype, shape)
+        packed = PackingBertNetwork(weights, weight.device, weight.dtype, attend, shape)
         with torch.inference_mode():
             ids = torch.tensor([probe], device=weight.device)
             bounds = torch.tensor([0, len(probe)], device=weight.device, dtype=torch.int32)

@@ -1,7 +1,7 @@
 """BERT networks of PyTorch, and the bundled model on a GPU: its weights, dequantised.
 
 Texts of a batch are one long row of tokens without padding, and attention stays within each text.
-The matrix products of such a batch have the same shape whatever the texts are, so that a vector of
+The matrix products of such a batch have the same shape for all texts, so that a vector of
 the bundled model depends on its text alone, bit for bit.
 """
 
@@ -18,7 +18,12 @@ from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalModel, describe_local
 from truespan.providers.onnx_format import read_weights
 from truespan.providers.tokenized import TokenizedModel
-from truespan.providers.torch_devices import RunOptions, TorchNetwork, import_torch
+from truespan.providers.torch_devices import (
+    PackingNetwork,
+    RunOptions,
+    TorchNetwork,
+    import_torch,
+)
 from truespan.providers.torch_embedder import TorchEmbedder
 from truespan.providers.word_states import Projection
 
@@ -109,22 +114,6 @@ class BertNetwork(TorchNetwork):
                     *(pair(f"{name}output.{part}") for part in ("dense", "LayerNorm")),
                 )
             )
-        self._attend_packed = find_packed_attention(device, arithmetic)
-        self.packs = self._attend_packed is not None
-
-    def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
-        lengths, starts = bounds.diff(), bounds[:-1]
-        places = self._torch.arange(len(ids), device=ids.device, dtype=bounds.dtype)
-        places -= starts.repeat_interleave(lengths, output_size=len(ids))
-        attend, longest = self._attend_packed, self._shape.max_length
-        assert attend is not None
-        states = self._run(
-            ids, places, lambda q, k, v: attend(q, k, v, bounds, bounds, longest, longest)
-        )
-        if not self._shape.takes_mean:
-            return self._normalise(states[starts]), states
-        reduce = self._torch.segment_reduce
-        return self._normalise(reduce(states.float(), "mean", lengths=lengths, axis=0)), states
 
     def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
         del kinds
@@ -168,6 +157,34 @@ class BertNetwork(TorchNetwork):
         return self._torch.nn.functional.normalize(vectors.float(), dim=1)
 
 
+class PackingBertNetwork(BertNetwork, PackingNetwork):
+    """A BERT network on a device that has attention within the texts of a row."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, numpy.ndarray],
+        device: device,
+        precision: dtype,
+        attend: Callable[..., Any],
+        shape: BertShape | None = None,
+    ) -> None:
+        super().__init__(weights, device, precision, shape)
+        self._attend = attend
+
+    def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
+        lengths, starts = bounds.diff(), bounds[:-1]
+        places = self._torch.arange(len(ids), device=ids.device, dtype=bounds.dtype)
+        places -= starts.repeat_interleave(lengths, output_size=len(ids))
+        longest = self._shape.max_length
+        states = self._run(
+            ids, places, lambda q, k, v: self._attend(q, k, v, bounds, bounds, longest, longest)
+        )
+        if not self._shape.takes_mean:
+            return self._normalise(states[starts]), states
+        reduce = self._torch.segment_reduce
+        return self._normalise(reduce(states.float(), "mean", lengths=lengths, axis=0)), states
+
+
 def find_packed_attention(device: device, precision: dtype) -> Callable[..., Any] | None:
     """Return attention within the texts of a row; None if the device does not have it."""
     torch = import_torch()
@@ -209,4 +226,7 @@ class LocalTorchEmbedder(TorchEmbedder):
 
     def _make_network(self, device: device, precision: dtype) -> TorchNetwork:
         weights = dequantise(read_weights(self._local.read(NETWORK_FILE)))
-        return BertNetwork(weights, device, precision)
+        attend = find_packed_attention(device, precision)
+        if attend is None:
+            return BertNetwork(weights, device, precision)
+        return PackingBertNetwork(weights, device, precision, attend)

@@ -102,16 +102,17 @@ def _is_usable(each: device) -> bool:
 class TorchNetwork(ABC):
     """A copy of a network on one device."""
 
-    packs = False
-    """Whether the network runs texts one after another in a row of tokens, without padding."""
-
     @abstractmethod
     def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
         """Return a vector for each row of tokens, and the states of its tokens."""
 
+
+class PackingNetwork(TorchNetwork):
+    """A network that also runs texts one after another in a row of tokens, without padding."""
+
+    @abstractmethod
     def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
         """Return a vector for each text between two bounds, and the states of all tokens."""
-        raise NotImplementedError
 
 
 class _Slot(NamedTuple):
@@ -272,7 +273,7 @@ class TorchRunner:
                 precision = getattr(import_torch(), self._options.precision)
                 self._batch_tokens = self._options.batch_tokens
                 networks = [(each, self._make(each, precision)) for each in self.devices]
-                self._packs = networks[0][1].packs
+                self._packs = isinstance(networks[0][1], PackingNetwork)
                 runs = networks * (1 if self.on_cpu else _RUNS_PER_DEVICE)
                 for device, network in runs:
                     self._free.put(_Slot.make(device, network))
@@ -357,7 +358,7 @@ class TorchRunner:
     ) -> Rows:
         torch, lengths = import_torch(), [len(text) for text in texts]
         with torch.inference_mode(), slot.on_stream():
-            if slot.network.packs:
+            if isinstance(slot.network, PackingNetwork):
                 ids, bounds = _pack(texts, lengths)
                 vectors, found = slot.network.run_packed(slot.send(ids), slot.send(bounds))
                 starts = bounds[: len(texts)].tolist()
