@@ -1,4 +1,4 @@
-"""Every measurement, each in a process of its own, then one table and one JSON file.
+"""Every measurement, each in a separate process, then one table and one JSON file.
 
 python -m bench                    all of them, SciFact cut to 1,000 documents
 python -m bench --full             the whole of SciFact, 1 GB of documents, a million chunks

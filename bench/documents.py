@@ -227,7 +227,7 @@ def mail(paragraphs: int = 4000) -> Sample:
 
 
 def notebook(cells: int = 1500) -> Sample:
-    """Return a notebook: Markdown, code and what the code printed, in turn."""
+    """Return a notebook of alternating Markdown, code and printed output."""
     told = _Told(9)
     made: list[dict[str, object]] = []
     for number in range(cells):
@@ -276,7 +276,7 @@ def docx_of(paragraphs: Sequence[str]) -> bytes:
 
 
 def book_of(paragraphs: Sequence[str], a_chapter: int) -> bytes:
-    """Return paragraphs as an EPUB with so many of them a chapter."""
+    """Return paragraphs as an EPUB with a fixed number of them in each chapter."""
     starts = range(0, len(paragraphs), a_chapter)
     return _book({f"c{n}.xhtml": _page(_paragraphs(paragraphs[n : n + a_chapter])) for n in starts})
 

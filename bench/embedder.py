@@ -1,7 +1,7 @@
 """How fast the local embedder is, and how much memory it takes, against the usual way.
 
 The usual way feeds the same model with padded batches of 32 in the order of arrival. Each side runs
-in a process of its own, so that its peak memory is its own. Run it with `python -m bench.embedder`.
+in a separate process, so that its peak memory is its own. Run it with `python -m bench.embedder`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _URL, _PREFIX = "TRUESPAN_INDEX_URL", "TRUESPAN_QDRANT_PREFIX"
 DOCUMENT = 10
 """Chunks of a document, about."""
 BATCH = 1000
-"""Documents that one call takes in, where there are so many for a world."""
+"""Maximum number of documents in one call."""
 WORLDS = {"one": 1, "many": 1000}
 ALONE = 7
 TWENTY = 20
@@ -137,7 +137,7 @@ class Growth:
         self._last = (Spent(0, 0, 0, 0), 1)
 
     def to(self, chunks: int) -> Grown:
-        """Grow to about so many chunks, and measure."""
+        """Grow to about `chunks` chunks, and measure."""
         with self._library() as library:
             self._warm(library)
             self._fill(library, chunks)
@@ -242,7 +242,7 @@ class Growth:
         return {name: size / self._chunks for name, size in found.items()}
 
     def _raw(self) -> Call:
-        """Ask the engine itself for the same, on the same files, while nobody else has them."""
+        """Ask the engine itself for the same, on the same files, while it alone has them open."""
         with self._library() as library:
             worlds = [library.world(name_of(number)) for number in asked_worlds(self._shape)]
             tenants = ",".join(map(tenant_of, worlds))

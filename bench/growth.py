@@ -100,7 +100,7 @@ APPROXIMATE = (
     Column("load", 1, ("load",)),
 )
 MILLION, FAST, FOUND = 1_000_000, 40, 0.995
-"""In a world of so many chunks an approximate retrieval takes this long and finds this much."""
+"""Targets of approximate retrieval: chunks of the world, time and recall."""
 
 
 def _value(row: Row, name: str) -> float:
@@ -119,7 +119,7 @@ def measure(options: Options, kinds: Sequence[str] = ()) -> list[Figure]:
 
 
 def grown(kind: str, sizes: Sequence[int]) -> list[Row]:
-    """Grow one library in a process of its own, and return a row for each size."""
+    """Grow one library in a separate process, and return a row for each size."""
     rows: list[Row] = []
     store, _, shape = kind.partition("-")
     began, date = time.monotonic(), f"{datetime.now(UTC):%Y-%m-%d %H:%M}"

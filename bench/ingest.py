@@ -133,7 +133,7 @@ def counting_cost() -> Figure:
 
 
 def raw_cost(module: str, *arguments: str) -> float:
-    """Return the CPU microseconds a chunk of a baseline that runs in a process of its own."""
+    """Return the CPU microseconds a chunk of a baseline that runs in a separate process."""
     cost = apart(module, *arguments)
     return cost["cpu"] / cost["chunks"] * 1e6
 

@@ -128,7 +128,7 @@ def first_reading(sample: Sample, read: Reader) -> tuple[float, Kept]:
 def timed(sample: Sample, peer: str, seconds: dict[str, float], *, judged: bool) -> Figure:
     """Return our time beside a peer's; only the fastest of them sets a mark.
 
-    None is set for PDF: putting a page into reading order is our work, and nobody else's.
+    None is set for PDF: only our loader puts a page into reading order.
     """
     ratio = seconds[peer] / seconds["ours"]
     target = at_least(1.0) if judged and ending(sample) != "pdf" else None

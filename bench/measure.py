@@ -58,7 +58,7 @@ def cpu_of(pid: int) -> float:
 
 
 def apart(module: str, *arguments: str) -> Any:
-    """Run a module in a process of its own and return the JSON that it prints."""
+    """Run a module in a separate process and return the JSON that it prints."""
     command = [sys.executable, "-m", module, *arguments]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(finished.stdout)

@@ -1,6 +1,6 @@
 """How much memory the ingest of a large folder takes: 128 MB of it, or 1 GB with `--full`.
 
-The folder holds text, Markdown, HTML, DOCX and EPUB. The ingest runs in a process of its own, with
+The folder holds text, Markdown, HTML, DOCX and EPUB. The ingest runs in a separate process, with
 an embedder and a counter that cost nothing and keep nothing. Reported are the most memory that the
 ingesting process ever held, and the most that any one process held in which documents are parsed;
 the index process is left out. Run it with `python -m bench.memory`.

@@ -1,4 +1,4 @@
-"""Qdrant Edge without us, in a process of its own: what the engine alone would cost.
+"""Qdrant Edge without us, in a separate process: what the engine alone would cost.
 
 It reads the points out of the files that our index process left, so both sides have the same
 vectors and the same payload, as they are and not as we believe them to be.
@@ -128,7 +128,7 @@ def answer_searches(files: Path, tenant: str, limit: int) -> None:
 
 
 def time_searches(files: Path, tenants: Sequence[str], limit: int) -> dict[str, float]:
-    """Search in files that nobody else has open, as often as seconds allow.
+    """Search in files that no other process has open, as often as seconds allow.
 
     They are too large to be copied first, and searching does not change them.
     """

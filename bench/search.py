@@ -1,7 +1,7 @@
 """What a verified search costs beyond the engine's own: 20,000 chunks in one world, top 20.
 
 Query vectors come out of the query cache, so embedding is not in it. The engine's own time is that
-of the same request to raw Qdrant Edge on a copy of the same files, in a process of its own. Both
+of the same request to raw Qdrant Edge on a copy of the same files, in a separate process. Both
 take turns in short blocks. Run it with `python -m bench.search`.
 """
 

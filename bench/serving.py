@@ -124,7 +124,7 @@ def prepare(folder: Path) -> None:
 
 
 def sentence(number: int) -> str:
-    """Return a sentence of its own."""
+    """Return a distinct sentence."""
     return f"Boat {number} left the harbour with {number % 7 + 2} crates of glass in the hold."
 
 
@@ -214,7 +214,7 @@ def _each(call: Callable[[], object]) -> None:
 
 
 def _told(twin: subprocess.Popen[str], calls: int) -> None:
-    """Have the library itself asked so many times, and wait until it was."""
+    """Ask the library itself `calls` times, and wait for the answers."""
     assert twin.stdin
     assert twin.stdout
     twin.stdin.write(f"{calls}\n")

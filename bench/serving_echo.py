@@ -1,4 +1,4 @@
-"""uvicorn with an application that sends the bytes of a file, whatever is asked."""
+"""uvicorn with an application that answers every request with the bytes of a file."""
 
 from __future__ import annotations
 

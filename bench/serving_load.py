@@ -46,7 +46,7 @@ class Connection:
 
 
 def main(port: int, connections: int, seconds: float, path: str, body: str) -> None:
-    """Send requests for so long on so many connections."""
+    """Send requests for some seconds on several connections."""
     head = (
         f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body.encode())}\r\n\r\n"

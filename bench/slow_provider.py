@@ -2,8 +2,8 @@
 
     python -m bench.slow_provider SECONDS
 
-Each request takes as long, whatever it holds and however many come at once, as with a provider that
-has machines enough. `GET /asked` says how many there were. Vectors follow from the texts.
+Each request takes the same time, for any size and number of requests at once, as with a provider
+that has machines enough. `GET /asked` returns their number. Vectors follow from the texts.
 """
 
 from __future__ import annotations

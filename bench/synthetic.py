@@ -55,7 +55,7 @@ class Corpus:
     """Documents of a given number of chunks, one after the other, the same ones in every run."""
 
     def __init__(self, chunks_each: int, sentences: Sequence[str] | None = None) -> None:
-        """Make documents of the given sentences, or of made-up ones."""
+        """Make documents of these sentences, or of made-up ones."""
         self._chance = Random(21)
         self._sentences = sentences or _sentences()
         self._characters = chunks_each * CHARACTERS_PER_CHUNK

@@ -3,7 +3,7 @@
 Fifty questions about eight long tables in HTML, DOCX, Markdown and CSV, all in one world; they are
 in `bench/table_questions`, written by hand. The same cities are in four of the tables, so that only
 the names of the columns tell which is meant. Counted is a passage that contains the whole row, and
-one that contains its header too, without which nobody can read it. Next to it: the same files in a
+one that contains its header too, without which it cannot be read. Next to it: the same files in a
 world whose tables were not divided, because it had the contract's defaults while they were
 ingested. Both are searched in the same way.
 

@@ -1,7 +1,7 @@
 """Every index answers alike: Edge, the server's adapter on local mode, and brute force with numpy.
 
 Vectors are made of halves, quarters and ones, so that their length is exactly one and every sum of
-products is a float32 in whatever order it is added: scores must be equal to the last bit, ties are
+products is a float32 in any order of addition: scores must be equal to the last bit, ties are
 everywhere, and a floor can be met exactly. Run as `python -m tools.compare_indexes --queries N`.
 """
 
@@ -125,7 +125,7 @@ class Corpus:
             return self.random.random()
         met = np.float32(similarity(vector, self.random.choice(points).vector, self.profile))
         towards = self.random.choice([met, np.float32(2), np.float32(-2)])
-        # A floor is within 0 and 1, whatever the point scores.
+        # A floor is within 0 and 1, also if the score of the point is not.
         return float(min(max(np.nextafter(met, towards), np.float32(0)), np.float32(1)))
 
 
@@ -200,7 +200,7 @@ class Agreement:
             index.close()
 
     def findings(self, seed: int, queries: int) -> list[str]:
-        """Ask one corpus so many questions; return what did not agree."""
+        """Ask one corpus a number of queries; return what did not agree."""
         corpus = Corpus(seed)
         for index in self.indexes.values():
             for scope in corpus.scopes:
@@ -239,7 +239,7 @@ def agree(
     seed: int = 1,
     servers: Mapping[str, ServerOptions] = MappingProxyType({}),
 ) -> list[str]:
-    """Compare so many answers of each index, also of real servers; return what did not agree."""
+    """Compare the answers of all indexes and real servers; return what did not agree."""
     indexes = Agreement(folder, servers)
     found: list[str] = []
     try:

@@ -3,7 +3,7 @@
     python -m tools.compare_readers FOLDER [--ending xlsx] [--reader libreoffice] [--show 12]
 
 Every file whose ending has readers in `READERS` is read by our loader, in this process, and by the
-others. Words are compared by count, whatever their order. `--python` names an interpreter that has
+others. Words are compared by count, in any order. `--python` names an interpreter that has
 the other libraries, if this one has not; LibreOffice and pandoc are looked for on the path. A file
 that a reader cannot read in two minutes counts as failed.
 
@@ -41,7 +41,7 @@ def by_libreoffice(path: Path) -> str:
             target = _ALL_SHEETS
         else:
             target = "pdf" if ending in _SLIDES else "txt:Text (encoded):UTF8"
-        # A profile of its own, because LibreOffice runs once for each.
+        # A separate profile, because LibreOffice runs once for each.
         profile = f"-env:UserInstallation={(Path(folder) / 'profile').as_uri()}"
         out = Path(folder) / "out"
         _run("soffice", profile, "--headless", "--convert-to", target, "--outdir", out, path)

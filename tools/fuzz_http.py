@@ -68,7 +68,7 @@ enabled = false
 
 @dataclass(frozen=True)
 class Course:
-    """How long a run is: so many examples for each call in these phases, or so many seconds.
+    """Length of a run: examples for each call in these phases, or seconds.
 
     All calls are made unless some are named.
     """
@@ -149,7 +149,7 @@ def served_for(library: Path, caller: str) -> Iterator[Served]:
     """Serve a library for one caller, with a token if it has one."""
     token = token_of(library, caller)
     options = ["--world", "w", *(["--require-token"] if token else [])]
-    # Bytes that are no HTTP at all are told of on standard error.
+    # Bytes that are not HTTP are reported on standard error.
     with served(library, *options, quiet=False) as server:
         yield server.under(token)
 

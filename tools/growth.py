@@ -1,6 +1,6 @@
 """How the processor time of every call grows with what a caller chooses.
 
-Run as `python -m tools.growth` (`make growth`). A server on a library of its own gets every call of
+Run as `python -m tools.growth` (`make growth`). A server on a new library gets every call of
 its HTTP interface and every tool of MCP, as the bearer of a token that may read and write, with
 three sizes of each argument, header and part of the address; then the same calls on worlds, books
 and readers of three sizes; then documents that are made to be expensive. Processor time is that of

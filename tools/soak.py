@@ -116,7 +116,7 @@ class History:
 
 
 class Caller:
-    """One client with a connection of its own."""
+    """One client with its own connection."""
 
     def __init__(self, server: Served, history: History, seed: int) -> None:
         self.history = history
@@ -219,7 +219,7 @@ def memory_of(pid: int) -> float:
 
 
 def run(server: Served, minutes: float, seed: int) -> tuple[History, list[float]]:
-    """Let all clients work for so many minutes; return what they saw and the memory samples."""
+    """Let all clients work for some minutes; return what they saw and the memory samples."""
     history, end = History(), time.monotonic() + minutes * 60
 
     def work(task: Callable[..., None], number: int, place: int) -> None:

@@ -115,7 +115,7 @@ def _one(
 
 
 def _touch(session: Connection, world: str, seen: set[str]) -> None:
-    """Read and change whatever is there; nothing of it is anybody else's."""
+    """Read and change everything in the world, which no other client uses."""
     for statement in (
         "SELECT world_id::text FROM query_cache",
         "UPDATE worlds SET changes = changes + 1 RETURNING world_id::text",

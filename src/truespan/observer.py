@@ -81,7 +81,7 @@ def failure_of(error: BaseException | None) -> tuple[CounterName, str] | None:
 
 
 def combine_observers(*observers: Observer) -> Observer:
-    """Return one observer that forwards all events to the given observers.
+    """Return one observer that forwards all events to several others.
 
     Exceptions of an observer are dropped: a request must have the same result, observed or not.
     """

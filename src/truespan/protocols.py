@@ -332,7 +332,7 @@ class VectorIndex(Protocol):
     def delete(self, scope: Scope, ids: Sequence[ChunkId]) -> None: ...
 
     def delete_stale(self, scope: Scope, stale: Sequence[tuple[ChunkId, TextHash]]) -> None:
-        """Delete each point only if its text hash is still the given one, in one step."""
+        """Delete each point only if it still has this text hash, in one step."""
         ...
 
     def search(self, scope: Scope, vector: Vector, *, limit: int, floor: float | None) -> list[Hit]:

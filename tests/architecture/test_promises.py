@@ -16,7 +16,7 @@ NARROWING = ("lf", "ignore", "ignore_glob")
 
 
 def covers_the_whole_suite(config: pytest.Config) -> bool:
-    """Tell whether this run collected all of tests/, whatever it deselected afterwards."""
+    """Return whether this run collected all of tests/, before it deselected any."""
     paths = {Path(config.invocation_params.dir, argument).resolve() for argument in config.args}
     narrowed = any(config.getoption(option, None) for option in NARROWING)
     return paths == {promises.TESTS} and not narrowed

@@ -185,7 +185,7 @@ esac
 
 @dataclass
 class Host:
-    """A machine in a folder: installed versions, a library, and a systemctl of its own."""
+    """A machine in a folder: installed versions, a library, and its own systemctl."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)

@@ -153,7 +153,7 @@ class IntegrityContract:
             lib.sql("DELETE FROM vectors")
         lib.sql(f"UPDATE chunks SET text = 'A forgery.', text_hash = '{forged}'")
 
-        # The hash in the state row stays unchanged, whatever a search reports.
+        # A search does not change the hash in the state row.
         for kind in FailureKind:
             lib.store.record_failures(scope, [VerificationFailure(kind, chunk_id, true, forged)])
         record = lib.store.read_chunks(scope, [chunk_id])[chunk_id]

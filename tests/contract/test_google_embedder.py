@@ -63,7 +63,7 @@ def numbers(vector: Vector) -> array[float]:
 
 
 def words(count: int) -> str:
-    """Return a text of so many tokens, as this server counts, each of several bytes."""
+    """Return a text of `count` tokens, as this server counts, each of several bytes."""
     return " ".join(f"{SECRET}{number}" for number in range(count))
 
 

@@ -123,7 +123,7 @@ def test_vectors_are_those_of_the_published_package(alone: list[Vector]) -> None
     compared = [
         (text, vector)
         for text, vector in zip(TEXTS, alone, strict=True)
-        # The package has a tokenizer of its own, which reads special names and unknown characters
+        # The package has its own tokenizer, which reads special names and unknown characters
         # differently from SentencePiece.
         if text and not {"<", "\ud800"} & set(text)
         if UNKNOWN not in TOKENIZER.encode(compose(text)).ids

@@ -110,7 +110,7 @@ def test_each_pooling_returns_its_vector(make: Callable[..., Path]) -> None:
         "max": states.max(axis=0),
         "last": states[-1],
     }
-    assert len(tokens) == 5  # With the two tokens of its own; neither cut nor padded.
+    assert len(tokens) == 5  # With the two special tokens; neither cut nor padded.
     for pooling, vector in expected.items():
         for batch in (1, 3):
             [found] = embed(made, pooling=pooling, batch=batch).embed_documents(["the tide comes"])

@@ -129,7 +129,7 @@ def _await_lock(admin: psycopg.Connection) -> None:
     for _ in range(2000):
         if admin.execute(waiting).fetchall():
             return
-    raise AssertionError("nobody came to wait")
+    raise AssertionError("no transaction waits for the lock")
 
 
 def test_a_lock_that_is_not_given_in_time_is_a_retryable_error(lib: LibraryFixture) -> None:

@@ -125,7 +125,7 @@ def test_answer_is_one_trace_across_threads(
     library = Library(replace(lib.library._components, observer=TracingObserver(tracer)))
     events = library.world("world").answer_stream("Who held the spare key to the hut?")
 
-    # As a server does it: each step in a thread of a pool, under a context of its own.
+    # As a server does it: each step in a thread of a pool, under a separate context.
     with caplog.at_level(logging.DEBUG), ThreadPoolExecutor(2) as pool:
         while True:
             event = pool.submit(copy_context().run, next, events).result()

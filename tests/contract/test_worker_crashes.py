@@ -82,14 +82,14 @@ class Chorus:
         """Return the live worker with the latest output, after a number of further batches."""
         with self.news:
             told = self.news.wait_for(lambda: len(self._at_work(since)) >= batches, timeout=WAIT)
-            assert told, "nobody works"
+            assert told, "no worker is running"
             return self._at_work(since)[-1]
 
     def together_at_work(self, workers: int) -> None:
         """Wait until a number of workers have each embedded a batch."""
         with self.news:
             told = self.news.wait_for(lambda: len(set(self._at_work(0))) >= workers, timeout=WAIT)
-        assert told, "nobody works"
+        assert told, "no worker is running"
 
     def batches(self) -> int:
         """Return the number of batches begun by all workers."""

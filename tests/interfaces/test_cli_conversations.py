@@ -231,7 +231,7 @@ def test_somebody_at_a_terminal_goes_on_after_an_error(
     code, out, err = terminal("chat")
 
     assert code == 0
-    # The error begins a line of its own.
+    # The error begins on a new line.
     assert out.endswith(f"{long.rstrip()}\n\n")
     assert [line[:10] for line in err.splitlines()] == ["truespan: "] * 2
     assert terminal.json("conversations", "list")["conversations"] == []

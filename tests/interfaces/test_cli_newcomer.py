@@ -200,7 +200,7 @@ def test_readers_are_listed_and_tokens_revoked_by_name(shell: Shell) -> None:
 
 
 def on_terminal(arguments: list[str], answer: str) -> tuple[int, str]:
-    """Run a command on a terminal of its own, type an answer, and return code and output."""
+    """Run a command on a new terminal, type an answer, and return code and output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "truespan", *arguments], stdin=theirs, stdout=theirs, stderr=theirs

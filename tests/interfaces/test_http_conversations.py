@@ -1,4 +1,4 @@
-"""Conversations over HTTP: turns are stored whole or not at all, for their own caller only."""
+"""Conversations over HTTP: turns are stored completely or not, for their own caller only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers of the HTTP server take turns, and work that nobody waits for ends."""
+"""Callers of the HTTP server take turns, and work ends when its client is gone."""
 
 from __future__ import annotations
 

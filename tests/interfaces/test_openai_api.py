@@ -44,7 +44,7 @@ def ask(
     token: str | None = None,
     **members: Any,
 ) -> Response:
-    """Send a chat whose messages are of the user and the assistant in turn."""
+    """Send a chat with alternating messages of the user and the assistant."""
     roles = ("user", "assistant")
     messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
     body = {"model": model, "messages": messages} | members

@@ -29,7 +29,7 @@ SEARCH, ANSWER = "/v1/worlds/w/search", "/v1/worlds/w/answer"
 
 
 def client_of(server: Served) -> Client:
-    """Return a caller with a connection of its own."""
+    """Return a caller with its own connection."""
     return Client(int(server.address.rsplit(":", 1)[1].strip("/")))
 
 

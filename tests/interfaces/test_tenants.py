@@ -36,7 +36,7 @@ FREE = {
     "reingestDocument", "listModels", "completeChat", "embedTexts", "showChatModel",
     "findChatServers", "connectChatModel", "disconnectChatModel",
 }  # fmt: skip
-"""Operations whose permission is not one verb in one world; each has tests of its own."""
+"""Operations whose permission is not one verb in one world; each has separate tests."""
 NEEDS = {
     "read": {
         "listDocuments", "showDocument", "countFacets", "checkFreshness",

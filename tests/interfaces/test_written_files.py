@@ -1,4 +1,4 @@
-"""Commands write to the library and nowhere else, and connect to nothing on a network."""
+"""Commands write only to the library, and connect to nothing on a network."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from truespan.types.ids import ChunkId
 
 LEXICON = ("run", "running", "harbour", "otter", "oar", "die", "Haus", "Häuser")
 """Words of which none is spelt like another, or is a part of one: recommended worlds would join
-words that occur nowhere with these."""
+words that no chunk has with these."""
 STEMS = {
     "en": {"running": "run"},
     "de": {"häuser": "haus"},

@@ -143,7 +143,7 @@ def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
 def test_the_context_says_every_place_once_and_nothing_that_was_not_chosen(
     candidates: list[Visible],
 ) -> None:
-    # Each place of each document has a letter of its own, so that the context can be read back.
+    # Each place of each document has its own letter, so that the context can be read back.
     spelled = [_spelled(part) for part in candidates]
 
     context = render(spelled)

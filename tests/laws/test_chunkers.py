@@ -1,4 +1,4 @@
-"""What holds for every cut of every text, whatever the strategy."""
+"""Properties of every cut of every text, for every strategy."""
 
 import os
 import subprocess

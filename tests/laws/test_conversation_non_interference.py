@@ -240,7 +240,7 @@ def test_the_law_notices_each_guard_that_is_missing(
         )
         monkeypatch.setattr("truespan.engine.conversations._Seen.is_visible_in", keep(True))
     elif guard == "history":
-        # The model gets what was said further on, although nobody sees it.
+        # The model gets later turns, although no caller sees them.
         find = Conversation._find_book
 
         def further(self: Conversation, book: str | None) -> Any:

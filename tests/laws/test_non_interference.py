@@ -162,7 +162,7 @@ def test_no_structure_that_follows_renames_what_was_read(
         texts = texts or now
         sids = range(0, common(texts, now) + 1, in_test_or_prove(2, 1))
         for sid, reader in readers_at(world, sids, "1").items():
-            # Whoever asks for so many is given every chunk, with all of its names.
+            # The last query returns every chunk, with all of its names.
             told = answers(reader, QUERIES[-1:])
             assert told == first.setdefault(sid, told), (number, end[:80], sid)
             compared += 1
@@ -349,7 +349,7 @@ def test_other_worlds_change_no_byte_of_a_retrieval_or_a_reading(
 ) -> None:
     made, _ = opened
     text = book(5, "txt", 20)
-    # Equal chunks in many documents: which of them come first is nobody's to decide but ours.
+    # Equal chunks in many documents: our own order decides which come first.
     for name in ("book.txt", *(f"copy{number:02}.txt" for number in range(12))):
         (tmp_path / name).write_text(text)
     world = made.create_world("mine")

@@ -1,4 +1,4 @@
-"""Lines of a PDF page, whatever their text: nothing crashes, and no line of words is lost."""
+"""Lines of a PDF page with any text: nothing crashes, and no line of words is lost."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def harbour(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A served library; each test uses readers of its own."""
+    """A served library; each test uses its own readers."""
     with served(fill(tmp_path_factory.mktemp("page"))) as running:
         yield running
 

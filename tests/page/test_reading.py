@@ -286,7 +286,7 @@ def test_position_waits_for_the_reader_chosen_last(visit: Visit) -> None:
 
 
 def test_position_waits_for_the_documents_of_a_reader(visit: Visit) -> None:
-    """Otherwise a number entered for one reader would be sent for another, or not at all."""
+    """Otherwise a number entered for one reader would be sent for another, or not sent."""
     reading(visit, "earlier", LAST_READ)
     held: list[Route] = []
     visit.page.route("**/documents*", lambda route: held.append(route))

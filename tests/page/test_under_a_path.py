@@ -30,7 +30,7 @@ def test_page_below_a_path_works(browser: Browser, harbour: Served) -> None:
 
     expect(page.locator("#panel-context .card").first).to_be_visible()
     assert page.url.startswith(f"{root}{PREFIX}#")
-    # A request may still be on its way: its reply belongs to nobody once the page is closed.
+    # A request may still be on its way when the page is closed; its reply is ignored.
     page.unroute_all(behavior="ignoreErrors")
     assert strays == []
     page.context.close()

@@ -1,4 +1,4 @@
-"""Every cell of every table is changed in turn, and every row deleted or doubled.
+"""Every cell of every table is changed, one at a time, and every row deleted or doubled.
 
 The tables and columns are read from the schema, so that a new one is covered from its first day.
 What a caller gets must be what it was before, or what was changed must be left out and named. The

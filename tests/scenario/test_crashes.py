@@ -104,7 +104,7 @@ def test_ingest_with_workers_killed_at_any_step_can_finish(opened: Library, tmp_
     for step in range(1, MAX_STEPS, in_test_or_prove(4, 1)):
         world = opened.create_world(f"workers-{step}")
         killed = killed_at(opened, world, "ingest with workers", step, folder)
-        # A document is visible with all its chunks or not at all.
+        # A document is visible with all its chunks or not visible.
         between = [found for found in world.documents.list() if found.active]
         assert all(found.embedded == found.chunks for found in between)
         world.ingest(str(folder))

@@ -117,7 +117,7 @@ def test_cached_query_under_another_model_is_refused(provider: Provider, tmp_pat
         server.fault = lambda _: Answer(503, {})
         again = provider.open(tmp_path, server, before.index).library.world("world")
 
-        # It needs no provider under the model of the world, whatever the others are.
+        # It needs no provider under the model of the world, only under other models.
         assert again.search("tide").passages == found.passages
         server.fault = None
         for change in changes:

@@ -78,7 +78,7 @@ def test_five_concurrent_programs_share_one_index_process(folder: Path):
 def test_index_process_outlives_its_starter(folder: Path):
     client = start_client(folder, SCOPE, 0)
 
-    output, errors = client.communicate("go\n")  # returns only when nobody holds the pipes
+    output, errors = client.communicate("go\n")  # returns only when no process holds the pipes
 
     server = int(output)
     assert (errors, client.returncode) == ("", 0)

@@ -1,4 +1,4 @@
-"""Metadata are derived after embedding, and whatever happens there changes nothing else."""
+"""Metadata are derived after embedding, and a failure there changes nothing else."""
 
 from __future__ import annotations
 

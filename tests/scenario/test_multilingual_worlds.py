@@ -92,7 +92,7 @@ def test_english_question_is_answered_from_german_text(
     assert answer.decision_explain["evidence"]["crossed"] is True
     assert GERMAN["miete.txt"].partition(". ")[2] in answer.answer
     assert [one.mode for one in absent] == ["fallback", "fallback"]
-    # No word of an English question occurs in these passages, whatever they are about.
+    # No word of an English question occurs in these passages, even if they answer it.
     assert not any("missing_words" in one.decision_explain for one in absent)
 
 

@@ -29,7 +29,7 @@ needs_office = pytest.mark.skipif(
 
 needs_confinement = pytest.mark.skipif(
     not can_confine() or not Path("/usr/bin/python3").exists(),
-    reason="this system cannot confine a program, or has no Python of its own",
+    reason="this system cannot confine a program, or has no system Python",
 )
 
 

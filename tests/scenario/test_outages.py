@@ -79,7 +79,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
     receive, searching = channel.receive, threading.get_ident()
 
     def killed_first(*arguments: Any) -> bytes:
-        # The request is on its way and nobody is left to answer it. What other threads ask of the
+        # The request is on its way and no process answers it. What other threads ask of the
         # index in between does not count.
         if threading.get_ident() == searching:
             monkeypatch.undo()

@@ -3,7 +3,7 @@ asked, and what is in the library afterwards.
 
 A row is one fault. It strikes the requests that embed while three documents are ingested and while
 a question is asked. Whatever happens, no chunk gets a vector that is not its own, the same command
-goes on once the fault is over, and the key is nowhere but in the request.
+goes on once the fault is over, and only the request contains the key.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Row:
     slow: bool = False
     """Whether it is noticed by waiting."""
     way: bool = False
-    """Whether it is the way to the provider that is broken, so that it sees nothing at all."""
+    """Whether the connection to the provider is broken, so that it receives nothing."""
     keyed_code: str | None = None
     """The code where keys are used, if it is another."""
 
@@ -229,7 +229,7 @@ ROWS = [
 
 
 def each_row() -> Callable[[Any], Any]:
-    """Try each fault on every protocol, or in `make test` on all but one, in turn."""
+    """Try each fault on every protocol, or in `make test` on all but one."""
     pairs = [
         pytest.param(row, speaker, id=f"{row}-{speaker}")
         for number, row in enumerate(ROWS)

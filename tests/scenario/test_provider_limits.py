@@ -1,4 +1,4 @@
-"""Keys, pace and size: what a provider is asked at all, how often, and in what portions."""
+"""Keys, rate and size of the requests to a provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader's answers: from what was read, and from nothing else, whatever lies ahead."""
+"""A reader's answers: from what was read only."""
 
 from __future__ import annotations
 

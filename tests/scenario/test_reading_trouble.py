@@ -205,7 +205,7 @@ def test_tampered_tail_is_damage_and_not_shown(tmp_path: Path, chunking: str, wh
 def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
     tmp_path: Path, asking: str
 ) -> None:
-    """Each asks a library of its own: what one was not shown is repaired before another asks."""
+    """Each asks a separate library, because skipped damage is repaired before the next asks."""
     lib = make_library(tmp_path)
     world, reader = reading(lib, 60)
 

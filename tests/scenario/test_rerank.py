@@ -180,7 +180,7 @@ def test_sentences_and_neighbours_are_taken_from_the_passages_it_chose(lib: Libr
     assert [passage.rerank and passage.rerank.before for passage in wide.passages] == [4, 3]
     places = {passage.rerank and passage.rerank.before for passage in sentences.passages}
     assert places <= {1, 2, 3, 4}
-    # It reads whole passages, whatever is returned of them.
+    # The reranker reads whole passages, also if only sentences are returned.
     assert {texts for _, texts in reranker.asked} == {
         tuple(scored(score).strip() for score in SCORES[:4])
     }

@@ -219,7 +219,7 @@ def test_an_index_that_ignores_the_filters_is_not_believed(
     assert [chunk.chapter for chunk in bundle.retrieved_chunks] == [
         chunk.chapter for chunk in honest.retrieved_chunks
     ]
-    # And nobody who asked with a filter may take the rest of the world for rubbish.
+    # A filter does not make the points of other documents count as orphans.
     assert lib.points(world) == points
 
 

@@ -287,7 +287,7 @@ def test_excluded_passage_is_skipped_for_the_next(
     second = first.metadata.sources[1].chunk_id
     start, end = lib.sql("SELECT start, finish FROM states WHERE chunk_id = ?", best)[0]
 
-    # The second best now stands within the best: by its place, whatever its text says.
+    # The second best now lies within the best, by its place alone.
     lib.sql(
         "UPDATE states SET start = ?, finish = ? WHERE chunk_id = ?", start + 1, end - 1, second
     )

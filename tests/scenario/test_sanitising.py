@@ -38,7 +38,7 @@ def filled(lib: LibraryFixture) -> World:
 
 
 def everything(lib: LibraryFixture) -> str:
-    """Return every byte that the store keeps, in whatever table."""
+    """Return every byte that the store keeps, in any table."""
     query(lib.store, "PRAGMA wal_checkpoint(TRUNCATE)")
     with sqlite3.connect(lib.folder / "store.db") as connection:
         return "\n".join(connection.iterdump())

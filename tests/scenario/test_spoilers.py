@@ -1,4 +1,4 @@
-"""Every sentence has a canary. None from past the position may sing, whatever the index says."""
+"""Every sentence has a canary. None from past the position may appear, for any index."""
 
 from __future__ import annotations
 

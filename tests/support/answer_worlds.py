@@ -66,7 +66,7 @@ def _at(score: float, dimensions: int) -> Vector:
 
 
 class Scripted:
-    """A chat model that says what it is told to, in the given pieces, and remembers its messages.
+    """A chat model that replies with fixed pieces, and remembers its messages.
 
     A piece that is an exception is raised in its place.
     """
@@ -120,7 +120,7 @@ class Study:
     names: list[str] = field(default_factory=list)
 
     def add(self, **files: str) -> World:
-        """Ingest files, each a document of its own."""
+        """Ingest files, each as a document."""
         paths = [
             self.lib.write(f"world/{name.replace('__', '.')}", text) for name, text in files.items()
         ]

@@ -26,7 +26,7 @@ CHANGES = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir"}
 
 
 def killed_at(step: int, folder: Path, action: str, *arguments: object) -> bool:
-    """Run an action in a process of its own; say whether it was killed at the step."""
+    """Run an action in a separate process; return whether it was killed at the step."""
     given = (str(step), str(folder), action, *map(str, arguments))
     done = forked("tests.support.crash_files", *given)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

@@ -38,9 +38,9 @@ FRESH = (DOCS / "index.md", DOCS / "tutorial.md")
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 
 MENTIONED = {"make", "pip", "source"}
-"""Commands that a page may show although nobody runs them here."""
+"""Commands that a page may show although they are not run here."""
 SERVING = "mcp"
-"""The command that would take over the standard streams of the tests; it has tests of its own."""
+"""The command that would take over the standard streams of the tests; it has separate tests."""
 OF_SETTINGS = ("TRUESPAN_", "EMBEDDING_", "OLLAMA_", "DOCX_", "RAG_", "SANITIZE_")
 """Beginnings of the variables that a newcomer has not set yet."""
 FRAMEWORKS = {
@@ -218,7 +218,7 @@ class Reading:
         if first in ("echo", "mkdir"):
             done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
             return done.returncode, done.stdout + done.stderr
-        return (0, "") if first in MENTIONED else (-1, "nobody here runs this command")
+        return (0, "") if first in MENTIONED else (-1, "the tests do not run this command")
 
     def _compared(self, line: int, shown: str, output: str) -> list[str]:
         missing = first_missing(shown, output)

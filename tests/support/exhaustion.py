@@ -21,7 +21,7 @@ def full_disk(size: int = 0) -> Iterator[None]:
 
 @contextmanager
 def no_descriptors(left: int = 0) -> Iterator[None]:
-    """Leave so many file descriptors."""
+    """Leave `left` file descriptors free."""
     opened = [os.open(os.devnull, os.O_RDONLY)]
     # Those below the first free one are in use, so that this many more can be opened.
     while len(opened) <= left:

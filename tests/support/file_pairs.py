@@ -1,8 +1,8 @@
 """Files of every format that begin alike and end differently, drawn at random.
 
-A file is a list of units: lines, rows, paragraphs, cells, slides, whatever its format consists of.
+A file is a list of units: lines, rows, paragraphs, cells or slides, depending on its format.
 `draw_pair` draws a head and two tails; the first file is the head with one of them, the second with
-the other. Every unit has a name that occurs nowhere else, so that a test knows which units of the
+the other. Every unit has a unique name, so that a test knows which units of the
 head came out alike. A pair is a function of its format and seed, so that a finding can be repeated.
 """
 
@@ -108,7 +108,7 @@ class FileFormat:
     longest: int = 9
     """Maximum number of units of a head or a tail."""
     in_order: bool = True
-    """Whether units come out one after the other, whatever follows them.
+    """Whether units come out one after the other, independent of what follows them.
 
     A quote in a table may open a cell of many lines, a table comes after the one on its left, a
     paragraph of a message may go on, and which part of a web page is its content is a matter of

@@ -78,7 +78,7 @@ class ForkedProcess(subprocess.Popen):  # type: ignore[type-arg]
 
 
 def forked(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a module in a process of its own, here and with this environment."""
+    """Run a module in a separate process, in this folder and environment."""
     command = [sys.executable, "-m", module, *arguments]
     with ForkedProcess(
         command,

@@ -34,7 +34,7 @@ class Served:
     token: str | None = None
 
     def under(self, token: str | None) -> Served:
-        """Return the same server as the bearer of a token sees it; None for nobody's."""
+        """Return the same server as the bearer of a token sees it; None for no token."""
         return Served(self.address, self.process, token)
 
     def ask(self, method: str, path: str, **given: Any) -> httpx2.Response:

@@ -106,7 +106,7 @@ def versions() -> tuple[Version, Version]:
 
 
 def pairs(*forms: str) -> Iterator[Pair]:
-    """Yield all pairs, or those of the given formats: txt, md, html, epub, docx, pdf."""
+    """Yield all pairs, or those of some formats: txt, md, html, epub, docx, pdf."""
     for form, kinds in _KINDS.items():
         for kind, make in kinds.items() if not forms or form in forms else ():
             first, second = map(make, versions())

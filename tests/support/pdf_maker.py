@@ -84,7 +84,7 @@ def make_pdf(
     password: str | None = None,
     catalog: bytes = b"",
 ) -> bytes:
-    """Return a file of these pages; with a `password`, nobody opens it without."""
+    """Return a file of these pages; with a `password`, which is needed to open it."""
     objects = Objects()
     root, tree, font, image = (objects.reserve() for _ in range(4))
     objects.put(font, _FONT)

@@ -118,7 +118,7 @@ def opened() -> int:
 
 
 def close_stores(since: int) -> None:
-    """Close the stores that were opened since there were so many, and empty their databases."""
+    """Close the stores that were opened after the first `since`, and empty their databases."""
     while len(_OPENED) > since:
         folder, store = _OPENED.pop()
         store.close()
@@ -234,13 +234,13 @@ def programs() -> Path:
 
 
 def another_server() -> Server:
-    """Start a server that nobody else uses: roles belong to a whole server."""
+    """Start a server for one test: roles belong to a whole server."""
     server()
     return _start()
 
 
 def crashed(running: Server) -> None:
-    """End a server as a crash does: nobody is told, and nothing is put in order."""
+    """End a server as a crash does: without notice and without cleaning up."""
     _end(running.process)
 
 

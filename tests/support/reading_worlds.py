@@ -156,7 +156,7 @@ def chunking_in(defaults: Defaults, name: str) -> ChunkingProfile:
 def cut_from_scratch(
     book: Stored, position: int, profile: ChunkingProfile, counter: TokenCounter, limit: int
 ) -> list[Cut]:
-    """Cut the read part as a document of its own, knowing nothing of how it goes on."""
+    """Cut the read part as a separate document, without the text after it."""
     canonical, sentences = book.until(position), book.sentences[: position + 1]
     measured = MeasuredText(canonical, sentences, counter.measure(canonical.text))
     spans = chunk_spans(measured, profile, limit)
@@ -245,7 +245,7 @@ class Trial:
     def run(self, replacements: int = 4, positions: int = 12, near: int = 4) -> Counts:
         """Ask, change what lies ahead, ask again.
 
-        Readers are at so many positions anywhere, and at the last ones of what is common.
+        Readers are at `positions` random positions, and at the last ones of the common part.
         """
         beginning = self._beginning()
         self._ingest(self.lib.library, self._with_end(beginning))

@@ -1,6 +1,6 @@
 """Books that no one wrote: every kind of sentence that has ever been cut wrongly, in two forms.
 
-Every sentence carries a canary, a word that occurs nowhere else, so that whoever finds it in an
+Every sentence carries a canary, a word that occurs only there, so that a test that finds it in an
 answer knows which sentence it came from. Repeated sentences share theirs: what was read once has
 been read. A book is a function of its seed, so that a finding can be named by a number.
 """

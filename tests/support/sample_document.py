@@ -1,6 +1,6 @@
 """One text with all that documents hold, from which real programs make files for the tests.
 
-Every word of a note, a box or a picture's description occurs nowhere else, so that it can be told
+Every word of a note, a box or a picture's description occurs only there, so that it can be told
 apart from the text around it wherever a format puts it. Numbers of the text have more than one
 digit: single ones are the marks of lists and notes.
 """
@@ -46,7 +46,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list; an item may have items of its own."""
+    """A list; an item may have items."""
 
     items: Sequence[tuple[str, Sequence[str]]]
     numbered: bool = False
@@ -61,7 +61,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of its own between two paragraphs."""
+    """A picture between two paragraphs."""
 
     alt: str
 

@@ -1,4 +1,4 @@
-"""What our loaders owe the treatise, whichever program made the file, as one suite.
+"""Contract of the loaders for the treatise, for every program that can write it.
 
 A test module derives a class from `TreatiseContract` and gives a fixture `made`, which returns the
 bytes of a document of `DOCUMENTS`: one takes them from the folder of fixtures, the other has them

@@ -1,4 +1,4 @@
-"""A web server on loopback that says whatever a test wants, byte by byte."""
+"""A web server on loopback that sends the bytes that a test chooses."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def library(
     index: VectorIndex | None = None,
     max_crashes: int = 3,
 ) -> Library:
-    """Open a library of a database; nobody does its jobs here before asked to."""
+    """Open a library of a database; its jobs are not run here unless requested."""
     clock = SystemClock()
     return Library(
         Components(

@@ -46,7 +46,7 @@ def _written(piece: Piece, name: str) -> Iterator[str]:
         case Table(rows):
             yield "\n".join(_rows(rows))
         case Picture(alt):
-            # The backslash keeps it an image in a line of its own and no captioned figure.
+            # The backslash keeps it an image on a separate line and no captioned figure.
             yield f"![{alt}]({PICTURE})\\\n"
         case _:
             raise NotImplementedError(type(piece).__name__)

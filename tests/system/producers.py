@@ -46,7 +46,7 @@ class Workshop:
         return self.converted(source, ending)
 
     def converted(self, source: Path, ending: str) -> Path:
-        """Have LibreOffice open a document and save it as another, in a folder of its own.
+        """Have LibreOffice open a document and save it as another, in a separate folder.
 
         Its profile lies in the folder as well: one that is in use elsewhere would make it wait.
         """

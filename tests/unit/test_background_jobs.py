@@ -1,4 +1,4 @@
-"""Jobs in the background: checked at once, done in turn, stopped, cancelled and taken up again."""
+"""Jobs in the background: checked at once, run in order, stopped, cancelled and taken up again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canary: whatever a provider does to the order of a batch, the canary is where it was put."""
+"""The canary: a provider that changes the order of a batch is noticed."""
 
 from __future__ import annotations
 

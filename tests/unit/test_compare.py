@@ -29,7 +29,7 @@ FAILS = -1
 
 
 def ranked(name: str, ranks: Mapping[str, int], **asked: object) -> Evaluation:
-    """Return an evaluation in which each query finds its document at a rank; 0: not at all."""
+    """Return an evaluation in which each query finds its document at a rank; 0 for not found."""
     golden = [
         replace(GoldenQuery(id, f"what of {id}?", (Expected("right"),)), **asked) for id in ranks
     ]

@@ -82,7 +82,7 @@ def test_plan_of_another_library_is_refused(tmp_path: Path) -> None:
 def test_generation_without_its_model_is_a_problem(tmp_path: Path) -> None:
     lib, world = damaged(tmp_path)
     second_generation(lib, world)
-    # The second one is named by nobody, so nobody is sent to it.
+    # No alias names the second generation, so that its model is not checked.
     assert lib.library.doctor(machine=True).problems == []
     lib.embedder.profile = other_profile(revision="9")
 

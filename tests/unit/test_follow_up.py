@@ -94,7 +94,7 @@ def test_carried_words_do_not_grow_with_the_conversation() -> None:
         ("Will Darcy leave?", True),
         # An answer, not a question.
         ("Darcy wrote the letter.", False),
-        # A name, a number and a content word that nobody mentioned.
+        # A name, a number and a content word that no turn has.
         ("Why did Darcy marry Elizabeth?", False),
         ("Why did Wickham leave?", False),
         ("Why did he leave in 1812?", False),

@@ -1,4 +1,4 @@
-"""A disk that is really full: what only wants to note something down stops nobody from reading."""
+"""A full disk: requests that fail to write a record still return their result."""
 
 from __future__ import annotations
 

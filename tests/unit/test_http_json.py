@@ -441,7 +441,7 @@ def test_permanent_failure_quotes_the_server(server: Echo) -> None:
     shown = refused(client_of(server), ProviderRefused)
     assert "unable to load model: ... (bad magic)" in shown.message
     assert not shown.retryable
-    # What was sent is never repeated, whatever the server says.
+    # No reply of the server makes an error repeat what was sent.
     says(f"unable to load model for {SECRET}")
     assert "unable to load" not in refused(client_of(server), ProviderRefused).message
     says("out of luck")

@@ -1,4 +1,4 @@
-"""Keywords of a text: the same, whichever way its words are found."""
+"""Keywords of a text: the same for both ways of finding its words."""
 
 from __future__ import annotations
 

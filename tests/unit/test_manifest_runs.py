@@ -41,7 +41,7 @@ def names(world: World) -> list[str]:
 
 
 def new_world(lib: LibraryFixture, **files: str) -> World:
-    """Make an empty world, and files that nobody has ingested yet."""
+    """Make an empty world, and files that were not ingested yet."""
     for name, text in files.items():
         lib.write(name.replace("__", "."), text)
     return lib.library.create_world("world")

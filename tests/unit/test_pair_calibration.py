@@ -1,4 +1,4 @@
-"""Thresholds from the chunks of a world, for models that nobody has measured."""
+"""Thresholds from the chunks of a world, for models without a measured calibration."""
 
 from __future__ import annotations
 

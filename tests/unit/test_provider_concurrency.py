@@ -16,7 +16,7 @@ WAIT = 30.0
 
 
 def await_waiting(slots: RequestSlots, count: int) -> None:
-    """Return once so many requests wait for a slot."""
+    """Return once `count` requests wait for a slot."""
     for _ in range(10**8):
         with slots._lock:
             if len(slots._queries) + len(slots._documents) == count:

@@ -78,7 +78,7 @@ def test_rate_limit_of_zero_is_refused(per_minute: int) -> None:
 
 
 class Failing:
-    """Fails in the given ways, one after the other, and then answers."""
+    """Fails in each of these ways, one after the other, and then answers."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)

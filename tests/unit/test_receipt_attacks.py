@@ -1,4 +1,4 @@
-"""Attacks on receipts: whatever is changed, the receipt is refused, by both verifiers alike."""
+"""Attacks on receipts: both verifiers refuse every changed receipt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that occurs twice: found whatever its white space, and rendered once."""
+"""Text that occurs twice: found with any white space, and rendered once."""
 
 from __future__ import annotations
 

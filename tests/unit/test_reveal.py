@@ -1,4 +1,4 @@
-"""What of a verified chunk a scope lets through, whatever the index returned."""
+"""Part of a verified chunk that a scope shows, for any reply of the index."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ def test_a_job_whose_worker_died_while_closing_it_is_closed_by_another(
 
     done = world.jobs.get(job.id)
     assert (done.state, done.crashes, works.orders()) == (JobState.DONE, 1, [])
-    # Its shares were done: nobody did them again.
+    # Its shares were done and not repeated.
     assert works.embedder.documents == []
 
 

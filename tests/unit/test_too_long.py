@@ -17,7 +17,7 @@ LONG = " ".join(f"This is sentence{number} of the story." for number in range(30
 
 
 class Reader:
-    """A model that reads so many words of a text, and says so when there are more."""
+    """A model with a maximum number of words per text, which refuses longer ones."""
 
     def __init__(self, words: int) -> None:
         self.words = words

@@ -120,7 +120,7 @@ def test_however_often_something_is_found_one_repair_waits(works: Works) -> None
     [job] = of_kind(world, REPAIR)
     assert [order for order, *_ in works.orders()] == [job.id]
     assert world.repair(background=True).id == job.id
-    # One that has begun may have looked already, so the next finding has one of its own.
+    # A job that has begun may have passed the damage, so the next finding gets a new job.
     scope = scope_of(world)
     assert world.access.components.store.start_job(scope, job.id, "elsewhere/1:1")
     assert world.repair(background=True).id != job.id

@@ -32,7 +32,7 @@ with truespan.open(
 
 
 def loaded(code: str, *arguments: str, **variables: str) -> str:
-    """Run code in a process of its own and return what it printed last."""
+    """Run code in a separate process and return what it printed last."""
 
     ran = subprocess.run(
         [sys.executable, "-c", code, *arguments],

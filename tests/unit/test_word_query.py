@@ -103,7 +103,7 @@ def test_a_word_that_occurs_nowhere_changes_nothing() -> None:
         found = score_chunks(matches_of(query, chunks), lengths, chunks=3, total=int(lengths.sum()))
         return [found.of(place) for place in range(3)]
 
-    # Also where only stop words are left, or nothing at all.
+    # Also where only stop words are left, or nothing.
     for query in ("the lamp", "lamp lamp key", "the a", "otter"):
         assert scores(f"{query} zebra") == scores(f"zebra {query}") == scores(query)
     assert scores("lamp") == scores("the lamp")

@@ -184,7 +184,7 @@ def _weigh_evidence(
 ) -> _Weighed:
     """Compare the best evidence of the first passages with the threshold.
 
-    The model is given the passage that decides, whatever its rank.
+    The model always gets the passage that decides, even if it ranks low.
     """
     parts = [
         part

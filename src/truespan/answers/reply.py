@@ -211,10 +211,10 @@ def _end_of(text: str) -> str:
 def outcome_of(text: str, *, whole: bool, quotable: bool = False) -> ModelOutcome | None:
     """Return the outcome of a reply that begins with `text`; None while more is needed.
 
-    At the beginning, `NO_CONTEXT` counts in any case, with marks, citations or a label around it,
-    whatever follows; as two ordinary words it counts only if the sentence ends there. In capitals
-    or with its underscore it also counts within the first words, unless a citation comes before it
-    or it is `quotable`.
+    At the beginning, `NO_CONTEXT` counts in any case, with marks, citations or a label around it
+    and any text after it; as two ordinary words it counts only if the sentence ends there. In
+    capitals or with its underscore it also counts within the first words, unless a citation comes
+    before it or it is `quotable`.
     """
     begin = _first_word(text, 0)
     while begin and (cited := GROUP.match(text, begin - 1)):

@@ -102,7 +102,7 @@ class Answerer(Struct, frozen=True):
     def understand(self, query: str, turns: Sequence[Turn], trace: RequestTrace) -> Question:
         """Complete a question that refers to earlier turns, by model or by rule."""
         components = self.components
-        # A refused question led nowhere, so a later one does not get its words.
+        # A refused question has no answer, so it does not complete a later one.
         answered = [turn for turn in turns if not turn.refused]
         budget, model = components.conversations.history_tokens, components.chat.primary
         history = fit_history(turns, budget, components.counter.count)

@@ -269,7 +269,7 @@ def largest_gain_test(
     """Return the p-value of the largest mean gain of several alternatives over one baseline.
 
     Each row has the gains of one alternative, query by query. A round reverses the gains of some
-    queries in all rows and counts if any row reaches the largest sum. The p-value thus accounts for
+    queries in all rows and counts if any row reaches the largest sum. So the p-value accounts for
     the choice: the best of several alternatives looks better by chance than a single one.
     """
     whole = [[round(value * _SCALE) for value in row] for row in gains]

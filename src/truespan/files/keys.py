@@ -88,8 +88,8 @@ _MIN_BYTES = 32
 class UsageKey:
     """Hashes queries with a key in a file, which is created when first needed.
 
-    Equal queries of a world have equal hashes, so that they can be counted. Without the key, nobody
-    can guess queries from the log.
+    Equal queries of a world have equal hashes, so that they can be counted. Without the key,
+    queries cannot be guessed from the log.
     """
 
     def __init__(self, path: Path) -> None:

@@ -99,7 +99,7 @@ class Events(Struct, frozen=True):
 
 
 class CancellableEvents:
-    """Events that are produced under the cancel token of their request, on whatever thread."""
+    """Events that are produced under the cancel token of their request, on any thread."""
 
     def __init__(self, events: Iterator[Event], token: CancelToken) -> None:
         self._events = events

@@ -4,7 +4,7 @@ Neither anyio nor the standard library has turns: there, a caller that sends man
 others. A call and its deadline take 63 us here and 242 us with `anyio.to_thread`.
 
 Few calls run at once. Threads that compete for the interpreter make every call slower, and each
-thread has a connection to the store with a cache of its own. A call that takes long waits for a
+thread has a connection to the store with its own cache. A call that takes long waits for a
 provider, a disk or another process rather than for the interpreter, so further calls are started
 beside it.
 """

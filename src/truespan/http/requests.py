@@ -310,7 +310,7 @@ class DocumentFilterQuery(Arguments, frozen=True, kw_only=True):
     metadata: Annotated[str, Meta(description="A JSON object, as in a search.")] | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return the given arguments with JSON parsed; raises InvalidArgument."""
+        """Return the arguments of the request with JSON parsed; raises InvalidArgument."""
         left_out = (None, UNSET)
         values = {name: value for name, value in asdict(self).items() if value not in left_out}
         for name in values.keys() & {"keys", "documents", "tags", "kinds", "metadata"}:

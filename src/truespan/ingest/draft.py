@@ -285,7 +285,7 @@ def make_text(
 def _with_text(loaded: Loaded, name: str, flags: FigureFlags) -> Loaded:
     """Return the parsed source; without text, with the alternative texts of its pictures.
 
-    Raises SourceEmpty if there is no text at all.
+    Raises SourceEmpty if there is no text.
     """
     if any(clean(block.text).strip() for block in loaded.blocks):
         return loaded

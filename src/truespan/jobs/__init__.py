@@ -2,5 +2,5 @@
 
 Owns: queues, workers, retries, shares of large jobs, uploads that wait for their job.
 Does not own: the work of a job on documents (ingest, maintenance); its record (store).
-Must hold: a submitted job runs, fails or is recorded as interrupted, whichever process dies.
+Must hold: a submitted job runs, fails or is recorded as interrupted, even if a process dies.
 """

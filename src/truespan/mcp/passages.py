@@ -1,8 +1,8 @@
 """Passages as text for a model: each under a header, between fences that no document can imitate.
 
 Many clients show a model only the text of a result. A header says where a passage is from. Below
-it the verified text stands between two lines of tildes, more of them than any passage has in a row:
-whatever a document contains, it cannot end its own passage or begin another one. The text is
+it the verified text stands between two lines of tildes, more of them than any passage has in a row,
+so that no document can end its own passage or begin another one. The text is
 unchanged, except that tables may be in Markdown.
 """
 

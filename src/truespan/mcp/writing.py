@@ -319,8 +319,8 @@ ADD_NOTE = Tool(
     name="add_note",
     title="Add a note",
     description=(
-        "Add a text with a title to the world as a document of its own, which can be searched at "
-        "once. A note with the same title is replaced only if `replace` is true."
+        "Add a text with a title to the world as a document, which can be searched at once. "
+        "A note with the same title is replaced only if `replace` is true."
     ),
     arguments=NoteArguments,
     result=AddedDocuments,

@@ -3,8 +3,8 @@
 Only the API of OpenTelemetry is used. The process that installs the SDK decides where spans go and
 which are kept; without the SDK, nothing is recorded.
 
-Parents are passed on explicitly, because an answer that is streamed continues in whichever thread
-asks for the next piece. Only a request looks for a current span around it.
+Parents are passed on explicitly, because a streamed answer continues in the thread that asks
+for the next piece. Only a request looks for a current span around it.
 """
 
 from __future__ import annotations

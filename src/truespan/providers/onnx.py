@@ -378,7 +378,7 @@ class Workers:
         self._pool: ThreadPoolExecutor = ThreadPoolExecutor(count, "truespan-embed")
 
     def map(self, run: Callable[[int], Result], order: Sequence[int]) -> list[Result]:
-        """Return the results of `run` for 0, 1, ..., started in the given order."""
+        """Return the results of `run` for 0, 1, ..., started in the order of `order`."""
         return gather({i: self._pool.submit(run, i) for i in order})
 
 

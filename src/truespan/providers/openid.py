@@ -54,7 +54,7 @@ MAX_KEYS = 100
 MAX_KEY_ID_LENGTH = 200
 MIN_RSA_BITS = 2048
 RELOAD_SECONDS = 30.0
-"""Minimum time between two requests for the keys, whatever tokens ask for."""
+"""Minimum time between two requests for the keys, also if a token names an unknown key."""
 _TYPES = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 """Values of `typ` for access tokens and ID tokens; others are made for another purpose."""
 _BOUNDS = Bounds(connect_seconds=3.0, read_seconds=5.0, total_seconds=5.0, body_bytes=MAX_KEY_BYTES)

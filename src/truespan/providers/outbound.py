@@ -163,7 +163,7 @@ def resolve(
 
 
 class Connection(HTTPConnection):
-    """A connection of which every step ends by `deadline` on the given clock.
+    """A connection of which every step ends by `deadline` on `clock`.
 
     No single step takes longer than `read_seconds`, or `piece_seconds` once the reply has begun.
     """

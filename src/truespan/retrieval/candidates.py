@@ -400,7 +400,7 @@ class WordFinder(Struct, frozen=True):
         return found
 
     def suggest(self, word: QueryWord) -> Forms:
-        """Return terms in scope that are spelt like a word that occurs nowhere."""
+        """Return terms in scope that are spelt like a word that no chunk has."""
         index = index_vocabulary(self.store.vocabulary(self.scope, self.world))
         return suggest_terms(word, index.similar_terms, lambda forms: len(self.find(forms).places))
 
@@ -450,7 +450,7 @@ class WordScores(Struct, frozen=True):
 def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
     """Score the chunks in scope by the words of a query; counts them first where necessary.
 
-    The scores, not `word_rarity`, count terms that are spelt like a word that occurs nowhere.
+    The scores, not `word_rarity`, count terms that are spelt like a word that no chunk has.
     """
     finder = open_words(store, scope, world)
     layout, extent = finder.layout, finder.extent

@@ -305,7 +305,7 @@ class BundleRequest(Protocol):
 def build_bundle(request: BundleRequest) -> ContextBundle:
     """Run a request and build its bundle, also if a service failed meanwhile.
 
-    A request that cannot be answered at all raises. A violated selection is reported in a bundle,
+    An invalid request raises. A violated selection is reported in a bundle,
     since it says something about the text and is no mistake in the request.
     """
     clock, trace = request.pipeline.deps.clock, request.pipeline.deps.trace

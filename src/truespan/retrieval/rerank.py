@@ -135,7 +135,7 @@ class RerankStage(Struct):
         except Interrupted:
             raise
         except Exception as error:
-            # The passages are verified and have an order, whatever went wrong.
+            # The passages are verified and have an order without the reranker.
             known = error if isinstance(error, TruespanError) else resource_error(error)
             self.failure = known or InternalError(type(error).__name__)
             self.trace.count(CounterName.RERANKS, 1, self.failure.code)

@@ -278,7 +278,7 @@ class AnswerAttempt(Attempt):
             },
             background=background,
             cohort=deps.cohort.digest,
-            # A passage in another language lacks words of the query, whatever it is about.
+            # A passage in another language lacks words of the query even if it answers it.
             missing_words=(
                 rarity.missing(self.query or "", (part.text for part in self.chunks), MAX_MISSING)
                 if not crossed

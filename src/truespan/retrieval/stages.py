@@ -40,8 +40,8 @@ class Verification(Struct, frozen=True):
 def verify(hits: Sequence[Hit], records: Mapping[ChunkId, ChunkRecord]) -> Verification:
     """Keep the hits whose stored bytes are, right now, the bytes that were embedded.
 
-    The records were read through the scope. A hit from elsewhere has none and counts as an orphan,
-    whichever world it belongs to.
+    The records were read through the scope. A hit from outside the scope has none and counts as an
+    orphan, even if another world has its chunk.
     """
     verified: list[Verified] = []
     failures: list[VerificationFailure] = []

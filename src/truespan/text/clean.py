@@ -25,7 +25,7 @@ _INVISIBLE = (
     "\ufeff"  # byte order mark
     "\ufff0-\ufffc"  # interlinear marks, object replacement
     "\ud800-\udfff"  # surrogates, always lone in a Python string
-    "\ufdd0-\ufdef\ufffe\uffff"  # no characters at all
+    "\ufdd0-\ufdef\ufffe\uffff"  # noncharacters
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # shorthand and musical format controls
     "\U000e0000-\U000e0fff"  # tags, more variation selectors
 )
@@ -55,7 +55,7 @@ _PLAIN = re.compile(
 _PLAIN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _LINE_ENDS = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 _UNSEEN = re.compile(f"[{_INVISIBLE}]+")
-# Characters that shape the letters beside them are kept there and nowhere else: a joiner between
+# Characters that shape the letters beside them are kept only there: a joiner between
 # two letters of a joining script, after the sign that silences an Indian vowel (where it may end a
 # word) and between two emoji; a Mongolian selector or separator after a Mongolian letter.
 _OUT_OF_PLACE = re.compile(

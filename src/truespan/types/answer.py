@@ -438,7 +438,7 @@ class AnswerRules(Struct, frozen=True):
     usage_records: int = 10_000
 
     def uses_calibration(self, defaults: Defaults) -> bool:
-        """Return whether measured thresholds apply in a world with the given defaults."""
+        """Return whether measured thresholds apply in a world with these defaults."""
         if self.calibrated is None:
             return defaults.values.calibrated
         return self.calibrated

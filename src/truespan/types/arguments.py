@@ -160,7 +160,7 @@ DOCUMENT_ARGUMENTS: Mapping[str, Argument] = {
     "source_url": Argument("URL of a single document, shown in citations."),
     "metadata": Argument("Metadata to filter by and to show."),
     "prune": Argument(
-        "Whether to delete documents below the given folders whose files are gone.", False
+        "Whether to delete documents below the ingested folders whose files are gone.", False
     ),
     "allow_empty": Argument("Whether 'prune' may delete all documents of a folder.", False),
     "within": Argument("Folders that paths and links must not leave."),

@@ -178,7 +178,7 @@ class DocumentCatalog:
         return frozenset(entry.number for entry in found if entry is not None)
 
     def among(self, numbers: Iterable[int]) -> Iterator[CatalogEntry]:
-        """Yield the documents with the given numbers."""
+        """Yield the documents with these numbers."""
         return (self._entries[number] for number in numbers if number in self._entries)
 
     @cached_property

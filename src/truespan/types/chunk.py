@@ -52,7 +52,7 @@ class FigureFlags(Struct, frozen=True):
 
     @property
     def any(self) -> bool:
-        """Whether figures are processed at all."""
+        """Whether any flag for figures is on."""
         return self.extract_images or self.placeholders or self.chunks
 
 
@@ -192,7 +192,7 @@ class StoredChunk(Struct, frozen=True):
     vector: Vector | None = None
     """Stored vector of the text, if it was read and is intact."""
     word_states: WordStates | None = None
-    """Stored states of the words of the text, likewise."""
+    """Stored states of the words of the text, if they were read and are intact."""
     sentence_ends: bytes = b""
     """Packed sentence ends in the text, as in the row."""
 

@@ -53,8 +53,8 @@ class EvidenceRules(Struct, frozen=True):
     foreign_usual: float = 0.0
     """Usual similarity in such a language, less half of the background."""
     crossed_words: float = 0.0
-    """Minimum evidence from words of a passage in another language than the query, which has few of
-    its words whatever it is about."""
+    """Minimum evidence from words of a passage in another language than the query. Even a passage
+    that answers the query has few of its words."""
     late_weight: float = 0.0
     """Weight of late interaction, as far as it is above or below the usual in its language."""
 

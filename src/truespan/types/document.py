@@ -169,7 +169,7 @@ class Document(Struct, frozen=True, gc=False):
     staged: int | None
     source_hash: str
     recipe: str
-    """Recipe of the staged revision, else of the active one; likewise `source_hash` and labels."""
+    """Recipe of the staged revision, else of the active one, as are `source_hash` and labels."""
     chunks: int
     embedded: int
     quarantined: int

@@ -282,7 +282,7 @@ def _base_language(code: str) -> str:
 def crosses_languages(profile: EmbeddingProfile, query: str | None, text: str) -> bool:
     """Return whether a query and a text are in two languages that a model was trained for.
 
-    Such a text has few words of the query, whatever it is about. None is an unknown language, and
+    Such a text has few words of the query, even if it answers it. None is an unknown language, and
     counts as the language of the text.
     """
     if query is None or trained_languages(profile) is None:

@@ -65,7 +65,7 @@ _MODE_OF = {mode.value: mode for mode in Mode}
 
 
 class WorldDefaults(Struct, frozen=True, kw_only=True):
-    """Values for whatever a request, an ingestion or a result leaves to the world."""
+    """Defaults of a world for requests, ingestion and results."""
 
     mode: Mode
     """Search mode."""
@@ -84,7 +84,7 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     merges_copies: bool
     """Whether passages with equal text are one result with several places."""
     corrects_words: bool
-    """Whether a query word that occurs nowhere is joined by terms that are spelt like it."""
+    """Whether a query word that no chunk has is joined by terms that are spelt like it."""
     finds_compounds: bool
     """Whether a query word also finds compounds that end with it, and the parts of a compound."""
     renders_tables: bool

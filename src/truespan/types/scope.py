@@ -116,7 +116,7 @@ class Authority(Struct, frozen=True):
             raise ValueError("an authority with a limited audience can only read and follow")
 
     def narrow(self, *, worlds: Iterable[WorldId], verbs: Iterable[Verb]) -> Authority:
-        """Return this authority, limited to the given worlds and verbs."""
+        """Return this authority, limited to some worlds and verbs."""
         return replace(
             self, worlds=narrowed(self.worlds, worlds), verbs=narrowed(self.verbs, verbs)
         )
@@ -266,7 +266,7 @@ class Scope(Struct, frozen=True):
         chapter: str | None = None,
         section: str | None = None,
     ) -> Scope:
-        """Return this scope, limited to the given documents, chapter and section.
+        """Return this scope, limited to some documents, a chapter and a section.
 
         Chapter and section are compared after `fold_name`.
         """

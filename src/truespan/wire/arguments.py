@@ -232,7 +232,7 @@ class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:
-    """Return the given arguments, and the defaults of the others, as keyword arguments."""
+    """Return the arguments as keyword arguments, with defaults for those that are missing."""
     given = msgspec.structs.asdict(values)
     return {name: value for name, value in given.items() if value is not UNSET}
 

@@ -2,5 +2,5 @@
 
 Owns: how text becomes terms and how terms become scores.
 Does not own: stored counts (`store.tables.word_rows`); the blend with similarity (`retrieval`).
-Must hold: pure functions; a score depends on the given statistics alone.
+Must hold: pure functions; a score depends on its arguments alone.
 """

@@ -1,7 +1,7 @@
 """English words: frequent ones, and irregular forms of verbs and nouns.
 
 No stemmer brings irregular forms together. A query for one of them also finds the others. Texts
-keep their words, so that a form that is a word of its own, such as "found" in "founded", is still
+keep their words, so that a form that is also another word, such as "found" in "founded", is still
 found as that word.
 """
 

@@ -60,9 +60,9 @@ class QueryWord(Struct, frozen=True):
     exact: bool = False
     """Whether the word is in quotes, and stands for itself alone."""
     misspelt: bool = False
-    """Whether the word occurs nowhere, and `forms` are terms that are spelt like it."""
+    """Whether no chunk has the word, and `forms` are terms that are spelt like it."""
     parts: tuple[Forms, ...] = ()
-    """Parts of the word if it is a compound; each counts as a word of its own, with less weight."""
+    """Parts of the word if it is a compound; each counts as a separate word, with less weight."""
 
     @property
     def content_forms(self) -> Forms:
@@ -153,7 +153,7 @@ def match_words(
     """Return the places of the words of a query, with the weight of each.
 
     `find` returns where a word occurs among the chunks that take part, given its terms under each
-    stemmer; chunks with another stemmer do not contain it. A word that occurs nowhere has the terms
+    stemmer; chunks with another stemmer do not contain it. A word that no chunk has gets the terms
     that `suggest` returns, and the query is returned with them. Without any it is left out, so that
     it changes nothing, not even whether stop words count.
     """

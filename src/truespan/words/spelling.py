@@ -1,4 +1,4 @@
-"""Terms that are spelt like a word that occurs nowhere, by the trigrams of letters they share.
+"""Terms that are spelt like a word that no chunk has, by the trigrams of letters they share.
 
     lantren: ··l ·la lan ant ntr tre ren en· n··     lantern: ··l ·la lan ant nte ter ern rn· n··
 
@@ -150,7 +150,7 @@ def suggest_terms(
     find_similar: Callable[[str], Mapping[str, float]],
     count: Callable[[Forms], int],
 ) -> Forms:
-    """Return the terms that join a word that occurs nowhere, most similar first; empty if none.
+    """Return the terms that join a word that no chunk has, most similar first; empty if none.
 
     `find_similar` returns terms that are spelt like a term, with their similarity. `count` returns
     the number of chunks with given terms among those that take part; of equally similar terms the

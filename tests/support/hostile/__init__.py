@@ -1,7 +1,7 @@
 """Files that somebody built to do harm, or that were harmed: kept as code, made when needed.
 
 Each has a name, and is a function from a trap to a file. The trap is what the file tries to reach:
-an address on this machine at which nobody may knock, and a file that nobody may read.
+an address on this machine that must not be requested, and a file that must not be read.
 """
 
 from tests.support.hostile import archives, docx, epub, html, markdown, pdf, text

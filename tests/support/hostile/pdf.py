@@ -220,7 +220,7 @@ def named_places_in_a_circle(trap: Trap) -> Made:
 
 
 def with_font(font: bytes, *more: bytes) -> Made:
-    """Return a page whose text is in a font of its own, object 6."""
+    """Return a page whose text is in a separate font, object 6."""
     content = stream(b"BT /F2 10 Tf 72 700 Td (Some text in a strange font.) Tj ET")
     name, made = one_page(content, font, *more)
     return name, made.replace(b"/F1 5 0 R", b"/F2 6 0 R")

@@ -93,9 +93,9 @@ def members_of(parts: Mapping[str, bytes]) -> list[Member]:
 
 
 def bomb(name: str, megabytes: int, **changes: object) -> Member:
-    """Return a member of so many megabytes of spaces in a few kilobytes.
+    """Return a member of `megabytes` of spaces in a few kilobytes.
 
-    The flushed blocks of one megabyte are repeated: nobody has to compress all of it.
+    The flushed blocks of one megabyte are repeated, so that not all of it is compressed.
     """
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(b" " * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)

@@ -199,7 +199,7 @@ class Bench:
     def plant(
         self, react: Callable[[Bench, Asked], Reaction | None], when: Callable[[int], bool]
     ) -> None:
-        """Break requests that embed so many texts as `when` says, from now on."""
+        """Break requests whose number of texts `when` accepts, from now on."""
 
         def fault(asked: Asked) -> Reaction | None:
             if asked.path != self.speaker.path or not when(len(self.texts(asked))):
@@ -241,11 +241,11 @@ class Bench:
     # Breaking the way to it
 
     def refuse(self) -> None:
-        """Let nobody listen any more."""
+        """Stop listening."""
         self.server.stop()
 
     def lose_name(self) -> None:
-        """Let the name of the host lead nowhere."""
+        """Make the name of the host unresolvable."""
 
         def nowhere(*args: Any, **kwargs: Any) -> Any:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

@@ -115,7 +115,7 @@ class Loopback:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def stop(self) -> None:
-        """Go away: nobody listens on the port any more, and what was connected is cut."""
+        """Stop listening on the port and cut all connections."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

@@ -2,7 +2,7 @@
 
 The process listens on a local socket and publishes the address in the
 folder. Socket paths are limited to about 100 bytes and folders are not, so the socket is in a
-private directory of its own. Both sides know the key in the folder and challenge each other. The
+separate private directory. Both sides know the key in the folder and challenge each other. The
 client also names its folder, because a copied library has a copied key and a copied address.
 """
 

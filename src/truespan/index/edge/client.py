@@ -327,7 +327,7 @@ class EdgeIndex(QdrantIndex):
 
 
 MAX_FACTOR = 10
-"""Multiple of the patience after which a start has failed, whatever the process does."""
+"""Multiple of the patience after which a start has failed, even if the process still runs."""
 _BUSY = ("R", "D")
 """States of a process that waits for a processor or a disk: a busy machine keeps it waiting."""
 _FAULTS, _TICKS = (7, 9), (11, 12)

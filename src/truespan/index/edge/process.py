@@ -2,8 +2,8 @@
 
     python -m truespan.index.edge.process <index folder> [idle seconds]
 
-Edge lets only one process open a shard and holds the interpreter lock during each call, so the
-shards are opened here and nowhere else. The first client starts the process. It holds the folder's
+Edge lets only one process open a shard and holds the interpreter lock during each call, so only
+this process opens the shards. The first client starts the process. It holds the folder's
 lock for its lifetime and ends after a time without requests. Its log records starts, stops and
 failures, never the content of requests.
 """

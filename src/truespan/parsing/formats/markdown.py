@@ -257,7 +257,7 @@ def _plain_text(tokens: Iterable[Token]) -> str:
 
 
 def _linked_text(tokens: Iterable[Token], anchors: Container[str]) -> str:
-    """Return the text of links to places in this text other than the given ones."""
+    """Return the text of links to places in this text that are not among `anchors`."""
     parts: list[str] = []
     depth = 0
     for token in tokens:

@@ -1,6 +1,6 @@
 """Conversion of office documents to PDF by LibreOffice, where it is installed.
 
-LibreOffice is not trusted: it runs in a process of its own, with a new profile, without macros and
+LibreOffice is not trusted: it runs in a separate process, with a new profile, without macros and
 links, without network, and sees no file but the document; see `confined`.
 """
 

@@ -303,7 +303,7 @@ class ReaderRetrieval:
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
         wait_for_hits = None
         if not attempt.by_words:
-            # The index computes in single precision, hence the margin.
+            # The margin covers the single precision of the index.
             least = None if floor is None else max(floor - ROUNDING, 0.0)
             limit = (most if mode is Mode.VECTOR else fused.POOL) + SLACK
             wait_for_hits = start_hits(deps.index, scope, vector, least, limit=limit)
@@ -378,7 +378,7 @@ class BookSearch(Struct, frozen=True):
             if selected.last is None:
                 return RankedPacking(ranked, selected.missing)
             # Parts of the tail may have taken the places of stored chunks not fetched yet. The
-            # index computes in single precision, hence the margin.
+            # margin covers the single precision of the index.
             seen_down_to = min((found.score for found in verified), default=inf)
             return RankedPacking(ranked, int(seen_down_to >= selected.last - ROUNDING))
 

@@ -223,7 +223,7 @@ class ReadCandidates:
             lacking = fused.POOL - len(scored)
             if pager.exhausted and length == len(pager.hits):
                 break
-            # The index computes in single precision, hence the margin.
+            # The margin covers the single precision of the index.
             if lacking <= 0 and hits[-1].score < scored[fused.POOL - 1].score - ROUNDING:
                 break
             wanted = length + max(lacking, 1)
@@ -248,7 +248,7 @@ class ReadCandidates:
             lacking = count - len(seen)
             if lacking <= 0 and pager.hits:
                 scored = sorted(self._score(seen), key=Candidate.order)
-                # The index computes in single precision, hence the margin.
+                # The margin covers the single precision of the index.
                 bound = pager.hits[-1].score + ROUNDING
                 if len(scored) >= count and scored[count - 1].score > bound:
                     return scored

@@ -325,7 +325,7 @@ def require_bound_role(connection: Connection) -> None:
         if found:
             raise StoreUnsafe(
                 f"The role of store_url {problem}.",
-                advice="Give store_url a role of its own, as in docs/deployment.md.",
+                advice="Give store_url a separate role, as in docs/deployment.md.",
             )
 
 
@@ -448,7 +448,7 @@ def _prepare(connection: Connection, application: str) -> Prepared:
     if any(found[0]):
         raise StoreUnsafe(
             "The role of store_url owns the tables, or no policy applies to it.",
-            advice="Give store_url a role of its own: no owner, no superuser, no BYPASSRLS.",
+            advice="Give store_url a separate role: no owner, no superuser, no BYPASSRLS.",
         )
     for role in (WORLD_ROLE, SHARED_ROLE):
         create_role(connection, role)

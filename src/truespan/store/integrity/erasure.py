@@ -92,7 +92,7 @@ class Erasures(Part):
         return self._db.rewrite()
 
     def traces(self, scope: Scope, document: int | None) -> list[Trace]:
-        """Return a few pieces of text of a document, or of the world, that occur nowhere else."""
+        """Return a few pieces of text of a document, or of the world, that no other text has."""
         with self._db.read_every_world() as session:
             session.disable_timeout()
             session.enter(scope.world)

@@ -91,7 +91,7 @@ class StateCache(Generic[T]):
         state = (world.id, world.changes, scope.generation.number, *parts)
         known = self._known.get(state)
         if known is None:
-            # Callers share the value, whatever their audience.
+            # Callers of every audience share the value.
             known = read(scope.for_everyone())
             with self._lock:
                 if len(self._known) >= self._max_entries:

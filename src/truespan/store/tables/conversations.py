@@ -375,7 +375,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
     )
     if gone := set(wanted) - {number for (number,) in there}:
         raise DocumentNotFound(str(min(gone)))
-    # Deleting a document deletes the latest turns, whichever of them used it.
+    # Deleting a document deletes the first turn that used it and all later ones.
     last = new.follows and session.one(
         "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
         key=key,

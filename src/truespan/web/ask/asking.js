@@ -205,7 +205,7 @@ async function answerTurn(turn) {
   thread.reveal(turn);
   busy(true);
   remember(turn.question);
-  // A follow-up is searched for as a question of its own, which is known with the answer.
+  // The completed form of a follow-up, which is searched for, arrives with the answer.
   if (first && !turn.result) load(turn);
   try {
     await receive(turn, own.signal);

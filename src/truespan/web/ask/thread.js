@@ -73,7 +73,7 @@ function count() {
   byId("count-answer").textContent = selected?.state === "done" && !selected.answer.decision_explain?.refusal ? "✓" : "";
 }
 
-/** Put the article of the selected turn back into its place, and the tabs aside. */
+/** Move the result back to its place, and close the selected turn. */
 function release() {
   byId("talk").append(byId("result"));
   byId("result").classList.remove("asked");

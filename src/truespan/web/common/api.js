@@ -106,13 +106,13 @@ const GONE = {
   retryable: true,
 };
 
-/** Return the problem of a failed reply, whatever its body is. */
+/** Return the problem of a failed reply, also if its body is not a problem. */
 export async function problemOf(reply) {
   let details = {};
   try {
     details = await reply.json();
   } catch {
-    // A proxy may send a page of its own; then only the status is known.
+    // A proxy may send its own page; then only the status is known.
   }
   const known = details && typeof details === "object" ? details : {};
   return new Problem({

@@ -52,7 +52,7 @@ export function button(words, does, attributes = {}) {
   return make("button", { type: "button", onclick: does, ...attributes }, words);
 }
 
-/** Return a quotation; text that has quotation marks of its own at an end gets no others there. */
+/** Return a quotation; where the text begins or ends with a quotation mark, none is added. */
 export function quoted(text, attributes = {}) {
   const own = [/^\s*["“”„‟«»‘’‚'「『]/.test(text) && "own-open", /["“”„‟«»’‘'」』]\s*$/.test(text) && "own-close"].filter(Boolean);
   return make("q", { ...attributes, class: own.join(" ") || null }, text);

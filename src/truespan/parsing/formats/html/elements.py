@@ -536,7 +536,7 @@ _WITHIN_LINES = frozenset((
 ))
 # fmt: on
 _NO_LISTS = frozenset((*_WITHIN_LINES, *_HEADINGS, "html", "main", "article"))
-"""Elements that are never a contents list, whatever their class."""
+"""Elements that are never a contents list, regardless of their class."""
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_BLOCKS, _start_block),
     **dict.fromkeys(_SKIPPED, _skip),

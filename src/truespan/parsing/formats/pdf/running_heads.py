@@ -63,7 +63,7 @@ def remove_running_heads(
 ) -> tuple[list[list[Line]], list[str]]:
     """Return the pages without running heads and page numbers, and the removed lines.
 
-    `labels` are the page labels, such as "iv" or "12". A head whose words occur nowhere else is
+    `labels` are the page labels, such as "iv" or "12". A head whose words no other line has is
     kept once.
     """
     usual = median([line.height for lines in pages for line in lines] or [0.0])

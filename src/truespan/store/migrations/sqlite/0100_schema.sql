@@ -275,7 +275,7 @@ CREATE TABLE repairs (
 -- Chunks that contain each term, with its counts. Revisions that are written together form a segment,
 -- which is identified by its first revision and has one row for each term; `revisions` says which
 -- postings belong to which of them. Rows are looked up by term with the index of the primary key, and
--- stored in the order of writing: stored by term, each of them would change a page of its own.
+-- stored in the order of writing: stored by term, each of them would change a different page.
 CREATE TABLE words (
   world_id INTEGER NOT NULL REFERENCES worlds(world_id) ON DELETE CASCADE,
   generation INTEGER NOT NULL,
