@@ -24,7 +24,16 @@ from truespan.retrieval import fused
 from truespan.types.scope import Scope
 from truespan.wire.serialize import to_json
 
-QUERIES = ("who lit the lamp?", "the night of the harbour", "zebra", "the the the", "harbuor lmap")
+LONG = "which garden, lamp, key, boat, night, clock, wood, lake, town and hill"
+"""A query of enough words for feedback."""
+QUERIES = (
+    "who lit the lamp?",
+    "the night of the harbour",
+    "zebra",
+    "the the the",
+    "harbuor lmap",
+    LONG,
+)
 
 
 def without_time(answer: object) -> str:
@@ -89,6 +98,7 @@ def test_other_worlds_change_no_byte_of_a_fused_answer(tmp_path: Path, dimension
 
     assert before == added == [*searches(world), *retrievals(world)]
     assert any('"returned": 4' in answer for answer in before)
+    assert any('"feedback": 0.' in answer for answer in before)
 
 
 # A recommended world measures thresholds for an unknown model from all of its documents.

@@ -44,6 +44,8 @@ from truespan.wire.serialize import to_json
 
 QUERIES = ("who lit the lamp?", "zq00009x of the harbour", "the clock, the clock", "absent")
 MISSPELT = "harbuor clokc"
+LONG = "which garden, lamp, key, boat, night, clock, wood, lake, town and hill"
+"""A query of enough words for feedback."""
 FUSED = (Mode.HYBRID, Mode.KEYWORD)
 
 
@@ -56,7 +58,7 @@ def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 def answers(reader: Reader) -> list[str]:
     return [
         frozen(reader.retrieve(query, top_k=top_k, mode=mode))
-        for query in (*QUERIES, MISSPELT)
+        for query in (*QUERIES, MISSPELT, LONG)
         for mode in FUSED
         for top_k in (2, 20)
     ]
@@ -322,6 +324,7 @@ def test_no_word_ahead_changes_a_byte_of_a_fused_answer(tmp_path: Path, chunking
 
     assert any('"blend"' in answer for answer in first[39])
     assert any('"similar_words"' in answer for answer in first[39])
+    assert any('"feedback": 0.' in answer for answer in first[39])
 
 
 def few_dimensions() -> WordEmbedder:

@@ -21,6 +21,7 @@ QUERIES = (
     "the harbor night",
     "lampp in the harbuor",
     '"the lamp burned"',
+    "which lamp burned at night in the harbour of ships, ropes, lawyers, zebras, payrolls",
 )
 NAMES = ("lamp.txt", "night.md", "rope.txt", "pay.txt", "nothing.txt")
 MADE_UP = "00000000-0000-0000-0000-000000000000"

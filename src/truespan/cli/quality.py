@@ -105,7 +105,8 @@ def evaluate(
     ] = None,
     rerank: Rerank = None,
     without: Annotated[
-        list[str] | None, Option(help="Leave out a part of the ranking, 'window' or 'late'.")
+        list[str] | None,
+        Option(help="Leave out a part of the ranking: 'window', 'late' or 'feedback'."),
     ] = None,
     per_query: Annotated[bool, Option(help="Show every query.")] = False,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,

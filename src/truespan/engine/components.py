@@ -159,7 +159,7 @@ class Components(Struct, frozen=True):
     fused_weight: float = FUSED_WEIGHT
     """The weight of words in a fused ranking."""
     without: frozenset[RankPart] = frozenset()
-    """Parts of the ranking that an evaluation leaves out."""
+    """Parts of the ranking that a setting or an evaluation leaves out."""
     max_tokens: int = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     world_defaults: Defaults = Defaults.RECOMMENDED

@@ -126,7 +126,8 @@ class WorldEvaluation(Struct, frozen=True):
                 default of the world. A query whose reranker fails counts as failed.
             reader: Name of a reader to ask as, in the current book. Queries are judged by the
                 phrases that were read; a query without such a phrase is not judged.
-            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
+            without: Parts of the ranking to leave out, to see their share: 'window', 'late',
+                'feedback'.
 
         Returns:
             The grades of each query and their means.
@@ -165,7 +166,8 @@ class WorldEvaluation(Struct, frozen=True):
                 default of the world.
             reader: Name of a reader to ask as, in the current book. Queries are judged by the
                 phrases that were read; a query without such a phrase is not judged.
-            without: Parts of the ranking to leave out, to see their share: 'window', 'late'.
+            without: Parts of the ranking to leave out, to see their share: 'window', 'late',
+                'feedback'.
             signed: Whether the report has a signed receipt.
 
         Returns:
@@ -333,7 +335,8 @@ class WorldEvaluation(Struct, frozen=True):
         target = self._with_target(domain if generation is None else generation)
         if not without:
             return target
-        components = replace(self._access.components, without=check_parts(without))
+        components = self._access.components
+        components = replace(components, without=components.without | check_parts(without))
         return WorldEvaluation(replace(target._access, components=components))
 
     def _evaluate(

@@ -312,6 +312,13 @@ class WorldCandidates(Struct):
             for part in found
         }
 
+    def read_vectors(self, candidates: Sequence[Candidate[ChunkId]]) -> dict[ChunkId, Vector]:
+        self.changes = None
+        found = self._verify([part.key for part in candidates])
+        hashes = {part.chunk.chunk_id: part.chunk.text_hash for part in found}
+        vectors = self.deps.store.vectors(self.scope, [*hashes.values()])
+        return {id: vectors[known] for id, known in hashes.items() if known in vectors}
+
     def verify(self, candidates: Sequence[Candidate[ChunkId]]) -> list[Verified]:
         known = {part.key: part for part in candidates}
         return [

@@ -35,11 +35,21 @@ from msgspec.structs import replace
 from truespan.observer import RequestTrace
 from truespan.retrieval.fetch import SelectionT
 from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.retrieval.refine import REFINED, CandidateText, Gain, Refinement
+from truespan.retrieval.refine import (
+    FEEDBACK_WEIGHT,
+    MIN_FEEDBACK_WORDS,
+    REFINED,
+    CandidateText,
+    Gain,
+    Refinement,
+    compare_with_best,
+)
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration
+from truespan.types.request import RankPart
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
+from truespan.types.vectors import Vector
 from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
 
@@ -156,7 +166,7 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
         bm25, gain = round(self.bm25, SCORE_DECIMALS), self.gain
         if gain is None:
             return FusedScore(bm25, self.blend)
-        return FusedScore(bm25, self.blend, gain.window, gain.late)
+        return FusedScore(bm25, self.blend, gain.window, gain.late, gain.feedback)
 
     def order(self) -> tuple[float, int, int]:
         """Return the sort key of the ranking: ties are ordered by document and place."""
@@ -213,6 +223,10 @@ class Candidates(Protocol[KeyT, FoundT_co]):
 
         With `word_states`, they have the states of their words, as far as these are stored.
         """
+        ...
+
+    def read_vectors(self, candidates: Sequence[Candidate[KeyT]]) -> dict[KeyT, Vector]:
+        """Return the stored vectors of verified candidates, as far as these are sound."""
         ...
 
     def verify(self, candidates: Sequence[Candidate[KeyT]]) -> Iterable[FoundT_co]:
@@ -338,7 +352,34 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
             else part
             for part in best
         ]
-        return [*sorted(refined, key=Candidate.order), *ranked[len(best) :]]
+        refined.sort(key=Candidate.order)
+        if len(self.refinement.rarity.words) >= MIN_FEEDBACK_WORDS:
+            refined = self._add_feedback(refined)
+        return [*refined, *ranked[len(best) :]]
+
+    def _add_feedback(self, refined: list[Candidate[KeyT]]) -> list[Candidate[KeyT]]:
+        """Return refined candidates ranked again by their similarity to the best of them.
+
+        Those that are not verified have no gain, and none comes from them.
+        """
+        if self.refinement is None or RankPart.FEEDBACK in self.refinement.without:
+            return refined
+        vectors = self.candidates.read_vectors([part for part in refined if part.gain])
+        ranked = [part.key for part in refined if part.key in vectors]
+        similar = dict(
+            zip(ranked, compare_with_best([vectors[key] for key in ranked]), strict=True)
+        )
+        gained = [
+            replace(
+                part,
+                blend=round(part.blend + FEEDBACK_WEIGHT * similar[part.key], SCORE_DECIMALS),
+                gain=replace(part.gain, feedback=similar[part.key]),
+            )
+            if part.key in similar and part.gain and part.blend is not None
+            else part
+            for part in refined
+        ]
+        return sorted(gained, key=Candidate.order)
 
     def _verify_best(
         self,

@@ -7,10 +7,13 @@
   query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
   paraphrases.
 
-Long queries describe a topic, which whole texts represent better than single words.
+Long queries describe a topic, which whole texts represent better than single words. From ten
+content words on, the refined candidates also gain by *feedback*: their similarity to the mean of
+the three that are best so far. Short questions ask for one fact, and feedback harms them.
 
-A gain depends on the verified, visible text of a chunk, the states of this text, and the rarity of
-words among the chunks that take part: nothing that a reader may not see decides an order.
+A gain depends on the verified, visible text of a chunk, the states and the vector of this text,
+those of the best such chunks, and the rarity of words among the chunks that take part: nothing that
+a reader may not see decides an order.
 """
 
 from __future__ import annotations
@@ -22,8 +25,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.types.profile import Distance
 from truespan.types.request import RankPart
-from truespan.types.vectors import ROW_BYTES, QueryStates, WordStates, compare_rows
+from truespan.types.vectors import (
+    ROW_BYTES,
+    QueryStates,
+    Vector,
+    WordStates,
+    compare_rows,
+    mean_of,
+    similarities_of,
+)
 from truespan.words.coverage import WordRarity, window_share_at
 from truespan.words.terms import stem_function, stemmer_of, terms
 
@@ -38,7 +50,11 @@ LATE_WEIGHT = 1.5
 """Weights in a blend; docs/retrieval.md explains the choice."""
 FULL_WORDS = 6
 """Maximum number of words of a query whose gains count in full."""
-
+MIN_FEEDBACK_WORDS = 10
+"""Minimum number of content words of a query that uses feedback."""
+FEEDBACK_FROM = 3
+"""Number of distinct candidates that feedback comes from."""
+FEEDBACK_WEIGHT = 1.5
 
 MAX_TEXTS = 2048
 """Maximum number of texts whose terms are kept, about five megabytes."""
@@ -59,6 +75,17 @@ class Gain(Struct, frozen=True):
     window: float | None
     late: float | None
     total: float
+    feedback: float | None = None
+
+
+def compare_with_best(ranked: Sequence[Vector]) -> list[float]:
+    """Return the similarity of each vector to the mean of the best, given the vectors by rank.
+
+    Equal vectors count once among the best: copies of a text are no further evidence.
+    """
+    best = [*dict.fromkeys(ranked)][:FEEDBACK_FROM]
+    similar = similarities_of(mean_of(best), ranked, Distance.COSINE) if best else []
+    return [round(max(similarity, 0.0), SCORE_DECIMALS) for similarity in similar]
 
 
 class Refinement(Struct, frozen=True, dict=True):

@@ -527,6 +527,8 @@ class Settings(Struct, frozen=True):
     """Whether to count words while ingesting; otherwise the first search by words does it."""
     word_states: bool = True
     """Whether to store states of words in `recommended` worlds, if the embedding model has them."""
+    feedback: bool = True
+    """Whether to rank results of long queries by their similarity to the best ones, too."""
     retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     rerank: RerankSettings = RerankSettings()

@@ -58,6 +58,8 @@ class RankPart(StrEnum):
     """Words of the query that are close together."""
     LATE = "late"
     """Comparison of the words of the query with the words of a chunk, by their states."""
+    FEEDBACK = "feedback"
+    """Comparison of the best candidates of a long query with the first ones, by their vectors."""
 
 
 MODES = ", ".join(Mode)

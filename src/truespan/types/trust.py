@@ -38,6 +38,8 @@ class FusedScore(Struct, frozen=True):
     """Share of the query's words that are close together, weighted by rarity."""
     late: float | None = None
     """Similarity of the chunk's words to the query's words, compared word by word."""
+    feedback: float | None = None
+    """Similarity of the chunk to the best results of a long query."""
 
 
 class RerankScore(Struct, frozen=True):

@@ -42,7 +42,7 @@ from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check, Trace, TraceScan
-from truespan.types.request import Defaults
+from truespan.types.request import Defaults, RankPart
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage
 
@@ -169,6 +169,7 @@ def open_library(
             preparation=make_preparation(folder, settings),
             world_defaults=Defaults(settings.world_defaults),
             fused_weight=settings.fused_weight,
+            without=frozenset() if settings.feedback else frozenset({RankPart.FEEDBACK}),
             max_tokens=settings.retrieval_max_tokens,
             count_words=settings.count_words,
             word_states=settings.word_states,

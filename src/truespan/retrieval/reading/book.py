@@ -344,6 +344,7 @@ class ReaderRetrieval:
             refines=refines,
             states=attempt.states,
             tail_states={chunk.text_hash: chunk.states for chunk in tail if chunk.states},
+            tail_vectors=vectors,
             trained=not refines or knows_well(scope.profile, words.language),
             crossed=refines
             and crosses_languages(

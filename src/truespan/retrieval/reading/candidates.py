@@ -90,6 +90,7 @@ class FusedBookSearch(Struct, frozen=True):
     """States of the words of the query."""
     tail_states: Mapping[TextHash, WordStates] = {}
     """States of the words of the tail."""
+    tail_vectors: Mapping[TextHash, Vector] = {}
 
     def find(self, k: int, select: Select) -> Found:
         """Rank what may be among the best, and verify it in this order until there is enough."""
@@ -104,6 +105,7 @@ class FusedBookSearch(Struct, frozen=True):
             trained=self.trained,
             crossed=self.crossed,
             tail_states=self.tail_states,
+            tail_vectors=self.tail_vectors,
         )
         deps = self.pipeline.deps
         # A calibration measured in the world would reveal unread text; the scope excludes it.
@@ -150,12 +152,13 @@ class ReadCandidates:
         trained: bool = True,
         crossed: bool = False,
         tail_states: Mapping[TextHash, WordStates] | None = None,
+        tail_vectors: Mapping[TextHash, Vector] | None = None,
     ) -> None:
         self._pipeline, self._scope, self._vector = pipeline, scope, vector
         self._floor, self._tail, self._read_words = floor, tail, words
         self.query, self.words = words.query, words.scores
         self._wait_for_hits, self._trained, self._crossed = wait_for_hits, trained, crossed
-        self._tail_states = tail_states or {}
+        self._tail_states, self._tail_vectors = tail_states or {}, tail_vectors or {}
         self._pager: HitPager | None = None
         self._scores: dict[int, float | None] = {}
         """Similarity at each place; None where the vector is missing or damaged."""
@@ -317,6 +320,19 @@ class ReadCandidates:
                 text = "\n".join(part.text for part in parts)
                 texts[key] = CandidateText(text, language_of(key), states)
         return texts
+
+    def read_vectors(self, candidates: Sequence[Candidate[int]]) -> dict[int, Vector]:
+        part, tail = self._read_words.part, self._read_words.tail
+        hashes = {
+            one.key: part.chunks[part.ids[one.key]].text_hash
+            if one.key < tail
+            else self._tail[one.key - tail].text_hash
+            for one in candidates
+        }
+        self.changes = None
+        stored = self._pipeline.deps.store.vectors(self._scope, [*hashes.values()])
+        vectors = {**stored, **self._tail_vectors}
+        return {key: vectors[known] for key, known in hashes.items() if known in vectors}
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         seen = self._reveal(candidates)
