@@ -146,6 +146,7 @@ def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None
         "The key. The key! The key? A key, keys.\n\n" * 40,
         "Rain fell on the harbour.\n\n" * 90,
         "".join(scored(0.62, f"Passage {number}.") + "\n\n" for number in range(60)),
+        "It was Jonas who had the key of the hut. The miller was Jonas.\n\n" * 40,
     ]
     for mode in ("hybrid", "vector"):
         seen = []
@@ -154,10 +155,33 @@ def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None
             built.world.ingest(built.lib.write("book.txt", read + rest), kind="book")
             reader = built.world.reader("ann")
             reader.set_position("1", sentence=2)
-            answer = reader.answer(QUESTION, book="1", mode=mode)
-            seen.append((answer.answer, to_json(answer.decision_explain)))
-            assert answer.decision_explain["evidence"]["background"] == pytest.approx(BACKGROUND)
-        assert seen[0] == seen[1] == seen[2]
+            answers = [
+                reader.answer(question, book="1", mode=mode)
+                for question in (QUESTION, "Where did Jonas keep the key?")
+            ]
+            explained = [answer.decision_explain for answer in answers]
+            seen.append(([answer.answer for answer in answers], to_json(explained)))
+            assert explained[0]["evidence"]["background"] == pytest.approx(BACKGROUND)
+            assert explained[1]["evidence"]["has_names"] is False
+        assert seen[0] == seen[1] == seen[2] == seen[3]
+
+
+@proves("decision.evidence")
+@pytest.mark.usefixtures("calibrated")
+def test_names_of_a_question_are_evidence_in_english_alone(tmp_path: Path) -> None:
+    def has_names(language: str, question: str, *, text: str = ANSWERING) -> bool | None:
+        built = made(tmp_path / f"{language} {question}"[:40])
+        path = built.lib.write("a.txt", scored(0.6, text, long=False))
+        built.world.ingest(path, language=language)
+        explained = built.world.answer(question).decision_explain
+        assert all(replay_record(record).same for record in built.world.usage())
+        return explained["evidence"].get("has_names")
+
+    named = "Jonas, the miller, held the spare key to the hut."
+    assert has_names("en", "Which key did Jonas hold?", text=named) is True
+    assert has_names("en-GB", "Which key did Miller hold?") is False
+    assert has_names("en", "Which key did he hold?") is None
+    assert has_names("de", "Which key did Miller hold?", text=GERMAN) is None
 
 
 @proves("decision.evidence")

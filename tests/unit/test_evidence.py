@@ -141,6 +141,25 @@ def test_decide_adds_late_interaction_above_the_usual() -> None:
         assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
+@proves("decision.evidence")
+def test_decide_asks_less_of_a_passage_with_the_names() -> None:
+    rules = replace(RULES, name_weight=0.04)
+    for similarity, has_names, mode in (
+        (0.73, None, "rag"),
+        (0.72, None, "fallback"),
+        (0.69, True, "rag"),
+        (0.689, True, "fallback"),
+        (0.77, False, "rag"),
+        (0.769, False, "fallback"),
+    ):
+        part = passage(similarity, has_names=has_names)
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode, (similarity, has_names)
+        assert decision.to_json()["evidence"].get("has_names") is has_names
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
 def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
     [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
     profile = other_profile(provider=key[0], model=key[1], revision=key[2])
@@ -252,7 +271,7 @@ def test_records_without_evidence_have_no_such_members() -> None:
 
     assert not {"background", "cohort", "missing_words"} & plain.keys()
     assert "evidence" not in plain["settings"]
-    assert not {"coverage", "foreign", "generated"} & plain["candidates"][0].keys()
+    assert not {"coverage", "foreign", "generated", "has_names"} & plain["candidates"][0].keys()
 
 
 @each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])
@@ -282,6 +301,7 @@ def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
         word_weight=0.2,
         foreign_loss=0.02,
         crossed_words=0.091,
+        name_weight=0.04,
     )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
     weighed = evidence_rules(BUNDLED, weighs_late=True)

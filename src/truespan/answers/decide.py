@@ -220,6 +220,8 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         closeness = usual + rules.foreign_weight * (closeness - usual) - rules.foreign_loss
     score = closeness + max(gained, rules.crossed_words if part.crossed else 0.0)
     score += rules.late_weight * (part.late or 0.0)
+    if part.has_names is not None:
+        score += rules.name_weight if part.has_names else -rules.name_weight
     return PassageEvidence(
         score=score,
         similarity=part.similarity,
@@ -229,6 +231,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         foreign=part.foreign,
         crossed=part.crossed,
         late=part.late,
+        has_names=part.has_names,
     )
 
 
@@ -271,6 +274,9 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     for part, name in parts:
         if part[name] in (None, False, []):
             del part[name]
+    for part in plain["candidates"]:
+        if part["has_names"] is None:
+            del part["has_names"]
     return {"version": RECORD_VERSION, **plain}
 
 

@@ -214,6 +214,7 @@ class Responder(Struct, frozen=True):
                 generated=chunk.chunk_id in self.retrieved.joining,
                 crossed=chunk.chunk_id in measured.crossed,
                 late=measured.late.get(chunk.chunk_id),
+                has_names=measured.has_names.get(chunk.chunk_id),
                 added=added_characters(chunk.text) if self._tables else 0,
             )
             for place, chunk in enumerate(chunks)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
 SCALE_WIDTH = 50
+NAMES_FOUND = {
+    True: ", with every name of the question",
+    False: ", without a name of the question",
+}
 DEFAULTS_IN_WORDS = {
     "recommended": "words and similarity, any language and version, and answers by the evidence "
     "of passages",
@@ -218,6 +222,7 @@ def show_explanation(replay: "Replay") -> str:
             f"Evidence: similarity {found.similarity:.3f}, background {found.background:.3f}, "
             f"words {found.coverage:.0%}, within 20 words {found.window:.0%}"
             f"{'' if found.late is None else f', late interaction {found.late:+.3f}'}"
+            f"{'' if found.has_names is None else NAMES_FOUND[found.has_names]}"
             f"{', in a language that the model was not trained for' if found.foreign else ''}"
             f"{', in another language than the question' if found.crossed else ''}."
         )

@@ -250,6 +250,10 @@ class AnswerAttempt(Attempt):
         with deps.trace.stage(Stage.VECTOR):
             cohort = deps.cohort.similarities(vector, scope, deps.store, deps.embed)
             background = background_of(cohort, near, rules.floor)
+        # Imported here because only answers need names.
+        from truespan.words.names import find_names, has_names
+        from truespan.words.terms import stemmer_of
+
         profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
         parts = (*closest, *self.chunks)
         languages = {
@@ -261,6 +265,8 @@ class AnswerAttempt(Attempt):
             for chunk_id, own in spoken.items()
             if crosses_languages(profile, asked_in, own)
         )
+        # Only English names were measured: other languages inflect them, or capitalise other words.
+        names = find_names(self.query or "") if asked_in in (None, "en") else None
         covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
             coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
@@ -275,6 +281,11 @@ class AnswerAttempt(Attempt):
                 and part.fused.late is not None
                 and (own := spoken.get(part.chunk_id))
                 and (usual := usual_late(profile, own, crossed=part.chunk_id in crossed))
+            },
+            has_names={
+                part.chunk_id: has_names(part.text, names)
+                for part in self.chunks
+                if names and stemmer_of(spoken.get(part.chunk_id, "")) == "english"
             },
             background=background,
             cohort=deps.cohort.digest,

@@ -82,6 +82,8 @@ class Measured(Struct, frozen=True):
     """Chunks in other languages than the query, if the model knows both."""
     late: Mapping[ChunkId, float] = field(default_factory=dict)
     """Late interaction of the chunks, less the usual in their language."""
+    has_names: Mapping[ChunkId, bool] = field(default_factory=dict)
+    """Whether the chunks have every name of the query; empty for a query without names."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it."""
     cohort: str | None = None

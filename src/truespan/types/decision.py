@@ -36,6 +36,7 @@ class EvidenceRules(Struct, frozen=True):
 
         evidence = similarity + word_weight * (coverage + window coverage) - background / 2
                    + late_weight * late interaction above the usual
+                   + name_weight if the passage has every name of the query, - name_weight if not
 
     The best evidence of a passage decides. All numbers are on the scale of the embedding model.
     """
@@ -57,6 +58,8 @@ class EvidenceRules(Struct, frozen=True):
     that answers the query has few of its words."""
     late_weight: float = 0.0
     """Weight of late interaction, as far as it is above or below the usual in its language."""
+    name_weight: float = 0.0
+    """Evidence that a passage gains if it has every name of the query, or loses if not."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -95,6 +98,7 @@ def evidence_rules(
         else 0.0,
         crossed_words=round(min(CROSSED_DISTANCE * distance, 1.0), 3),
         late_weight=round(min(LATE_DISTANCE * distance, 1.0), 3) if weighs_late else 0.0,
+        name_weight=round(min(NAME_DISTANCE * distance, 1.0), 3),
     )
 
 
@@ -118,6 +122,8 @@ CROSSED_DISTANCE = 0.564
 multilingual model, whose distance is 0.2126, it is 0.12."""
 LATE_DISTANCE = 2.822
 """Weight of late interaction. With the multilingual model it is 0.6."""
+NAME_DISTANCE = 0.249
+"""Weight of names. With the bundled model it is 0.04."""
 LATE_FLOOR_DISTANCE = 0.2
 """Distance of the floor of a multilingual model below the unrelated similarity. The floor is 0.047:
 languages that it knows less have low similarities."""
@@ -434,6 +440,8 @@ class Candidate(Struct, frozen=True):
     """Whether the chunk is in another language than the query, and the model knows both."""
     late: float | None = None
     """Late interaction with the query, less the usual in its language; None if not measured."""
+    has_names: bool | None = None
+    """Whether the chunk has every name of the query; None for a query without names."""
     added: int = 0
     """Number of characters that a prompt adds to the text for Markdown tables."""
 
@@ -521,10 +529,14 @@ class PassageEvidence(Struct, frozen=True):
     foreign: bool
     crossed: bool
     late: float | None = None
+    has_names: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        has_names = fields.pop("has_names")
         flags = {name: True for name in ("foreign", "crossed") if fields.pop(name)}
+        if has_names is not None:
+            flags["has_names"] = has_names
         numbers = {name: shortest(value) for name, value in fields.items() if value is not None}
         return numbers | flags
 

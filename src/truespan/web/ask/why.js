@@ -131,6 +131,7 @@ function evidence(explained) {
   return make("p", { class: "hint" },
     t.evidence({ similarity: words.score(found.similarity), coverage: words.percent(found.coverage), window: words.percent(found.window), background: words.score(found.background) }),
     typeof found.late === "number" && ` ${(found.late < 0 ? t.lateBelow : t.late)({ difference: words.score(Math.abs(found.late)) })}`,
+    typeof found.has_names === "boolean" && ` ${found.has_names ? t.hasNames : t.lacksNames}`,
     found.foreign && ` ${t.foreign}`,
     found.crossed && ` ${t.crossed}`,
     explained.missing_words && ` ${t.missingWords({ words: explained.missing_words.map((word) => texts.common.quoted({ text: word })).join(", ") })}`);
