@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.syntax import walk_file
 from truespan.store.integrity.checksums import REVISION_CELLS, RevisionCells
 
 SOURCE = Path(__file__).parents[2] / "src" / "truespan"
@@ -18,18 +19,22 @@ Classes = Mapping[str, Mapping[str, ast.ClassDef]]
 
 
 def test_constructors_take_at_most_five_positions() -> None:
-    trees = {_module(path): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+    modules = {_module(path): walk_file(path) for path in SOURCE.rglob("*.py")}
     classes = {
-        module: {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        for module, tree in trees.items()
+        module: {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+        for module, nodes in modules.items()
     }
     checked = [
-        (f"{module}:{call.lineno}: {ast.unparse(call)[:90]}", _positions(call, found, classes))
-        for module, tree in trees.items()
-        for call, found in _constructor_calls(tree, module, classes)
+        (module, call, _positions(call, found, classes))
+        for module, nodes in modules.items()
+        for call, found in _constructor_calls(nodes, module, classes)
     ]
     assert len(checked) > 1000
-    assert [call for call, count in checked if count > MAX_POSITIONAL] == []
+    assert [
+        f"{module}:{call.lineno}: {ast.unparse(call)[:90]}"
+        for module, call, count in checked
+        if count > MAX_POSITIONAL
+    ] == []
 
 
 def test_row_types_follow_their_column_lists() -> None:
@@ -49,7 +54,7 @@ def test_starred_arguments_count_as_all_fields() -> None:
     classes = {module: {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}}
     counts = [
         _positions(call, found, classes)
-        for call, found in _constructor_calls(tree, module, classes)
+        for call, found in _constructor_calls([*ast.walk(tree)], module, classes)
     ]
     assert counts == [6, 6, 2, 6, 1, 5, 6]
 
@@ -60,11 +65,11 @@ def _module(path: Path) -> str:
 
 
 def _constructor_calls(
-    tree: ast.Module, module: str, classes: Classes
+    nodes: Sequence[ast.AST], module: str, classes: Classes
 ) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
     """Give each call that builds an object of one of our own classes, with the class."""
-    known = _known_classes(tree, module, classes)
-    for call in ast.walk(tree):
+    known = _known_classes(nodes, module, classes)
+    for call in nodes:
         if not isinstance(call, ast.Call):
             continue
         function = call.func
@@ -76,10 +81,12 @@ def _constructor_calls(
             yield call, known[function.id]
 
 
-def _known_classes(tree: ast.Module, module: str, classes: Classes) -> dict[str, ast.ClassDef]:
+def _known_classes(
+    nodes: Sequence[ast.AST], module: str, classes: Classes
+) -> dict[str, ast.ClassDef]:
     """Return the classes that a module defines or imports, by the name that it uses."""
     known: dict[str, ast.ClassDef] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module in classes:
             origin = classes[node.module]
             known |= {a.asname or a.name: origin[a.name] for a in node.names if a.name in origin}

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.support.syntax import walk_file
+
 SOURCE = Path(__file__).parents[2] / "src" / "truespan"
 
 LAYERS = (
@@ -132,7 +134,7 @@ def package_of(name: str) -> str:
 
 @cache
 def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    tree = walk_file(path)
     return [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
@@ -205,7 +207,7 @@ def test_pure_parts_touch_no_clock_file_or_environment() -> None:
 
 def reads_clock(path: Path) -> bool:
     """Return whether a file asks `datetime` for the present."""
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    tree = walk_file(path)
     return any(isinstance(node, ast.Attribute) and node.attr in PRESENT for node in tree)
 
 

@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from datetime import date, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tools.threads import read_markers
@@ -33,6 +33,7 @@ from tools.threads import read_markers
 import truespan
 from tests.promises import proves
 from tests.support.providers.bench import TickingClock, ring
+from tests.support.syntax import walk_file
 from tests.support.worlds import WordCounter, make_library
 from truespan.engine.components import Components
 from truespan.http.app import ServerOptions, make_app
@@ -84,8 +85,14 @@ def modules() -> Iterator[types.ModuleType]:
 
 
 @functools.cache
-def syntax_of(file: str) -> ast.Module:
-    return ast.parse(Path(file).read_text("utf-8"))
+def nodes_of(file: str) -> list[ast.AST]:
+    """Return all nodes of a file; the first is the module."""
+    return walk_file(Path(file))
+
+
+@functools.cache
+def classes_of(file: str) -> list[ast.ClassDef]:
+    return [node for node in nodes_of(file) if isinstance(node, ast.ClassDef)]
 
 
 def changed_names(function: ast.AST) -> Iterator[str]:
@@ -157,8 +164,7 @@ def changing_methods(kind: type) -> set[str]:
     for base in kind.__mro__:
         if not base.__module__.startswith(("truespan", "tests.")):
             continue
-        tree = syntax_of(inspect.getsourcefile(base) or "")
-        found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+        found = classes_of(inspect.getsourcefile(base) or "")
         own = [node for node in found if node.name == base.__name__]
         for method in (part for node in own for part in node.body):
             if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -174,11 +180,12 @@ def changing_methods(kind: type) -> set[str]:
 
 def long_lived_in(module: types.ModuleType) -> Iterator[str]:
     """Yield the objects of a module that are neither constant nor made for threads."""
-    tree = syntax_of(module.__file__ or "")
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    nodes = nodes_of(module.__file__ or "")
+    tree = cast("ast.Module", nodes[0])
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     changed = {name for function in functions for name in changed_names(function)}
     bound: dict[str, None] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and is_cache(vars(module).get(node.name)):
             bound[node.name] = None
     for node in (

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.promises import proves
+from tests.support.syntax import walk_file
 from truespan.store.engines.session import SHARED_TABLES
 from truespan.store.engines.sqlite import WORLD_TABLES
 
@@ -38,7 +39,7 @@ def statements() -> Iterator[tuple[str, str]]:
             continue
         name = ".".join(path.relative_to(STORE.parents[1]).with_suffix("").parts)
         known = vars(importlib.import_module(name.removesuffix(".__init__")))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in walk_file(path):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             if node.func.attr not in RUN:

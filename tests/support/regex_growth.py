@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tests.laws.examples import in_test_or_prove
+from tests.support.syntax import parse_file
 
 _ANCHORED = frozenset({"match", "fullmatch"})
 _METHODS = _ANCHORED | {"search", "sub", "subn", "split", "findall", "finditer"}
@@ -62,7 +63,7 @@ def find_expressions(
     the methods of those that are called elsewhere.
     """
     paths = {_module_name(path, root): path for path in sorted(root.rglob("*.py"))}
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in paths.items()}
+    trees = {name: parse_file(path) for name, path in paths.items()}
     uses = _find_uses(trees)
     for module, tree in trees.items():
         file = paths[module].relative_to(root).as_posix()
@@ -113,15 +114,16 @@ def _find_uses(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], frozens
     """Return the methods called on each module-level name; all of them where it is passed on."""
     found: dict[tuple[str, str], set[str]] = {}
     for module, tree in trees.items():
+        nodes = [*ast.walk(tree)]
         origin = {
             alias.asname or alias.name: (node.module or "", alias.name)
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
         direct = {id(node.value): node.attr for node in attributes}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 key = origin.get(node.id, (module, node.id))
                 method = direct.get(id(node), "")
