@@ -22,7 +22,7 @@ from bench.measure import cpu_of, percentile
 from bench.synthetic import SyntheticEmbedder
 from truespan.index.edge.client import EdgeIndex
 from truespan.protocols import VectorIndex
-from truespan.retrieval.fetch import SLACK
+from truespan.retrieval.stages import SLACK
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
 

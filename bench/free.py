@@ -15,8 +15,7 @@ import numpy as np
 import truespan
 from truespan.engine.library import Library
 from truespan.index.edge.client import EdgeIndex
-from truespan.protocols import EmbeddingLimits
-from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile
 from truespan.types.text import TokenMap
 from truespan.types.vectors import Vector
 

@@ -39,8 +39,7 @@ from bench.postgres import Server, named, started
 from bench.search import tenant_of
 from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.engine.library import Library
-from truespan.retrieval.fetch import SLACK
-from truespan.retrieval.stages import verify
+from truespan.retrieval.stages import SLACK, verify
 from truespan.types.request import RETRIEVAL_TOP_K
 from truespan.types.vectors import Vector, numbers_of
 from truespan.wiring.storage import STORE_FILE

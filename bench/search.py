@@ -25,7 +25,7 @@ from bench.raw_edge import QUERIES
 from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.retrieval.fetch import SLACK
+from truespan.retrieval.stages import SLACK
 
 CHUNKS = 20_000
 FILES, PARAGRAPHS = 100, 246

@@ -35,10 +35,9 @@ import truespan
 from truespan.engine.library import Library
 from truespan.http.operation import Operation
 from truespan.http.routes import OPERATIONS
-from truespan.protocols import EmbeddingLimits
 from truespan.providers.local import LocalModel
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile
 from truespan.types.scope import UNLIMITED, Verb
 from truespan.types.vectors import Vector
 

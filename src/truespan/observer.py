@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -39,24 +39,23 @@ class Observer(Protocol):
         ...
 
 
+# Shared by threads: a context without state.
+NO_STAGE = nullcontext()
+"""Context of a stage that nothing observes."""
+
+
 class NullObserver:
-    """An observer that ignores everything; the same object is observer, request and stage."""
+    """An observer that ignores everything; the same object is observer and request."""
 
     __slots__ = ()
 
-    def request(self, _name: Request, /) -> NullObserver:
-        return self
+    def request(self, _name: Request, /) -> AbstractContextManager[NullObserver]:
+        return nullcontext(self)
 
-    def stage(self, _name: Stage, /) -> NullObserver:
-        return self
+    def stage(self, _name: Stage, /) -> AbstractContextManager[object]:
+        return NO_STAGE
 
     def count(self, _counter: CounterName, _amount: int = 1, _code: str = "", /) -> None:
-        return
-
-    def __enter__(self) -> NullObserver:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
         return
 
 
@@ -114,7 +113,7 @@ class _CombinedTrace:
         for make in self._makers:
             try:
                 context = make(self._name)
-                if context is not NULL_OBSERVER:
+                if context is not NO_STAGE:
                     self._traces.append(context.__enter__())
                     self._entered.append(context)
             except Exception:  # noqa: S112
@@ -153,8 +152,8 @@ class StageListener:
     def __init__(self, on_stage: Callable[[Stage], None]) -> None:
         self._on_stage = on_stage
 
-    def request(self, _name: Request, /) -> _ReportedRequest:
-        return _ReportedRequest(self._on_stage)
+    def request(self, _name: Request, /) -> AbstractContextManager[_ReportedRequest]:
+        return nullcontext(_ReportedRequest(self._on_stage))
 
 
 class _ReportedRequest(NullObserver):
@@ -164,8 +163,8 @@ class _ReportedRequest(NullObserver):
         self._on_stage = on_stage
         self._known: set[Stage] = set()
 
-    def stage(self, name: Stage, /) -> NullObserver:
+    def stage(self, name: Stage, /) -> AbstractContextManager[object]:
         if name not in self._known:
             self._known.add(name)
             self._on_stage(name)
-        return NULL_OBSERVER
+        return NO_STAGE

@@ -14,7 +14,7 @@ from truespan.types.chunk import IndexedPoint, Point, PointCounts
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.job import JobOrder, Outcome, QueueStatus
 from truespan.types.maintenance import BackupReport, FileTreatment, Ownership, RemovedFiles
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.receipt import PublicKey
 from truespan.types.scope import Scope
 from truespan.types.source import (
@@ -29,7 +29,7 @@ from truespan.types.source import (
     Upload,
 )
 from truespan.types.text import CanonicalText, Image, Loaded, Sentence, TokenMap, Validators
-from truespan.types.token import AccessRule
+from truespan.types.token import AccessRule, SignIn
 from truespan.types.trust import Hit
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
@@ -68,38 +68,6 @@ class TokenCounter(Protocol):
     def measure(self, text: str) -> TokenMap: ...
 
     def count(self, text: str) -> int: ...
-
-
-class EmbeddingLimits(Struct, frozen=True):
-    """Limits of one request to a provider, and of the requests in flight."""
-
-    items: int = 2048
-    tokens: int = 100_000
-    in_flight: int = 2
-    joint: bool = True
-    """Whether the vectors of one request arrive together, so that their order must be checked."""
-    varies: bool = False
-    """Whether other devices or other batches may give slightly different vectors."""
-
-    @property
-    def probed(self) -> bool:
-        """Return whether a profile alone does not prove that vectors are the same as before."""
-        return self.joint or self.varies
-
-    def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
-        """Return the smaller of both values for each limit.
-
-        A device of this machine gets no requests, so that limits of requests do not apply to it.
-        """
-        if self.varies and not self.joint:
-            return self
-        return EmbeddingLimits(
-            items=min(self.items, other.items),
-            tokens=min(self.tokens, other.tokens),
-            in_flight=min(self.in_flight, other.in_flight),
-            joint=self.joint,
-            varies=self.varies,
-        )
 
 
 class Embedder(Protocol):
@@ -693,16 +661,6 @@ class IdentityVerifier(Protocol):
     def verify(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token; raise Unauthorized for every token that is not valid."""
         ...
-
-
-class SignIn(Struct, frozen=True):
-    """Options with which the page signs people in with the identity provider."""
-
-    issuer: str
-    client_id: str
-    authorize_url: str
-    token_url: str
-    scope: str
 
 
 class Identities(Struct, frozen=True):

@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
-from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import IndexedPoint, Point, PointCounts, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import FileTreatment, Ownership
-from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile
 from truespan.types.scope import Scope, admits
 from truespan.types.text import TokenMap, fold_names
 from truespan.types.trust import Hit

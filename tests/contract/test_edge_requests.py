@@ -31,6 +31,7 @@ from truespan.index.edge.messages import (
     decode_reply,
     encode,
     encode_call,
+    receive,
 )
 from truespan.index.filters import AnyOf, AtMost, Equals, Field, HasId
 from truespan.types.ids import ChunkId
@@ -69,11 +70,11 @@ class Recorder:
     def _serve(self, listener: Listener) -> None:
         with listener.accept() as connection:
             channel.admit(connection, self._key, 5)
-            assert decode_hello(channel.receive(connection)).version == VERSION
+            assert decode_hello(receive(connection)).version == VERSION
             connection.send_bytes(encode(Welcome(1)))
             while True:
                 try:
-                    call = decode_call(channel.receive(connection))
+                    call = decode_call(receive(connection))
                 except EOFError:
                     return
                 self.calls.append((call.name, *decode_arguments(call)))
@@ -273,7 +274,7 @@ def test_process_refuses_an_unreadable_message_and_continues(folder: Path, link:
     assert address is not None
     with channel.connect(address, channel.key_of(folder), 5) as connection:
         connection.send_bytes(b"\xc1 not a message")
-        refused = channel.receive(connection)
+        refused = receive(connection)
 
     assert b"greeting" in refused
     assert link.count(COLLECTION, (TENANT,)) == 0
@@ -284,11 +285,11 @@ def test_the_process_refuses_a_call_it_cannot_read_and_goes_on(folder: Path, lin
     assert address is not None
     with channel.connect(address, channel.key_of(folder), 5) as connection:
         connection.send_bytes(encode(Hello(VERSION, channel.identity(folder))))
-        assert isinstance(decode_reply(channel.receive(connection)), Welcome)
+        assert isinstance(decode_reply(receive(connection)), Welcome)
         connection.send_bytes(b"\xc1 not a message")
-        refused = decode_reply(channel.receive(connection))
+        refused = decode_reply(receive(connection))
         connection.send_bytes(encode_call("count", [COLLECTION, (TENANT,)]))
-        counted = decode_reply(channel.receive(connection))
+        counted = decode_reply(receive(connection))
 
     assert isinstance(refused, Refused)
     assert isinstance(counted, Result)
@@ -299,7 +300,7 @@ def test_the_process_refuses_a_client_of_another_version(folder: Path, link: Edg
     assert address is not None
     with channel.connect(address, channel.key_of(folder), 5) as connection:
         connection.send_bytes(encode(Hello(VERSION + 1, channel.identity(folder))))
-        reply = decode_reply(channel.receive(connection))
+        reply = decode_reply(receive(connection))
 
     assert isinstance(reply, Refused)
     assert "version" in reply.message

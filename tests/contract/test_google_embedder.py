@@ -28,10 +28,10 @@ from truespan.errors import (
     QueryTooLong,
     TextTooLong,
 )
-from truespan.protocols import Embedder, EmbeddingLimits
+from truespan.protocols import Embedder
 from truespan.providers.embedder import PROBE
 from truespan.providers.google import GoogleEmbedder
-from truespan.types.profile import Distance
+from truespan.types.profile import Distance, EmbeddingLimits
 from truespan.types.vectors import Vector
 
 

@@ -16,7 +16,7 @@ from tests.support.worlds import (
     make_library,
     other_profile,
 )
-from truespan.retrieval.query_vector import cache_key
+from truespan.retrieval.query import cache_key
 from truespan.types.ids import WorldId
 
 DAY = 24 * 3600

@@ -22,7 +22,7 @@ from tests.support.worlds import (
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
-from truespan.retrieval.snapshot import MAX_ATTEMPTS
+from truespan.retrieval.pipeline import MAX_ATTEMPTS
 from truespan.types.bundle import BundleStatus, ContextBundle
 from truespan.wire.serialize import to_json
 

@@ -16,7 +16,7 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.ingest.word_states import fill_word_states
 from truespan.maintenance.doctor.plan import Action, Finding
-from truespan.retrieval.query_vector import embed_query
+from truespan.retrieval.query import embed_query
 from truespan.types.ids import TextHash, hash_text
 from truespan.types.scope import Scope
 
@@ -203,7 +203,7 @@ def test_tail_without_states_gets_them_once(lib: LibraryFixture) -> None:
 @proves("search.word-states")
 def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
-    deps, scope = world.access.pipeline().deps, scope_of(world)
+    deps, scope = world.access.pipeline.deps, scope_of(world)
     first = embed_query(deps, scope, "Which tide?", word_states=True)
     again = embed_query(deps, scope, "Which tide?", word_states=True)
 
@@ -222,7 +222,7 @@ def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
 @proves("search.word-states")
 def test_cached_query_without_states_is_embedded_again_for_them(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
-    deps, scope = world.access.pipeline().deps, scope_of(world)
+    deps, scope = world.access.pipeline.deps, scope_of(world)
     plain = embed_query(deps, scope, "tide")
     assert plain.states is None
     with_states = embed_query(deps, scope, "tide", word_states=True)
@@ -238,7 +238,7 @@ def test_long_query_has_the_states_of_all_its_parts(lib: LibraryFixture) -> None
     world = lib.world("w", tide__txt=TIDE)
     words = [f"word{number}" for number in range(60)]
     deps = replace(
-        world.access.pipeline().deps,
+        world.access.pipeline.deps,
         split=lambda text, _limit: [" ".join(words[:40]), " ".join(words[30:])],
     )
     text = " ".join(words * 10)

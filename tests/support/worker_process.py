@@ -21,9 +21,10 @@ from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.queue import ProcrastinateQueue, QueueLimits
 from truespan.parsing import supported
-from truespan.protocols import EmbeddingLimits, VectorIndex
+from truespan.protocols import VectorIndex
 from truespan.store import Store
 from truespan.store.engines.postgres import Address, PostgresDatabase
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.token import Secret
 from truespan.types.vectors import Vector
 from truespan.wiring import read_golden

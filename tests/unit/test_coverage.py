@@ -10,9 +10,15 @@ import pytest
 
 from tests.promises import proves
 from truespan.types.decision import Coverage
-from truespan.words.bm25 import WordMatches, rarity_of
-from truespan.words.coverage import WINDOW, WordRarity, measure_rarity, window_share_at
 from truespan.words.query import Forms, parse_query
+from truespan.words.scoring import (
+    WINDOW,
+    WordMatches,
+    WordRarity,
+    measure_rarity,
+    rarity_of,
+    window_share_at,
+)
 from truespan.words.terms import terms
 
 TEXTS = [

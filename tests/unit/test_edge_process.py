@@ -9,7 +9,7 @@ import pytest
 
 from truespan.index.calls import Collection
 from truespan.index.edge import channel
-from truespan.index.edge.messages import Retiring, encode_call
+from truespan.index.edge.messages import Retiring, encode_call, receive
 from truespan.index.edge.process import Activity, EdgeProcess
 
 
@@ -65,7 +65,7 @@ def test_a_message_is_read_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPat
             client, process = Pipe()
             with client, process:
                 client.send_bytes(message)
-                assert channel.receive(process) == message, most
+                assert receive(process) == message, most
 
 
 def test_truncated_or_oversized_message_is_an_error():
@@ -81,4 +81,4 @@ def test_truncated_or_oversized_message_is_an_error():
             os.write(client.fileno(), sent)
             client.close()
             with pytest.raises(error):
-                channel.receive(process)
+                receive(process)

@@ -30,8 +30,8 @@ from truespan.ingest.embed import (
     batches,
     embed_texts,
 )
-from truespan.protocols import EmbeddingLimits
 from truespan.types.ids import TextHash, hash_text
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.vectors import Vector, WordStates
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from truespan.words.bm25 import WordMatches, merge_matches
 from truespan.words.english import _NOUNS, _VERBS, related_terms
 from truespan.words.query import parse_query
+from truespan.words.scoring import WordMatches, merge_matches
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function
 

@@ -24,8 +24,7 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument
 from truespan.retrieval import fused as fused_search
 from truespan.retrieval.candidates import fetch_fused
-from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.stages import Best, rank
+from truespan.retrieval.stages import Best, Fetched, rank
 from truespan.types.bundle import SearchResult, WhyNot
 from truespan.types.request import Mode
 from truespan.types.scope import Scope

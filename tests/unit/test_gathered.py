@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from truespan.retrieval.fetch import Fetched
+from truespan.retrieval.stages import Fetched
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.trust import FailureKind, VerificationFailure
 

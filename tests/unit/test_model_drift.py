@@ -20,11 +20,10 @@ from tests.support.worlds import (
 from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
-from truespan.protocols import EmbeddingLimits
 from truespan.retrieval.model_check import CONFIRM_SECONDS
-from truespan.retrieval.query_vector import TTL_SECONDS
+from truespan.retrieval.query import TTL_SECONDS
 from truespan.types.job import JobState
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.vectors import Vector
 
 TEXT = "The harbour was quiet. A light moved on the water."

@@ -16,11 +16,10 @@ from truespan.ingest.plan import (
     documents_to_remove,
     plan_run,
 )
-from truespan.protocols import EmbeddingLimits
 from truespan.types.chunk import NewChunk
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash, hash_text
-from truespan.types.profile import WINDOW
+from truespan.types.profile import WINDOW, EmbeddingLimits
 from truespan.types.source import DocumentKind, FoundSources, Root, Source
 from truespan.types.text import CanonicalText
 

@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.promises import proves
-from truespan.index.filters import similarity, threshold
+from truespan.index.filters import hits_of, threshold
 from truespan.types.profile import float32
 
 FLOATS = st.floats(min_value=-1, max_value=1, width=32)
 FLOORS = st.floats(min_value=0, max_value=1)
+
+
+def similarity(raw: float, distance: str) -> float:
+    """Return the score of a hit with this raw score."""
+    return hits_of([("id", raw, "hash")], distance, None)[0].score
 
 
 def neighbours(number: float) -> list[float]:

@@ -6,8 +6,9 @@ from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
 from truespan.retrieval.fused import Candidate, Scale, blend_candidate
-from truespan.retrieval.query_language import parse_words, query_language
+from truespan.retrieval.query import query_language
 from truespan.types.profile import crosses_languages
+from truespan.words.query import parse_query
 
 MULTILINGUAL = other_profile(
     provider="multilingual", model="google/universal-sentence-encoder-multilingual-v3"
@@ -76,7 +77,7 @@ def test_languages_cross_if_the_model_knows_both(
     ],
 )
 def test_stop_words_of_the_query_count_in_no_language(query: str, counted: dict[str, int]) -> None:
-    words = parse_words(MULTILINGUAL, query, ["english", "german"]).words
+    words = parse_query(query, ["english", "german"], query_language(MULTILINGUAL, query)).words
 
     found = {name: sum(name in word.content_forms for word in words) for name in counted}
     assert found == counted

@@ -19,8 +19,8 @@ from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.profile import _SHIPPED, knows_well
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
-from truespan.words.coverage import WordRarity
 from truespan.words.query import requires_phrases
+from truespan.words.scoring import WordRarity
 from truespan.words.terms import distinct_words
 
 FILLER = "Then nothing else was said about anything by anyone at all. " * 3

@@ -9,7 +9,7 @@ from msgspec.structs import fields, replace
 
 from tests.promises import proves
 from truespan.errors import InvalidArgument
-from truespan.retrieval.pipeline import with_defaults
+from truespan.retrieval.filters import with_defaults
 from truespan.types.bundle import BundleMetadata, BundleStatus, ContextBundle, RetrievedChunk
 from truespan.types.ids import WorldId
 from truespan.types.request import (

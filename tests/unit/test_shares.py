@@ -29,8 +29,8 @@ from truespan.engine.world import World
 from truespan.errors import InvalidArgument, JobNotFound, ProviderRefused, ProviderUnavailable
 from truespan.ingest import requests
 from truespan.ingest.embed import PROBES
-from truespan.protocols import EmbeddingLimits
 from truespan.types.job import DocumentState, Job, JobCounts, JobState, JobUpdate, Phase
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.source import Upload
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from truespan.errors import DocumentAmbiguous
-from truespan.retrieval.pipeline import hidden_documents, name_defaults, narrow_scope
+from truespan.retrieval.filters import hidden_documents, name_defaults, narrow_scope
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.ids import WorldId
 from truespan.types.profile import Distance, EmbeddingProfile

@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from tests.support.rows import each_row
-from truespan.store.engines.sqlite import _list_text
+from truespan.store.engines.sqlite import _bindable
 
 TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "😀"]
 
@@ -16,7 +16,9 @@ TEXTS = ["", "a", "é", "e\u0301", "\x00x", "\x7f", '"', "\\", "\n", "\u2028", "
 def test_each_value_of_a_list_is_compared_as_it_is(values: list[Any]) -> None:
     connection = apsw.Connection(":memory:")
 
-    found = connection.execute("SELECT value FROM json_each(?)", (_list_text(values),)).fetchall()
+    found = connection.execute(
+        "SELECT value FROM json_each(:list)", _bindable({"list": values})
+    ).fetchall()
 
     assert [value for (value,) in found] == values
 
@@ -26,7 +28,8 @@ def test_a_value_that_cannot_be_stored_equals_nothing_and_is_no_error(value: Any
     connection = apsw.Connection(":memory:")
 
     found = connection.execute(
-        "SELECT count(*) FROM json_each(?) WHERE value IN ('a', 1)", (_list_text([value]),)
+        "SELECT count(*) FROM json_each(:list) WHERE value IN ('a', 1)",
+        _bindable({"list": [value]}),
     ).fetchall()
 
     assert found == [(0,)]

@@ -16,7 +16,13 @@ from tests.support.worlds import make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import BlankQuery, ProviderUnavailable
-from truespan.observer import NULL_OBSERVER, StageListener, combine_observers, failure_of
+from truespan.observer import (
+    NO_STAGE,
+    NULL_OBSERVER,
+    StageListener,
+    combine_observers,
+    failure_of,
+)
 from truespan.types.answer import AnswerEvent, Finished
 from truespan.types.telemetry import OTHER, CounterName, Request, Stage, known_code
 
@@ -250,7 +256,7 @@ def test_watches_of_nobody_are_the_one_that_costs_nothing() -> None:
     assert combine_observers() is NULL_OBSERVER
     assert combine_observers(NULL_OBSERVER, NULL_OBSERVER) is NULL_OBSERVER
     with NULL_OBSERVER.request(Request.SEARCH) as course:
-        assert course.stage(Stage.HITS) is NULL_OBSERVER
+        assert course.stage(Stage.HITS) is NO_STAGE
 
 
 def test_what_ended_a_request_is_told_by_its_code_alone() -> None:

@@ -7,8 +7,8 @@ from itertools import chain
 import numpy as np
 
 from tests.promises import proves
-from truespan.words.bm25 import WordMatches, score_chunks
-from truespan.words.query import Forms, WordQuery, find_phrases, match_words, parse_query
+from truespan.words.query import Forms, WordQuery, find_phrases, parse_query
+from truespan.words.scoring import WordMatches, match_words, score_chunks
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 

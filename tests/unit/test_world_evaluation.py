@@ -30,7 +30,7 @@ from truespan.evaluation.golden import Expected, GoldenQuery, parse_golden
 from truespan.evaluation.report import EvaluationReport
 from truespan.evaluation.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
-from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.query import calibration_of
 from truespan.retrieval.search import search_documents
 from truespan.types.profile import Calibration, shipped
 from truespan.types.request import Filters

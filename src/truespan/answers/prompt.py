@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from truespan.answers.reply import NO_CONTEXT
 from truespan.core.graphemes import shorten
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, ShownText, trim_span
 from truespan.text.tables import format_tables
 from truespan.types.answer import Message, Role

@@ -25,7 +25,7 @@ from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
 from truespan.retrieval.best_sentence import known_spans, spoken_in
-from truespan.retrieval.query_vector import round_score
+from truespan.retrieval.query import round_score
 from truespan.text.sentences import sentence_spans
 from truespan.text.tables import added_characters
 from truespan.types.answer import (

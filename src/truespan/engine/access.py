@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
 from msgspec import Struct
 
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, WorldNotFound
-from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.retrieval.pipeline import Pipeline
-from truespan.retrieval.snapshot import require_world, with_stable_snapshot
+from truespan.retrieval.pipeline import Pipeline, require_world, with_stable_snapshot
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
 
 T = TypeVar("T")
 
 
-class WorldAccess(Struct, frozen=True):
+class WorldAccess(Struct, frozen=True, dict=True):
     """Access to a world. Each request reads the record of the world and checks the permissions."""
 
     components: Components
@@ -37,9 +36,10 @@ class WorldAccess(Struct, frozen=True):
         store = self.components.store
         return with_stable_snapshot(store, self.authority, self.record(), lambda _: read())
 
-    def pipeline(self, trace: RequestTrace = NULL_OBSERVER) -> Pipeline:
-        """Return the retrieval pipeline for the targeted generation."""
-        deps = self.components.retrieval_deps(self.start_repair, trace)
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Retrieval pipeline for the targeted generation, without a trace."""
+        deps = self.components.retrieval_deps(self.start_repair)
         return Pipeline(deps, self.authority, self.world, self.target)
 
     def scope(self) -> Scope | None:

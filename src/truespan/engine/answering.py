@@ -23,7 +23,7 @@ from truespan.engine.components import Components
 from truespan.errors import InternalError, InvalidArgument, QueryTooLong, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
-from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.query import calibration_of
 from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice

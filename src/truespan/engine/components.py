@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from truespan.errors import InvalidArgument, ProfileMismatch
 from truespan.jobs.thread import JobThread
-from truespan.observer import NULL_OBSERVER, Observer, RequestTrace
+from truespan.observer import NULL_OBSERVER, Observer
 from truespan.protocols import (
     AssetStore,
     Backups,
@@ -18,7 +18,6 @@ from truespan.protocols import (
     ChatServers,
     Clock,
     Embedder,
-    EmbeddingLimits,
     FolderWatcher,
     Identities,
     JobQueue,
@@ -36,15 +35,15 @@ from truespan.protocols import (
 )
 from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
-from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.types.answer import AnswerRules
 from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId
 from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check, Trace, TraceScan
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, Defaults, RankPart
 from truespan.types.scope import Scope
 from truespan.types.vectors import Vector
@@ -230,9 +229,7 @@ class Components(Struct, frozen=True):
             pictures=self.pictures,
         )
 
-    def retrieval_deps(
-        self, start_repair: Callable[[Scope], None], trace: RequestTrace = NULL_OBSERVER
-    ) -> RetrievalDeps:
+    def retrieval_deps(self, start_repair: Callable[[Scope], None]) -> RetrievalDeps:
         return RetrievalDeps(
             store=self.store,
             index=self.index,
@@ -245,7 +242,6 @@ class Components(Struct, frozen=True):
             fused_weight=self.fused_weight,
             without=self.without,
             max_tokens=self.max_tokens,
-            trace=trace,
             rerank=self.rerank,
             model_check=self.model_check,
             endpoints_of=self._endpoints_of,

@@ -47,7 +47,7 @@ from truespan.maintenance.doctor.plan import Action, Finding, Item, Plan, Repair
 from truespan.maintenance.repair import RepairReport, apply_observed_repairs, apply_repairs
 from truespan.observer import RequestTrace
 from truespan.protocols import Embedder
-from truespan.retrieval.query_vector import calibration_of
+from truespan.retrieval.query import calibration_of
 from truespan.types.bundle import Notice
 from truespan.types.document import RevisionRef
 from truespan.types.maintenance import MAX_SAMPLE, Check, Verdict

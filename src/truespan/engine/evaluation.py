@@ -42,10 +42,9 @@ from truespan.evaluation.evaluate import (
 from truespan.evaluation.golden import DocumentNames, GoldenQuery, normalize_text, parse_golden
 from truespan.evaluation.report import EvaluationReport, name_generation
 from truespan.observer import RequestTrace
-from truespan.retrieval.pipeline import APPROXIMATE
-from truespan.retrieval.query_vector import calibration_of, round_score
+from truespan.retrieval.pipeline import APPROXIMATE, require_world
+from truespan.retrieval.query import calibration_of, round_score
 from truespan.retrieval.search import Rules, find_candidates, search_documents
-from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Retrieved
 from truespan.types.bundle import Notice
 from truespan.types.decision import Decision
@@ -389,7 +388,7 @@ class WorldEvaluation(Struct, frozen=True):
         request = RetrievalRequest(query=query.query, filters=query.filters, by_default=frozenset())
 
         def find(trace: RequestTrace, _query: str, rules: Rules, _book: str | None) -> Retrieved:
-            return find_candidates(access.pipeline(trace), request, rules)
+            return find_candidates(access.pipeline.with_trace(trace), request, rules)
 
         return answerer.decide(answerer.ask(query.query, find, None, ()), reading=False)
 
@@ -432,7 +431,7 @@ class WorldEvaluation(Struct, frozen=True):
     def _search(self, query: GoldenQuery, *, mode: Mode | None, rerank: bool | None) -> list[Found]:
         search = partial(
             search_documents,
-            self._access.pipeline(),
+            self._access.pipeline,
             query.query,
             query.filters,
             passages=query.top_k,
@@ -522,7 +521,7 @@ class WorldEvaluation(Struct, frozen=True):
         # Spread evenly over the generation, and always the same ones.
         step = max(1, store.status(scope).embedded // SAMPLED_PASSAGES)
         sample = list(islice(embedded, 0, None, step))
-        pipeline, world, scores = self._access.pipeline(), self._access.record(), []
+        pipeline, world, scores = self._access.pipeline, self._access.record(), []
         for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
             expected = {names.key_of(item.document) for item in query.expected if item.grade}
             vector = pipeline.query_vector(scope, world, query.query.strip())

@@ -27,7 +27,7 @@ from truespan.errors import (
 )
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
-from truespan.retrieval.snapshot import require_world
+from truespan.retrieval.pipeline import require_world
 from truespan.types.audience import EVERYONE, check_labels, choose_default_audience
 from truespan.types.document import DomainRecord
 from truespan.types.job import JobState

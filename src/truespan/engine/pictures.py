@@ -16,7 +16,7 @@ from msgspec import Struct
 from truespan.engine.components import Components
 from truespan.errors import OfficeMissing, SourceRefused, StoreDamaged
 from truespan.parsing.detect import OFFICE, format_by_name
-from truespan.retrieval.snapshot import Restart
+from truespan.retrieval.deps import Restart
 from truespan.types.picture import (
     SOURCE,
     MarkedSentence,

@@ -22,11 +22,11 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.observer import RequestTrace
+from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.book import ReaderRetrieval, find_position
 from truespan.retrieval.reading.pages import describe_position, read_pages, resolve
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.search import Rules
-from truespan.retrieval.snapshot import Restart
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
@@ -681,5 +681,5 @@ class Reader(Struct, frozen=True):
             clock=components.clock,
             on_token_limit=components.preparation.on_token_limit,
         )
-        pipeline = self._access.pipeline(trace)
+        pipeline = self._access.pipeline.with_trace(trace)
         return ReaderRetrieval(pipeline, tails, self._read_positions, self.name, request)

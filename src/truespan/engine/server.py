@@ -17,7 +17,7 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
-    from truespan.protocols import SignIn
+    from truespan.types.token import SignIn
 
 
 class LibraryServer:

@@ -33,7 +33,8 @@ from truespan.proof.statement import (
 )
 from truespan.proof.verify import document_leaf
 from truespan.protocols import SigningKeys
-from truespan.retrieval.snapshot import Restart, with_stable_snapshot
+from truespan.retrieval.deps import Restart
+from truespan.retrieval.pipeline import with_stable_snapshot
 from truespan.types.answer import Answer
 from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.document import RevisionRef

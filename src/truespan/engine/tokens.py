@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from truespan.core.fields import MAX_LABEL_LENGTH
 from truespan.engine.components import Components
 from truespan.errors import InvalidArgument, NotAllowed, TokenNotFound, Unauthorized
-from truespan.retrieval.snapshot import require_world
+from truespan.retrieval.pipeline import require_world
 from truespan.types.audience import check_labels
 from truespan.types.ids import WorldId
 from truespan.types.scope import AUDIENCE_VERBS, OWNER, UNLIMITED, Authority, Unlimited, Verb

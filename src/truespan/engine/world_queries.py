@@ -11,8 +11,8 @@ from truespan.engine.access import WorldAccess
 from truespan.engine.arguments import list_arguments
 from truespan.errors import InvalidArgument, NotAllowed
 from truespan.observer import RequestTrace
+from truespan.retrieval.pipeline import require_world
 from truespan.retrieval.search import Rules, find_candidates, search
-from truespan.retrieval.snapshot import require_world
 from truespan.types.answer import Answer, AnswerEvent, GeneratedQueries, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
@@ -109,7 +109,7 @@ class WorldQueries:
         fields = check_arguments(arguments, highlight=highlight)
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
         with self.access.components.observer.request(Request.SEARCH) as trace:
-            pipeline = self.access.pipeline(trace)
+            pipeline = self.access.pipeline.with_trace(trace)
             if signed:
                 from truespan.engine.signing import Asked, Operation, sign_stable
 
@@ -170,7 +170,7 @@ class WorldQueries:
         from truespan.retrieval.retrieve import Retrieval
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
-            pipeline = self.access.pipeline(trace)
+            pipeline = self.access.pipeline.with_trace(trace)
 
             def run(world: WorldRecord) -> tuple[ContextBundle, Scope | None]:
                 retrieval = Retrieval(pipeline, request, near_misses=near_misses)
@@ -227,7 +227,9 @@ class WorldQueries:
         if audience is not None:
             access = replace(access, authority=access.authority.for_audience(audience))
         with access.components.observer.request(Request.WHY_NOT) as trace:
-            reason = Retrieval(access.pipeline(trace), request).why_not(ChunkId(chunk_id))
+            reason = Retrieval(access.pipeline.with_trace(trace), request).why_not(
+                ChunkId(chunk_id)
+            )
         if audience is None or reason.code is not WhyNot.ABSENT:
             return reason
         own = self.why_not(chunk_id, query, selected_text=selected_text, top_k=top_k, **arguments)
@@ -316,7 +318,7 @@ class WorldQueries:
             request = RetrievalRequest(query=question, by_default=frozenset(), rerank=False)
 
             def find(trace: RequestTrace, _: str, rules: Rules, _book: str | None) -> Retrieved:
-                return find_candidates(self.access.pipeline(trace), request, rules)
+                return find_candidates(self.access.pipeline.with_trace(trace), request, rules)
 
             return answerer.decide(answerer.ask(question, find, None, ()), reading=False)
 
@@ -331,7 +333,7 @@ class WorldQueries:
         )
 
         def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
-            pipeline = self.access.pipeline(trace)
+            pipeline = self.access.pipeline.with_trace(trace)
             asked = replace(request, query=query)
             return find_candidates(pipeline, asked, rules, self._query_generator(trace))
 

@@ -12,7 +12,6 @@ from truespan.index.filters import (
     Equals,
     Field,
     HasId,
-    check_length,
     check_vector,
     conditions,
     hits_of,
@@ -40,7 +39,8 @@ class QdrantIndex(ABC):
     _reserve = 0
     _stale_per_request = _IDS_PER_REQUEST
     _fate_of_erased = FileTreatment.GONE
-    _check_new = staticmethod(check_length)
+    _stores_finite = False
+    """Whether only finite numbers can be stored."""
 
     def __init__(self, approximate: frozenset[WorldId] = frozenset()) -> None:
         """`approximate` are the worlds that are searched approximately, except for readers."""
@@ -87,7 +87,7 @@ class QdrantIndex(ABC):
         """Write points in slices; the first slice is written only if there is room for all."""
         collection = collection_of(scope.profile)
         for point in points:
-            self._check_new(point.vector, collection.size)
+            check_vector(point.vector, collection.size, finite=self._stores_finite)
         # Each point is written twice: to the log of writes and to its place.
         bytes_per_point = 2 * (4 * collection.size + BYTES_PER_PAYLOAD)
         left = len(points)

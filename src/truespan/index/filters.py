@@ -203,7 +203,7 @@ def conditions(scope: Scope) -> tuple[Condition, ...]:
     # Imported here because the index process builds filters but never handles a scope.
     from truespan.types.scope import DocumentSubset, Unlimited
 
-    result: list[Condition] = [tenant(scope)]
+    result: list[Condition] = [Equals(Field.TENANT, scope.tenant)]
     documents, share = scope.documents, 0.0
     others: frozenset[int] | None = None
     if isinstance(documents, DocumentSubset):
@@ -278,11 +278,6 @@ _SIGN = 0x8000_0000
 _ROUNDED_AWAY = 2**-52
 
 
-def similarity(raw: float, distance: str) -> float:
-    """Return a raw score of this distance on the similarity scale."""
-    return raw if distance == "cosine" else (raw + 1) / 2
-
-
 def threshold(floor: float, distance: str) -> float:
     """Return the raw score threshold that keeps every hit at `floor`.
 
@@ -306,27 +301,25 @@ def threshold(floor: float, distance: str) -> float:
 def hits_of(
     found: Sequence[tuple[str, float, str]], distance: str, floor: float | None
 ) -> list[Hit]:
-    """Return ids, raw scores and hashes as hits, without those below the floor."""
-    least = -math.inf if floor is None else float32(floor)
+    """Return ids, raw scores and hashes as hits, without those below the floor.
+
+    The score of a hit is its similarity: a cosine unchanged, a dot product as a number from 0 to 1.
+    """
+    least, is_cosine = -math.inf if floor is None else float32(floor), distance == "cosine"
     return [
         Hit(ChunkId(id), score, TextHash(text_hash))
         for id, raw, text_hash in found
-        if (score := similarity(raw, distance)) >= least
+        if (score := raw if is_cosine else (raw + 1) / 2) >= least
     ]
 
 
-def check_length(vector: Vector, size: int) -> None:
-    """Refuse a vector that the collection cannot hold."""
+def check_vector(vector: Vector, size: int, *, finite: bool = True) -> None:
+    """Refuse a vector of another length or, if it must be `finite`, with other numbers."""
     if len(vector) != 4 * size:
         raise IndexRefused(
             f"A vector has {len(vector) / 4:g} dimensions; the collection has {size}."
         )
-
-
-def check_vector(vector: Vector, size: int) -> None:
-    """Refuse a vector that the index cannot compare or that cannot be sent."""
-    check_length(vector, size)
-    if not math.isfinite(norm_of(vector)):
+    if finite and not math.isfinite(norm_of(vector)):
         raise IndexRefused("A vector holds numbers that are not finite.")
 
 

@@ -26,16 +26,9 @@ from truespan.errors import (
     TextTooLong,
 )
 from truespan.ingest.chunking import split_text
-from truespan.protocols import (
-    Clock,
-    Embedder,
-    EmbeddingLimits,
-    TokenCounter,
-    WordStateEmbedder,
-    find_state_embedder,
-)
+from truespan.protocols import Clock, Embedder, TokenCounter, WordStateEmbedder, find_state_embedder
 from truespan.types.ids import TextHash
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.vectors import Vector, WordStates, are_sound, cosine, is_sound, weighted_mean
 
 CHARACTERS_PER_TOKEN = 4

@@ -13,9 +13,9 @@ from truespan.errors import InvalidArgument, SourceRefused
 from truespan.ingest.embed import room_for_texts
 from truespan.ingest.manifest import PathPattern, split_path
 from truespan.ingest.report import Moved
-from truespan.protocols import EmbeddingLimits
 from truespan.types.document import Document, Draft
 from truespan.types.ids import TextHash
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.source import FoundSources, Root, Source, display_path, is_page, to_utf8
 
 

@@ -22,7 +22,6 @@ from truespan.protocols import (
     AssetStore,
     Clock,
     Embedder,
-    EmbeddingLimits,
     PageFetcher,
     PictureStore,
     SourceFinder,
@@ -40,6 +39,7 @@ from truespan.types.job import (
     JobUpdate,
     Phase,
 )
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.scope import Scope
 from truespan.types.source import Source
 from truespan.types.telemetry import CounterName

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from truespan.core.clock import format_time
 from truespan.errors import CallerError
-from truespan.observer import NULL_OBSERVER, failure_of
+from truespan.observer import NO_STAGE, failure_of
 from truespan.types.telemetry import (
     ACCESS,
     FIELDS,
@@ -71,7 +71,7 @@ class _LoggedRequest:
 
     def stage(self, name: Stage, /) -> AbstractContextManager[object]:
         # Stages are many, and hardly ever logged.
-        return _log_stage(self._name, name) if _log.isEnabledFor(logging.DEBUG) else NULL_OBSERVER
+        return _log_stage(self._name, name) if _log.isEnabledFor(logging.DEBUG) else NO_STAGE
 
     def count(self, counter: CounterName, amount: int = 1, code: str = "", /) -> None:
         code = known_code(counter, code)

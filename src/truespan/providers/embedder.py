@@ -17,12 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, ProviderBadReply
-from truespan.protocols import Clock, EmbeddingLimits
+from truespan.protocols import Clock
 from truespan.providers.http import JsonClient, Kind, Reply, sendable
 from truespan.providers.limits import RateLimiter, sending_query
 from truespan.providers.outbound import Bounds
 from truespan.providers.prefixes import ModelPrefixes
-from truespan.types.profile import Distance, EmbeddingProfile
+from truespan.types.profile import Distance, EmbeddingLimits, EmbeddingProfile
 from truespan.types.vectors import MIN_NORM, Vector, numbers_of
 
 PROBE = "A short text from which the number of dimensions is learnt."

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truespan.errors import ModelUnavailable, TextTooLong
-from truespan.protocols import EmbeddingLimits
 from truespan.providers.embedder import BaseEmbedder, LearntModel
 from truespan.providers.onnx import disable_telemetry
 from truespan.providers.prefixes import prefixes_for
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.vectors import Vector, unit_vector
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from truespan.errors import TextTooLong
-from truespan.protocols import EmbeddingLimits
 from truespan.providers.model_files import ModelFiles
 from truespan.providers.prefixes import ModelPrefixes
 from truespan.providers.word_states import (
@@ -25,7 +24,7 @@ from truespan.providers.word_states import (
     orthogonal_projection,
     query_states,
 )
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.vectors import QueryStates, Vector, WordStates
 
 if TYPE_CHECKING:

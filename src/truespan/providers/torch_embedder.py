@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import ProviderBadReply
-from truespan.protocols import EmbeddingLimits
 from truespan.providers.model_files import ModelFiles
 from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder
 from truespan.providers.torch_devices import (
@@ -30,6 +29,7 @@ from truespan.providers.torch_devices import (
     import_torch,
 )
 from truespan.providers.word_states import Projection, WordTokens, content_tokens
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.vectors import ROW_MAX, ROW_SCALE, ROW_ZERO, Vector, WordStates, are_sound
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
 from truespan.retrieval.chunk_language import find_language_again
-from truespan.retrieval.snapshot import RetrievalDeps
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.request import DEFAULT_LANGUAGE

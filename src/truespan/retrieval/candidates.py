@@ -14,22 +14,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.retrieval import fused
-from truespan.retrieval.fetch import (
+from truespan.retrieval.deps import Restart, RetrievalDeps
+from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
+from truespan.retrieval.query import SCORE_DECIMALS, model_calibration, query_language
+from truespan.retrieval.refine import CandidateText, Refinement
+from truespan.retrieval.stages import (
     SLACK,
     Fetched,
     HitPager,
     Select,
     SelectionT,
     changes_in,
+    complete_until,
     drop_invalid_hits,
+    limit_to_scope,
     read_chunks,
+    verify,
 )
-from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
-from truespan.retrieval.query_language import parse_words, query_language
-from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
-from truespan.retrieval.refine import CandidateText, Refinement
-from truespan.retrieval.snapshot import Restart, RetrievalDeps
-from truespan.retrieval.stages import complete_until, failures_in_scope, keep_in_scope, verify
 from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
@@ -39,10 +40,17 @@ from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import QueryStates, Vector
-from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.compounds import COMPOUNDING, expand_compounds, index_compounds
-from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import Forms, QueryWord, WordQuery, match_words, parse_query
+from truespan.words.query import Forms, QueryWord, WordQuery, parse_query
+from truespan.words.scoring import (
+    ChunkScores,
+    WordMatches,
+    WordRarity,
+    match_words,
+    measure_rarity,
+    merge_matches,
+    score_chunks,
+)
 from truespan.words.spelling import index_vocabulary, name_similar, suggest_terms
 from truespan.words.terms import stemmer_of
 
@@ -342,12 +350,10 @@ class WorldCandidates(Struct):
                     read = read_chunks(self.deps, self.scope, unread, word_states=word_states)
                     self._records.update(read)
                     self.changes = changes_in(read)
-                outcome = verify(hits, self._records)
-            failures = failures_in_scope(outcome, self._records, self.scope)
-            self.failures.update({failed.chunk_id: failed for failed in failures})
+                outcome = limit_to_scope(verify(hits, self._records), self._records, self.scope)
+            self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
             self._verified.update(dict.fromkeys(hit.chunk_id for hit in hits))
-            in_scope = keep_in_scope(outcome.verified, self.scope)
-            self._verified.update({found.chunk.chunk_id: found for found in in_scope})
+            self._verified.update({found.chunk.chunk_id: found for found in outcome.verified})
         return [found for id in ids if (found := self._verified[id]) is not None]
 
 
@@ -374,7 +380,7 @@ class WordFinder(Struct, frozen=True):
     def parse(self, query: str) -> WordQuery:
         """Return the words of a query, with compounds that occur among the chunks in scope."""
         stemmers, finds_compounds = self.extent.stemmers, self.world.defaults.values.finds_compounds
-        parsed = parse_words(self.scope.profile, query, stemmers)
+        parsed = parse_query(query, stemmers, query_language(self.scope.profile, query))
         if not finds_compounds or COMPOUNDING.isdisjoint(stemmers):
             return parsed
         index = index_compounds(self.store.vocabulary(self.scope, self.world))

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from truespan.errors import InvalidArgument
-from truespan.retrieval.pipeline import matching_documents
+from truespan.retrieval.filters import matching_documents
 from truespan.types.catalog import DocumentCatalog
 from truespan.types.document import (
     MAX_DOCUMENT_SEARCH_LENGTH,

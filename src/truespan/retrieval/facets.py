@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from truespan.errors import InvalidArgument
-from truespan.retrieval.pipeline import matching_documents, unreadable_metadata
+from truespan.retrieval.filters import matching_documents, unreadable_metadata
 from truespan.types.bundle import Notice
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.document import (

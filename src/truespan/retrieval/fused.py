@@ -33,8 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.observer import RequestTrace
-from truespan.retrieval.fetch import SelectionT
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.refine import (
     FEEDBACK_WEIGHT,
     MIN_FEEDBACK_WORDS,
@@ -44,14 +43,15 @@ from truespan.retrieval.refine import (
     Refinement,
     compare_with_best,
 )
+from truespan.retrieval.stages import SelectionT
 from truespan.types.bundle import Notice
 from truespan.types.profile import Calibration
 from truespan.types.request import RankPart
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
 from truespan.types.vectors import Vector
-from truespan.words.bm25 import ChunkScores
 from truespan.words.query import WordQuery
+from truespan.words.scoring import ChunkScores
 
 POOL = 30
 """Number of candidates from words, and from similarity. Callers cannot change it."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from truespan.retrieval.fetch import drop_invalid_hits
 from truespan.retrieval.pipeline import Attempt, Pipeline
+from truespan.retrieval.stages import drop_invalid_hits
 from truespan.types.answer import Shortlist
 from truespan.types.ids import ChunkId
 from truespan.types.scope import Scope

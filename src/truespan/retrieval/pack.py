@@ -13,13 +13,8 @@ from msgspec.structs import asdict
 
 from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.observer import RequestTrace
-from truespan.retrieval.fetch import Fetched
-from truespan.retrieval.pipeline import (
-    Attempt,
-    Pipeline,
-    count_funnel,
-)
-from truespan.retrieval.query_vector import SCORE_DECIMALS, round_score
+from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
+from truespan.retrieval.query import SCORE_DECIMALS, round_score
 from truespan.retrieval.repeats import (
     CoveredText,
     EqualTexts,
@@ -27,7 +22,12 @@ from truespan.retrieval.repeats import (
     count_rendered,
     render,
 )
-from truespan.retrieval.stages import MAX_BOILERPLATE, boilerplate_test, language_of_passage
+from truespan.retrieval.stages import (
+    MAX_BOILERPLATE,
+    Fetched,
+    boilerplate_test,
+    language_of_passage,
+)
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,

@@ -18,11 +18,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.errors import StoreDamaged
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.pack import BundleAttempt, Packer
 from truespan.retrieval.pipeline import ranks_boilerplate_last
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, count_rendered
-from truespan.retrieval.snapshot import RetrievalDeps
 from truespan.text.tables import added_characters, added_tokens
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind

@@ -11,8 +11,7 @@ how many chunks are enough and in the result that they build.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -20,20 +19,38 @@ from msgspec.structs import replace
 
 from truespan.errors import (
     BlankQuery,
+    DamageError,
+    DomainNotFound,
+    GenerationNotFound,
     IndexIncomplete,
     IndexRefused,
     IndexUnavailable,
     InvalidArgument,
     NotAllowed,
+    NotFound,
     StorageFull,
     StoreBusy,
+    StoreDamaged,
+    TruespanError,
+    WorldNotFound,
 )
 from truespan.observer import RequestTrace
-from truespan.retrieval.fetch import Fetched, Select, SelectionT, fetch_by_similarity
-from truespan.retrieval.query_vector import EmbeddedQuery, embed_query, query_vector
-from truespan.retrieval.snapshot import RetrievalDeps, require_world, with_stable_snapshot
+from truespan.retrieval.deps import Restart, RetrievalDeps
+from truespan.retrieval.filters import (
+    NOTHING_EMBEDDED,
+    explain_empty,
+    hidden_documents,
+    name_defaults,
+    name_unknown_keys,
+    name_unreadable,
+    narrow_scope,
+    unreadable_metadata,
+    with_defaults,
+)
+from truespan.retrieval.query import EmbeddedQuery, embed_query, query_vector
+from truespan.retrieval.stages import Fetched, Select, SelectionT, fetch_by_similarity
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
-from truespan.types.catalog import CatalogEntry, DocumentCatalog
+from truespan.types.catalog import DocumentCatalog
 from truespan.types.request import (
     NO_FILTERS,
     Filters,
@@ -41,43 +58,31 @@ from truespan.types.request import (
     PassageOptions,
     check_query,
     is_blank,
-    matches_language,
 )
 from truespan.types.scope import (
     Authority,
     GenerationSelector,
     Scope,
-    Unlimited,
     Verb,
     World,
 )
 from truespan.types.telemetry import CounterName, Stage
-from truespan.types.text import fold_name, fold_names
 from truespan.types.trust import Visible
 from truespan.types.vectors import QueryStates, Vector, mean_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.rerank import RerankStage
+    from truespan.store import Store
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-ASK_FOR_ANY = "Ask for any language and version, or run 'truespan defaults recommended'."
-MAX_NAMES = 5
-"""Maximum number of similar names that a warning lists."""
-MAX_COMPARED = 2000
-"""Maximum number of names that are compared letter by letter."""
-MAX_KEYS = 20
-"""Maximum number of metadata keys that a warning lists."""
-MAX_VALUES = 5
-"""Maximum number of languages or versions that a warning lists."""
-NO_DOCUMENT = Notice("no_document_matches", "No document in this world matches the filters.")
-NOTHING_EMBEDDED = Notice("no_embedded_chunks", "Nothing in scope is embedded.")
+MAX_ATTEMPTS = 40
+"""Maximum number of attempts at a request while the world keeps changing."""
 APPROXIMATE = Notice(
     "approximate_search",
     "This world is searched approximately, as its operator chose: close passages may be missing, "
     "and the content of other worlds may decide which.",
 )
-METADATA_DAMAGED = "metadata_damaged"
 REPAIR_NOT_RECORDED = Notice(
     "repair_not_recorded",
     "Damage was found and skipped, but could not be recorded for repair just now.",
@@ -148,6 +153,7 @@ class Attempt(Struct):
         return ordered
 
 
+T = TypeVar("T")
 AttemptT = TypeVar("AttemptT", bound=Attempt)
 
 
@@ -158,6 +164,10 @@ class Pipeline(Struct, frozen=True):
     authority: Authority
     world: str
     generation: GenerationSelector = None
+
+    def with_trace(self, trace: RequestTrace) -> Pipeline:
+        """Return this pipeline for one request, whose stages and counts `trace` receives."""
+        return replace(self, deps=replace(self.deps, trace=trace))
 
     def admit(
         self,
@@ -280,7 +290,9 @@ class Pipeline(Struct, frozen=True):
         with self.deps.trace.stage(Stage.SCOPED):
             whole = self.deps.store.scope_of(self.authority, world, world.generation)
             catalog = attempt.catalog = self.deps.store.document_catalog(whole, world)
-            scope = attempt.scope = narrow_scope(whole, catalog, filters)
+            scope = attempt.scope = (
+                whole if filters == NO_FILTERS else narrow_scope(whole, catalog, filters)
+            )
             hidden: frozenset[int] = frozenset()
             if relaxed != filters:
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
@@ -294,8 +306,8 @@ class Pipeline(Struct, frozen=True):
             if filters.metadata:
                 if unreadable := unreadable_metadata(catalog, filters):
                     attempt.unreadable = len(unreadable)
-                    attempt.warnings.append(_name_unreadable(unreadable))
-                attempt.warnings += _name_unknown_keys(catalog, filters)
+                    attempt.warnings.append(name_unreadable(unreadable))
+                attempt.warnings += name_unknown_keys(catalog, filters)
             if pending:
                 text = f"{pending} chunks in scope are not embedded; run 'truespan repair'."
                 attempt.warnings.append(Notice("chunks_pending", text))
@@ -303,51 +315,12 @@ class Pipeline(Struct, frozen=True):
             reasons = ""
             if hidden and not scope.documents:
                 reasons = name_defaults(catalog.among(hidden), filters, by_default)
-            attempt.warnings.append(self._explain_empty(scope, catalog, filters, reasons))
+            notice = explain_empty(self.deps.store, scope, catalog, filters, reasons)
+            attempt.warnings.append(notice)
             return None
         if self.deps.index.approximate(scope):
             attempt.warnings.append(APPROXIMATE)
         return scope
-
-    def _explain_empty(
-        self, scope: Scope, catalog: DocumentCatalog, filters: Filters, reasons: str
-    ) -> Notice:
-        """Return a warning that says why nothing is in scope.
-
-        `reasons` are the default filters that left out every document, if they did.
-        """
-        if reasons:
-            text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
-            return Notice("default_filter_emptied_result", text)
-        nothing = NOTHING_EMBEDDED if scope.documents else NO_DOCUMENT
-        return self._name_places(scope, catalog, filters) or nothing
-
-    def _name_places(
-        self, scope: Scope, catalog: DocumentCatalog, filters: Filters
-    ) -> Notice | None:
-        """Return a warning if no text in scope is in the chapter or section of the filters.
-
-        The warning lists similar names, since the caller may read the whole world.
-        """
-        if not scope.names_place or not catalog.count_chunks(scope.documents)[0]:
-            return None
-        places = self.deps.store.place_names(scope)
-        if any(map(scope.covers, places)):
-            return None
-        for member, wanted in (("chapter", filters.chapter), ("section", filters.section)):
-            names = list(dict.fromkeys(getattr(place, member) for place in places))
-            if wanted is not None and fold_name(wanted) not in fold_names(names):
-                listed = ", ".join(repr(name) for name in closest_names(wanted, names))
-                closest = f" The closest: {listed}." if listed else ""
-                text = f"No {member} in scope is named {wanted!r}.{closest}"
-                if member == "chapter":
-                    return Notice("chapter_not_found", text)
-                return Notice("section_not_found", text)
-        text = (
-            f"No text in scope is in the chapter {filters.chapter!r} and in the section "
-            f"{filters.section!r} at once."
-        )
-        return Notice("section_not_found", text)
 
     def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
         """Return the vector of a query; of a long one, the mean of the vectors of its parts."""
@@ -422,23 +395,6 @@ class Pipeline(Struct, frozen=True):
         return selected
 
 
-def closest_names(wanted: str, names: Sequence[str]) -> list[str]:
-    """Return the names closest to `wanted`: names that contain it, then similar ones."""
-    from difflib import get_close_matches
-
-    folded = {fold_name(name): name for name in reversed(names)}
-    own = fold_name(wanted)
-    found = [name for name in folded if own and (own in name or (len(name) > 2 and name in own))]
-    found += get_close_matches(own, list(folded)[:MAX_COMPARED], n=MAX_NAMES)
-    return [folded[name] for name in dict.fromkeys(found)][:MAX_NAMES]
-
-
-def with_defaults(filters: Filters, names: frozenset[str], world: World) -> Filters:
-    """Return filters with the defaults of a world for the named ones."""
-    values = world.defaults.values
-    return replace(filters, **{name: getattr(values, name) for name in names})
-
-
 def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
     """Return whether licences, lists of chapters and page numbers rank after all other text."""
     if options.include_boilerplate is None:
@@ -455,102 +411,69 @@ def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ..
         trace.count(CounterName.SKIPPED, reason.count, reason.code)
 
 
-def narrow_scope(scope: Scope, catalog: DocumentCatalog, filters: Filters) -> Scope:
-    """Return the scope restricted by all filters together.
+def require_world(
+    store: Store, authority: Authority, reference: str, generation: GenerationSelector = None
+) -> World:
+    """Return the world that a request names.
 
-    Filters by document are applied in the store, so that a changed label counts at once. The index
-    gets document numbers.
+    Raises:
+        WorldNotFound: it does not exist, or not for this authority. The two look the same.
+        DomainNotFound, GenerationNotFound: the same for its generation.
     """
-    if filters == NO_FILTERS:
-        return scope
-    numbers = catalog.select(filters, lambda: matching_documents(catalog, filters))
-    return scope.narrow(documents=numbers, chapter=filters.chapter, section=filters.section)
+    world = store.find_world(authority, reference, generation)
+    if world is not None:
+        return world
+    if generation is None:
+        raise WorldNotFound(reference)
+    if isinstance(generation, str):
+        raise DomainNotFound(generation)
+    raise GenerationNotFound(generation)
 
 
-def matching_documents(catalog: DocumentCatalog, filters: Filters) -> frozenset[int] | None:
-    """Return the documents that match all filters by document; None if all match.
+def with_stable_snapshot(
+    store: Store,
+    authority: Authority,
+    world: World,
+    attempt: Callable[[World], T],
+    is_settled: Callable[[T, World], bool] = lambda _outcome, _world: False,
+) -> T:
+    """Return the outcome of `attempt` for a world that did not change meanwhile.
 
-    A document with damaged labels matches, so that its chunks are found to be damaged. A document
-    with damaged metadata matches no condition, and `unreadable_metadata` names it.
+    Index and store are read separately. A document that is replaced in between would be half
+    visible or invisible, and a deleted one would look damaged. The change count of the world shows
+    that, and the attempt is repeated. `is_settled` tells whether the last read of an attempt showed
+    that count already.
+
+    Raises:
+        StoreBusy: every attempt ended in `Restart`; trying again may help.
+        StoreDamaged: an attempt ended in `Restart` although the world did not change.
     """
-    found = [catalog.labelled(lambda entry: _labels_match(entry, filters))]
-    if filters.documents is not None:
-        found.append(catalog.named(filters.documents))
-    if filters.source is not None:
-        found.append(catalog.from_source(filters.source))
-    if filters.metadata:
-        found.append(catalog.metadata.matching(filters.metadata) | catalog.damaged)
-    sets = sorted((numbers for numbers in found if numbers is not None), key=len)
-    numbers = frozenset.intersection(*sets) if sets else None
-    if numbers is None or (numbers and len(numbers) == len(catalog)):
-        return None
-    return catalog.limit(numbers)
-
-
-def unreadable_metadata(catalog: DocumentCatalog, filters: Filters) -> list[CatalogEntry]:
-    """Return the documents that conditions leave out because their metadata are damaged."""
-    if not filters.metadata or not catalog.metadata.damaged:
-        return []
-    others = matching_documents(catalog, replace(filters, metadata=()))
-    damaged = catalog.metadata.damaged - catalog.damaged
-    return list(catalog.among(sorted(damaged if others is None else damaged & others)))
-
-
-def hidden_documents(scope: Scope, relaxed: Scope, catalog: DocumentCatalog) -> frozenset[int]:
-    """Return the documents of a relaxed scope that are not in the scope."""
-    if isinstance(scope.documents, Unlimited):
-        return frozenset()
-    if isinstance(relaxed.documents, Unlimited):
-        return frozenset(entry.number for entry in catalog) - scope.documents
-    return relaxed.documents - scope.documents
-
-
-def name_defaults(
-    entries: Iterable[CatalogEntry], filters: Filters, by_default: frozenset[str]
-) -> str:
-    """Describe the default filters that leave entries out, with the values of the entries."""
-    entries, reasons = list(entries), []
-    for member in sorted(by_default):
-        own = Filters(**{member: getattr(filters, member)})
-        values = [getattr(entry, member) for entry in entries if not _labels_match(entry, own)]
-        counts = sorted(Counter(values).items(), key=lambda item: (-item[1], item[0]))
-        if counts:
-            listed = [f"{value} ({count})" for value, count in counts[:MAX_VALUES]]
-            more = [f"{len(counts) - MAX_VALUES} more"] if len(counts) > MAX_VALUES else []
-            wanted = getattr(filters, member)
-            reasons.append(f"the default {member} {wanted!r}: {', '.join([*listed, *more])}")
-    return "; by ".join(reasons)
-
-
-def _name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
-    names = ", ".join(entry.name for entry in entries[:MAX_VALUES])
-    more = f" and {len(entries) - MAX_VALUES} more" if len(entries) > MAX_VALUES else ""
-    return Notice(
-        METADATA_DAMAGED,
-        "Metadata do not match their checksum, so that these documents were left out: "
-        f"{names}{more}. Run 'truespan doctor'.",
-    )
-
-
-def _name_unknown_keys(catalog: DocumentCatalog, filters: Filters) -> list[Notice]:
-    """Return a warning if a filter has a key that no document has, probably misspelt."""
-    keys = {condition.key for condition in filters.metadata if condition.exists}
-    unknown = keys.difference(catalog.metadata) if keys else ()
-    if not unknown:
-        return []
-    wanted = ", ".join(repr(key) for key in sorted(unknown))
-    known = sorted(catalog.metadata)
-    more = f" and {len(known) - MAX_KEYS} more" if len(known) > MAX_KEYS else ""
-    listed = f"there are: {', '.join(known[:MAX_KEYS])}{more}" if known else "there are no metadata"
-    text = f"No document has metadata under {wanted}; {listed}."
-    return [Notice("metadata_key_unknown", text)]
-
-
-def _labels_match(entry: CatalogEntry, filters: Filters) -> bool:
-    """Return whether a document has all tags, the version, the language and one of the kinds."""
-    return (
-        set(filters.tags) <= set(entry.tags)
-        and (not filters.kinds or entry.kind in filters.kinds)
-        and filters.version in (None, entry.version)
-        and matches_language(entry.language, filters.language)
-    )
+    outcomes: list[T] = []
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            outcomes = [attempt(world)]
+        except Restart as error:
+            latest = require_world(store, authority, world.id, world.selector)
+            if latest.changes == world.changes:
+                raise StoreDamaged(
+                    "Rows of a document are missing.", advice="Run 'truespan doctor'."
+                ) from error
+            world = latest
+            continue
+        except Exception as error:
+            expected = isinstance(error, TruespanError)
+            if expected and not isinstance(error, DamageError | NotFound):
+                raise
+            # Anything may be missing from a world that changed; from one that did not, it is.
+            latest = require_world(store, authority, world.id, world.selector)
+            if latest.changes == world.changes:
+                raise
+            world = latest
+            continue
+        if is_settled(outcomes[0], world) or store.is_unchanged(world):
+            break
+        world = require_world(store, authority, world.id, world.selector)
+    if not outcomes:
+        raise StoreBusy
+    # If the world never stops changing, the latest outcome counts: all of it was true when read.
+    return outcomes[0]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from truespan.retrieval.query_vector import SCORE_DECIMALS
+from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.types.profile import Distance
 from truespan.types.request import RankPart
 from truespan.types.vectors import (
@@ -36,7 +36,7 @@ from truespan.types.vectors import (
     mean_of,
     similarities_of,
 )
-from truespan.words.coverage import WordRarity, window_share_at
+from truespan.words.scoring import WordRarity, window_share_at
 from truespan.words.terms import stem_function, stemmer_of, terms
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ repeats neither a place nor a long run of words.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
@@ -127,28 +127,23 @@ class ShownText(Struct):
             return start, end
         shown = _BETWEEN.join(self._texts)
         if (found := shown.find(text[start : start + MIN_REPEATED])) >= 0:
-            shared = _count_equal(
-                end - start, lambda count: shown.startswith(text[start : start + count], found)
+            more = bisect_left(
+                range(MIN_REPEATED + 1, end - start + 1),
+                True,
+                key=lambda count: not shown.startswith(text[start : start + count], found),
             )
-            start = _word_border(text, start, start + shared, end, step=-1)
+            start = _word_border(text, start, start + MIN_REPEATED + more, end, step=-1)
         if end - start < MIN_REPEATED:
             return start, end
         if (found := shown.find(text[end - MIN_REPEATED : end])) >= 0:
             last = found + MIN_REPEATED
-            shared = _count_equal(
-                end - start, lambda count: shown.endswith(text[end - count : end], 0, last)
+            more = bisect_left(
+                range(MIN_REPEATED + 1, end - start + 1),
+                True,
+                key=lambda count: not shown.endswith(text[end - count : end], 0, last),
             )
-            end = _word_border(text, start, end - shared, end, step=1)
+            end = _word_border(text, start, end - MIN_REPEATED - more, end, step=1)
         return start, end
-
-
-def _count_equal(most: int, is_equal: Callable[[int], bool]) -> int:
-    """Return the greatest count up to `most` for which `is_equal` holds."""
-    low, high = MIN_REPEATED, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if is_equal(middle) else (low, middle - 1)
-    return low
 
 
 def _word_border(text: str, start: int, place: int, end: int, *, step: int) -> int:

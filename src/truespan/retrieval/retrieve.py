@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from truespan.errors import ScopeViolation
 from truespan.observer import NULL_OBSERVER
-from truespan.retrieval.fetch import HitPager, fetch_by_similarity, read_chunks
+from truespan.retrieval.deps import Restart
+from truespan.retrieval.filters import ASK_FOR_ANY, METADATA_DAMAGED, name_defaults, with_defaults
 from truespan.retrieval.pack import (
     BundleAttempt,
     RankedPacking,
@@ -20,26 +21,16 @@ from truespan.retrieval.pack import (
     why_not_packed,
 )
 from truespan.retrieval.passages import PassageFitter, fit_packed, packer_for, packing_count
-from truespan.retrieval.pipeline import (
-    APPROXIMATE,
-    ASK_FOR_ANY,
-    METADATA_DAMAGED,
-    Pipeline,
-    name_defaults,
-    with_defaults,
-)
-from truespan.retrieval.query_vector import (
-    LOW_FLOOR,
-    floor_discriminates,
-    round_score,
-)
+from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
+from truespan.retrieval.query import LOW_FLOOR, floor_discriminates, round_score
 from truespan.retrieval.reading.pages import find_passage
-from truespan.retrieval.snapshot import Restart
 from truespan.retrieval.stages import (
     Best,
+    HitPager,
     complete_until,
-    keep_in_scope,
+    fetch_by_similarity,
     rank_visible,
+    read_chunks,
     reveal,
     verify,
 )
@@ -195,7 +186,7 @@ class Retrieval:
         )
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
-        readable = len(keep_in_scope(counted.verified, scope))
+        readable = len(counted.verified)
         attempt.count(readable, counted)
         if related.parts and readable and not any(related.known.values()):
             raise ScopeViolation

@@ -14,25 +14,19 @@ from msgspec.structs import replace
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.background import LAST_RANK, background_of
-from truespan.retrieval.fetch import fetch_by_similarity
+from truespan.retrieval.filters import METADATA_DAMAGED
 from truespan.retrieval.passages import (
     Budget,
     PassageFitter,
     name_dropped,
     packing_count,
 )
-from truespan.retrieval.pipeline import (
-    METADATA_DAMAGED,
-    Attempt,
-    Pipeline,
-    count_funnel,
-    ranks_boilerplate_last,
-)
-from truespan.retrieval.query_language import query_language
-from truespan.retrieval.query_vector import (
+from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel, ranks_boilerplate_last
+from truespan.retrieval.query import (
     LOW_FLOOR,
     SCORE_DECIMALS,
     floor_discriminates,
+    query_language,
     round_score,
 )
 from truespan.retrieval.repeats import add_place, count_rendered, merge_copies, render
@@ -40,6 +34,7 @@ from truespan.retrieval.stages import (
     Best,
     choose_best,
     drop_boilerplate,
+    fetch_by_similarity,
     language_of_passage,
     parent_id,
     put_boilerplate_last,
@@ -80,9 +75,9 @@ from truespan.types.trust import Verified, Visible
 from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
+    from truespan.retrieval.deps import RetrievalDeps
     from truespan.retrieval.rerank import RerankStage
-    from truespan.retrieval.snapshot import RetrievalDeps
-    from truespan.words.coverage import WordRarity
+    from truespan.words.scoring import WordRarity
 
 MAX_MISSING = 3
 """Maximum number of missing words that an explanation names."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from truespan.retrieval.chunk_language import foreign_languages
-from truespan.retrieval.snapshot import Restart
+from truespan.retrieval.deps import Restart
 from truespan.types.chunk import NewChunk
 from truespan.types.document import (
     CountedRevision,
@@ -299,16 +299,16 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
     Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
     its revision is counted again once the world has changed.
     """
-    # For all callers: the scope of this one selects among the counted chunks.
-    scope = scope.for_everyone()
     catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
     # Deleting the words of a revision also deletes words of others in the same rows, which are
     # counted again.
     while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
+        # For all callers: the scope of this one selects among the counted chunks.
+        everyone = scope.for_everyone()
         for start in range(0, len(due), REVISIONS_AT_ONCE):
             part = due[start : start + REVISIONS_AT_ONCE]
-            counted = [count_revision(store, scope, entry.ref, entry.language) for entry in part]
-            store.keep_words(scope, counted)
+            counted = [count_revision(store, everyone, entry.ref, entry.language) for entry in part]
+            store.keep_words(everyone, counted)
         done.update(entry.ref for entry in due)
         catalog = store.word_catalog(scope, world)
     return catalog

@@ -1,4 +1,4 @@
-"""Embedding profiles, chunking profiles and calibrations."""
+"""Embedding profiles, limits of embedders, chunking profiles and calibrations."""
 
 from __future__ import annotations
 
@@ -55,6 +55,38 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model} ({self.dimensions} dimensions, {self.revision[:19]})"
+
+
+class EmbeddingLimits(Struct, frozen=True):
+    """Limits of one request to a provider, and of the requests in flight."""
+
+    items: int = 2048
+    tokens: int = 100_000
+    in_flight: int = 2
+    joint: bool = True
+    """Whether the vectors of one request arrive together, so that their order must be checked."""
+    varies: bool = False
+    """Whether other devices or other batches may give slightly different vectors."""
+
+    @property
+    def probed(self) -> bool:
+        """Return whether a profile alone does not prove that vectors are the same as before."""
+        return self.joint or self.varies
+
+    def within(self, other: EmbeddingLimits) -> EmbeddingLimits:
+        """Return the smaller of both values for each limit.
+
+        A device of this machine gets no requests, so that limits of requests do not apply to it.
+        """
+        if self.varies and not self.joint:
+            return self
+        return EmbeddingLimits(
+            items=min(self.items, other.items),
+            tokens=min(self.tokens, other.tokens),
+            in_flight=min(self.in_flight, other.in_flight),
+            joint=self.joint,
+            varies=self.varies,
+        )
 
 
 # Shared by threads: a cache of texts and frozen profiles.

@@ -260,22 +260,19 @@ def check_parts(parts: object) -> frozenset[RankPart]:
     return frozenset(map(RankPart, parts))
 
 
-def check_mode(mode: object) -> Mode | None:
-    """Return a mode by its name, None for the world's default; raises InvalidArgument."""
-    if mode is None:
-        return None
-    found = _MODE_OF.get(mode) if isinstance(mode, str) else None
-    if found is None:
-        raise InvalidArgument(f"mode must be one of {MODES}.")
-    return found
+def check_mode(mode: object, rerank: object = None, query: str | None = "") -> Mode | None:
+    """Return a mode by its name, None for the world's default; raises InvalidArgument.
 
-
-def check_rerank(rerank: object, query: str | None) -> None:
-    """Raise InvalidArgument unless `rerank` is true, false or None, and true only with a query."""
+    `rerank` must be true, false or None, and true only with a query.
+    """
     if rerank is not None and not isinstance(rerank, bool):
         raise InvalidArgument("rerank must be true or false.")
     if rerank and query is None:
         raise InvalidArgument("Reranking compares passages with a query; give one.")
+    found = _MODE_OF.get(mode) if isinstance(mode, str) else None
+    if found is None and mode is not None:
+        raise InvalidArgument(f"mode must be one of {MODES}.")
+    return found
 
 
 class Granularity(StrEnum):
@@ -552,8 +549,7 @@ class SearchRequest(Struct, frozen=True):
             raise InvalidArgument("top_k must not be negative.")
         if self.floor is not None:
             check_share("The floor", self.floor)
-        force_setattr(self, "mode", check_mode(self.mode))
-        check_rerank(self.rerank, self.query)
+        force_setattr(self, "mode", check_mode(self.mode, self.rerank, self.query))
 
 
 class RetrievalRequest(Struct, frozen=True):
@@ -576,10 +572,9 @@ class RetrievalRequest(Struct, frozen=True):
         _check_length("query", self.query, MAX_QUERY_LENGTH)
         _check_length("selected_text", self.selected_text, MAX_SELECTION_LENGTH)
         check_whole("top_k", self.top_k, 1, MAX_TOP_K)
-        force_setattr(self, "mode", check_mode(self.mode))
+        force_setattr(self, "mode", check_mode(self.mode, self.rerank, self.query))
         if self.mode in (Mode.HYBRID, Mode.KEYWORD) and self.query is None:
             raise InvalidArgument(f"The mode '{self.mode}' needs a query.")
-        check_rerank(self.rerank, self.query)
 
     @property
     def query_type(self) -> str:
@@ -604,8 +599,7 @@ class ReadingRequest(Struct, frozen=True):
         _check_length("query", self.query, MAX_QUERY_LENGTH)
         check_whole("top_k", self.top_k, 1, MAX_TOP_K)
         _check_length("book", self.book, MAX_NAME_LENGTH)
-        force_setattr(self, "mode", check_mode(self.mode))
-        check_rerank(self.rerank, self.query)
+        force_setattr(self, "mode", check_mode(self.mode, self.rerank, self.query))
 
 
 def require_domain_key(domain: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, StrEnum
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -215,7 +216,8 @@ class World(Struct, frozen=True):
     """Audience of new documents that declare none; None if each must declare one."""
 
 
-class Scope(Struct, frozen=True):
+# Shared by threads: its properties are computed from members that never change.
+class Scope(Struct, frozen=True, dict=True):
     """The part of a library that one request may access; passed to every store and index call."""
 
     authority: Authority
@@ -238,7 +240,7 @@ class Scope(Struct, frozen=True):
         if self.is_limited and isinstance(self.documents, Unlimited):
             raise ValueError("the scope of a limited audience must list its documents")
 
-    @property
+    @cached_property
     def is_limited(self) -> bool:
         """Whether the caller sees only the documents for an audience."""
         return not isinstance(self.authority.audience, Unlimited)
@@ -250,12 +252,12 @@ class Scope(Struct, frozen=True):
         authority = replace(self.authority, audience=UNLIMITED)
         return replace(self, authority=authority, documents=UNLIMITED)
 
-    @property
+    @cached_property
     def tenant(self) -> str:
-        """Return the tenant key of the points of this world and generation in the index."""
+        """Tenant key of the points of this world and generation in the index."""
         return f"{self.world}.{self.generation.number}"
 
-    @property
+    @cached_property
     def profile(self) -> EmbeddingProfile:
         return self.generation.profile
 
@@ -277,7 +279,7 @@ class Scope(Struct, frozen=True):
             section=self.section if section is None else fold_name(section),
         )
 
-    @property
+    @cached_property
     def names_place(self) -> bool:
         """Whether the scope is limited to a chapter or a section."""
         return self.chapter is not None or self.section is not None
@@ -293,3 +295,10 @@ class Scope(Struct, frozen=True):
         """Return this scope, limited to the text that a reader at `position` has read."""
         bound = position if self.position is None else min(position, self.position)
         return replace(self.narrow(documents=[document]), position=bound, revision=revision)
+
+
+# Shared by threads: an `lru_cache`, which locks, of scopes that nothing changes.
+@lru_cache(maxsize=256)
+def unlimited_scope(authority: Authority, world: WorldId, generation: Generation) -> Scope:
+    """Return the scope of all documents of a world; requests share it and its properties."""
+    return Scope(authority, world, generation)

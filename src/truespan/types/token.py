@@ -294,3 +294,13 @@ def check_template(template: str) -> bool:
     """Return whether a template has at most one claim, and no other braces."""
     rest = _CLAIM.sub("", template, count=1)
     return bool(template.strip()) and "{" not in rest and "}" not in rest
+
+
+class SignIn(Struct, frozen=True):
+    """Options with which the page signs people in with the identity provider."""
+
+    issuer: str
+    client_id: str
+    authorize_url: str
+    token_url: str
+    scope: str

@@ -26,7 +26,6 @@ from truespan.protocols import (
     ChatServers,
     Clock,
     Embedder,
-    EmbeddingLimits,
     FolderWatcher,
     OfficeDrawing,
     PageFetcher,
@@ -42,6 +41,7 @@ from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
 from truespan.types.chunk import FigureFlags
 from truespan.types.maintenance import Check, Trace, TraceScan
+from truespan.types.profile import EmbeddingLimits
 from truespan.types.request import Defaults, RankPart
 from truespan.types.scope import OWNER, Authority
 from truespan.wiring import providers, storage

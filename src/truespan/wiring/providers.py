@@ -22,7 +22,6 @@ from truespan.protocols import (
     Identities,
     RateLimitStore,
     Reranker,
-    SignIn,
     TokenCounter,
 )
 from truespan.providers.local import LocalEmbedder, LocalModel
@@ -34,6 +33,7 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import ConversationRules
 from truespan.types.decision import DecisionSettings, ScoreMode
 from truespan.types.profile import Calibration, Distance
+from truespan.types.token import SignIn
 
 if TYPE_CHECKING:
     from truespan.providers.keys import KeyRing

@@ -13,19 +13,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.words.english import related_terms
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function, terms, words
-
-if TYPE_CHECKING:
-    from truespan.words.bm25 import WordMatches
+from truespan.words.terms import stem_function, stemmer_of, terms, words
 
 _QUOTED = re.compile(
     # Where only one character can open. Scripts without spaces have words on both sides.
@@ -37,8 +34,6 @@ _QUOTED = re.compile(
 )
 
 
-PARTS_WEIGHT = 0.8
-"""Weight of all parts of a compound together, as a share of that of the compound."""
 MAX_KNOWN = 4096
 """Maximum number of words of queries whose terms are cached."""
 
@@ -84,10 +79,11 @@ class WordQuery(Struct, frozen=True):
         return all(_contains(found, terms(phrase, language, whole=True)) for phrase in self.phrases)
 
 
-def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
+def parse_query(query: str, stemmers: Iterable[str], language: str | None = None) -> WordQuery:
     """Return the words and phrases of a query, for texts with any of these stemmers.
 
-    Words with the same terms under every stemmer are one word.
+    Words with the same terms under every stemmer are one word. A stop word of the query's language,
+    if that is known, occurs in no text of another: "die" in a German question is no English verb.
     """
     names, phrases = list(stemmers), find_phrases(query)
     quoted = {word for phrase in phrases for word in words(phrase)}
@@ -107,6 +103,12 @@ def parse_query(query: str, stemmers: Iterable[str]) -> WordQuery:
         else:
             by_name = dict(zip(names, forms, strict=True))
             found[forms] = QueryWord(text, by_name, 1, stops, exact)
+    own = "" if language is None else stemmer_of(language)
+    own_stops = STOP_WORDS.get(own, frozenset()) if own else frozenset[str]()
+    for forms, word in found.items():
+        if word.text in own_stops and not word.exact:
+            kept = {name: terms for name, terms in word.forms.items() if name == own}
+            found[forms] = replace(word, forms=kept)
     return WordQuery(tuple(found.values()), phrases)
 
 
@@ -143,36 +145,6 @@ def requires_phrases(query: str) -> bool:
 @cache
 def _all_stop_words() -> frozenset[str]:
     return frozenset[str]().union(*STOP_WORDS.values())
-
-
-def match_words(
-    query: WordQuery,
-    find: Callable[[Forms], WordMatches],
-    suggest: Callable[[QueryWord], Forms] | None = None,
-) -> tuple[WordQuery, list[WordMatches]]:
-    """Return the places of the words of a query, with the weight of each.
-
-    `find` returns where a word occurs among the chunks that take part, given its terms under each
-    stemmer; chunks with another stemmer do not contain it. A word that no chunk has gets the terms
-    that `suggest` returns, and the query is returned with them. Without any it is left out, so that
-    it changes nothing, not even whether stop words count.
-    """
-    known: list[QueryWord] = []
-    matches: list[WordMatches] = []
-    for word in query.words:
-        found = find(word.content_forms) if word.content_forms else None
-        is_unknown = found and not len(found.places) and not word.parts
-        if is_unknown and suggest and (forms := suggest(word)):
-            word, found = replace(word, forms=forms, misspelt=True), find(forms)
-        known.append(word)
-        if found and len(found.places):
-            matches.append(replace(found, weight=word.count))
-        weight = PARTS_WEIGHT * word.count / max(len(word.parts), 1)
-        matches += (replace(part, weight=weight) for part in map(find, word.parts))
-    if not matches:
-        every = ((word, find(word.forms)) for word in query.words if word.forms)
-        matches = [replace(found, weight=word.count) for word, found in every if len(found.places)]
-    return replace(query, words=tuple(known)), matches
 
 
 def _contains(text: Sequence[str], phrase: Sequence[str]) -> bool:

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from truespan.words.query import PARTS_WEIGHT, WordQuery, parse_query
+from truespan.words.query import WordQuery, parse_query
+from truespan.words.scoring import PARTS_WEIGHT
 from truespan.words.terms import (
     fold_bytes,
     stem_function,

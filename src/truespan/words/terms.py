@@ -100,7 +100,7 @@ def terms(text: str, language: str, *, whole: bool = False) -> list[str]:
 
     With `whole`, terms keep all letters of their stems.
     """
-    name, folded = stemmer_of(language), fold_bytes(_fold_sharp_s(text))
+    name, folded = stemmer_of(language), fold_bytes(text.replace("ß", "ss"))
     if folded is None or (whole and name in _TERM_LETTERS):
         stem = stem_function(name, whole=whole)
         return [stem(word) for word in words(text)]
@@ -116,7 +116,7 @@ def words(text: str) -> Iterator[str]:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text of any length; for most texts, one table suffices."""
-    folded = fold_bytes(_fold_sharp_s(text))
+    folded = fold_bytes(text.replace("ß", "ss"))
     return _split_any(text) if folded is None else folded.decode(CODEC).split()
 
 
@@ -155,10 +155,6 @@ def word_spans(text: str) -> list[WordSpan]:
 def distinct_words(text: str, limit: int) -> tuple[str, ...]:
     """Return the first distinct words of a text, in order."""
     return tuple(dict.fromkeys(span.word for span in word_spans(text)))[:limit]
-
-
-def _fold_sharp_s(text: str) -> str:
-    return text.replace("ß", "ss") if "ß" in text else text
 
 
 def fold_bytes(text: str) -> bytes | None:

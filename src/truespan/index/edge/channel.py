@@ -30,7 +30,6 @@ import msgspec
 from msgspec import Struct
 
 from truespan.core.disk import FileLock
-from truespan.index.edge.messages import MAX_MESSAGE_SIZE
 
 LOCK = "server.lock"
 LOG = "server.log"
@@ -39,9 +38,6 @@ _KEY = "key"
 _KEY_BYTES = 32
 _MAX_SOCKET_PATH_LENGTH = 100
 _WAITING_CLIENTS = 64
-_LENGTH_BYTES = 4
-_SHORT = 1 << 16
-_BLOCK = 1 << 20
 
 EXIT_FULL, EXIT_DESCRIPTORS = 3, 4
 """Exit codes of a process that could not start because the disk is full, or no file descriptor is
@@ -165,31 +161,6 @@ def admit(connection: Connection, key: bytes, seconds: float) -> None:
     except Exception as error:
         # Whatever an unauthenticated client sends, and however the handshake fails, it is refused.
         raise Refusal from error
-
-
-def receive(connection: Connection) -> bytes:
-    """Return the next message; OSError or EOFError if none arrives in time."""
-    # `recv_bytes` reads the length apart from the rest. Here a short message takes one read, after
-    # which no other thread has to give the interpreter back. Neither side sends a second message
-    # before the reply to the first.
-    message = _read(connection, _SHORT)
-    while len(message) < _LENGTH_BYTES:
-        message += _read(connection, _SHORT)
-    left = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], signed=True) - len(message)
-    if not 0 <= left <= MAX_MESSAGE_SIZE:
-        raise OSError("a message of this length is not expected")
-    parts = [message[_LENGTH_BYTES:]]
-    while left > 0:
-        parts.append(_read(connection, min(left, _BLOCK)))
-        left -= len(parts[-1])
-    return b"".join(parts)
-
-
-def _read(connection: Connection, size: int) -> bytes:
-    part = os.read(connection.fileno(), size)
-    if not part:
-        raise EOFError
-    return part
 
 
 def limit_waiting(connection: Connection, seconds: float) -> None:

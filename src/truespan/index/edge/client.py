@@ -27,7 +27,7 @@ from truespan.errors import (
 )
 from truespan.index.base import QdrantIndex, collection_of
 from truespan.index.calls import IndexCalls
-from truespan.index.edge import channel
+from truespan.index.edge import channel, messages
 from truespan.index.edge.messages import (
     CALLS,
     RETIRE,
@@ -92,7 +92,7 @@ class EdgeLink:
             TruespanError: the process refused the call, or failed.
         """
         for _ in range(_ATTEMPTS):
-            connection = sent or self._borrow()
+            connection = sent or self._take_free() or self._open()
             message = None if sent else encode_call(name, arguments)
             reply = self._exchange(connection, message)
             sent = None
@@ -148,7 +148,7 @@ class EdgeLink:
                 raise
             except OSError:
                 return None
-            return decode_reply(channel.receive(connection))
+            return decode_reply(messages.receive(connection))
         except BaseException as error:
             # A late reply would be read as the reply to the next request.
             connection.close()
@@ -174,10 +174,8 @@ class EdgeLink:
                 self._free, self._owner = [], os.getpid()
             return self._free.pop() if self._free else None
 
-    def _borrow(self) -> Connection:
-        """Return a free connection, or a new one; start a process if none answers."""
-        if (free := self._take_free()) is not None:
-            return free
+    def _open(self) -> Connection:
+        """Return a new connection; start a process if none answers."""
         with self._starting:
             if self._process is not None and self._process.poll() is not None:
                 self._process = None
@@ -218,7 +216,7 @@ class EdgeLink:
             return None, False
         try:
             connection.send_bytes(encode(Hello(VERSION, channel.identity(self._folder))))
-            reply = decode_reply(channel.receive(connection))
+            reply = decode_reply(messages.receive(connection))
             if isinstance(reply, Welcome):
                 channel.limit_waiting(connection, self._request_timeout)
                 self.server = reply.pid

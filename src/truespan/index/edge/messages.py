@@ -8,7 +8,9 @@ arguments and results are valid. Nothing outside that table can be called.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any, TypeAlias, get_type_hints
 
 import msgspec
@@ -28,6 +30,9 @@ VERSION = 1
 """Changes whenever a call does. The greeting and its replies are the same in every version."""
 
 MAX_MESSAGE_SIZE = 256 << 20
+_LENGTH_BYTES = 4
+_FIRST_BLOCK, _BLOCK = 1 << 16, 1 << 20
+"""Maximum number of bytes of one read: before the length of a message is known, and after."""
 
 RETIRE = "retire"
 """Asks the process to end cleanly; all other calls are calls of the index."""
@@ -87,6 +92,26 @@ CALLS = {name: method for name, method in vars(IndexCalls).items() if not name.s
 def encode_call(name: str, arguments: Sequence[Any] = ()) -> bytes:
     """Return the message that calls a method."""
     return encode(Call(name, Raw(encode(tuple(arguments)))))
+
+
+def receive(connection: Connection) -> bytes:
+    """Return the next message; OSError or EOFError if none arrives in time."""
+    # `recv_bytes` reads the length apart from the rest. Here a short message takes one read, after
+    # which no other thread has to give the interpreter back. Neither side sends a second message
+    # before the reply to the first.
+    message, total, is_known = bytearray(), _LENGTH_BYTES, False
+    while len(message) < total:
+        size = min(total - len(message), _BLOCK) if is_known else _FIRST_BLOCK
+        part = os.read(connection.fileno(), size)
+        if not part:
+            raise EOFError
+        message += part
+        if not is_known and len(message) >= _LENGTH_BYTES:
+            total = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], signed=True)
+            if not 0 <= total - len(message) <= MAX_MESSAGE_SIZE:
+                raise OSError("a message of this length is not expected")
+            is_known = True
+    return bytes(memoryview(message)[_LENGTH_BYTES:])
 
 
 def decode_arguments(call: Call) -> tuple[Any, ...]:

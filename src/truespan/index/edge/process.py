@@ -46,6 +46,7 @@ from truespan.index.edge.messages import (
     decode_call,
     decode_hello,
     encode,
+    receive,
     reply_for,
 )
 from truespan.index.edge.shard import Collections, EnginePanicked
@@ -190,10 +191,10 @@ class EdgeProcess:
             with self._lock:
                 self._threads[connection] = threading.current_thread()
             try:
-                reply = self._greet(channel.receive(connection))
+                reply = self._greet(receive(connection))
                 connection.send_bytes(encode(reply))
                 while isinstance(reply, Welcome):
-                    connection.send_bytes(encode(self.answer(channel.receive(connection))))
+                    connection.send_bytes(encode(self.answer(receive(connection))))
             finally:
                 with self._lock:
                     del self._threads[connection]

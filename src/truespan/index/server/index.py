@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from truespan.errors import IndexRefused, IndexUnavailable, InvalidConfiguration
 from truespan.index.base import QdrantIndex
-from truespan.index.filters import check_vector
 from truespan.index.server import NEWEST, OLDEST, ServerOptions
 from truespan.protocols import Clock
 from truespan.types.maintenance import FileTreatment, Ownership
@@ -38,7 +37,7 @@ class QdrantServerIndex(QdrantIndex):
     # The server's log of writes and small segments are not under our control.
     _fate_of_erased = FileTreatment.REQUESTED
     # JSON has no numbers that are not finite; the embedded index stores them.
-    _check_new = staticmethod(check_vector)
+    _stores_finite = True
 
     def __init__(
         self,

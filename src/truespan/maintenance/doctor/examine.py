@@ -29,11 +29,11 @@ from truespan.maintenance.doctor.plan import (
     Item,
     WorldPlan,
 )
-from truespan.protocols import Embedder, EmbeddingLimits, VectorIndex
+from truespan.protocols import Embedder, VectorIndex
 from truespan.types.chunk import ChunkState, IndexedPoint, PendingChunk, PointCounts, PointPlace
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.maintenance import Check, CountFlaw, Ownership, RevisionFlaw, TextFlaw, Verdict
-from truespan.types.profile import EmbeddingProfile
+from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.scope import Authority, Scope, World
 from truespan.types.text import fold_names
 from truespan.types.vectors import cosine, is_sound, norm_of

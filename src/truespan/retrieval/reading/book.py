@@ -12,7 +12,6 @@ from truespan.errors import DocumentNotFound
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval import fused
 from truespan.retrieval.background import LAST_RANK
-from truespan.retrieval.fetch import SLACK, HitPager, fetch_pages, start_hits
 from truespan.retrieval.pack import (
     BundleAttempt,
     RankedPacking,
@@ -29,22 +28,22 @@ from truespan.retrieval.passages import (
     packer_for,
     packing_count,
 )
-from truespan.retrieval.pipeline import (
-    Attempt,
-    Pipeline,
-    ranks_boilerplate_last,
-)
-from truespan.retrieval.query_language import query_language
+from truespan.retrieval.pipeline import Attempt, Pipeline, ranks_boilerplate_last
+from truespan.retrieval.query import query_language
 from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
 from truespan.retrieval.reading.words import score_read
 from truespan.retrieval.repeats import merge_copies
 from truespan.retrieval.search import AnswerAttempt, Rules, candidates_of
 from truespan.retrieval.stages import (
+    SLACK,
+    HitPager,
     drop_boilerplate,
+    fetch_pages,
     labels_of,
     rank_visible,
     reveal,
+    start_hits,
     visible_chunk_id,
 )
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist

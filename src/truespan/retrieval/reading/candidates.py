@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.retrieval import fused
-from truespan.retrieval.fetch import Fetched, HitPager, changes_in
 from truespan.retrieval.fused import (
     Candidate,
     FusedSearch,
@@ -27,10 +26,18 @@ from truespan.retrieval.fused import (
 )
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
-from truespan.retrieval.query_vector import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.query import SCORE_DECIMALS, model_calibration
 from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.refine import CandidateText, Refinement
-from truespan.retrieval.stages import complete_until, failures_in_scope, reveal, verify
+from truespan.retrieval.stages import (
+    Fetched,
+    HitPager,
+    changes_in,
+    complete_until,
+    limit_to_scope,
+    reveal,
+    verify,
+)
 from truespan.types.answer import Shortlist
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import ChunkRecord, DocumentLabel
@@ -386,7 +393,7 @@ class ReadCandidates:
         ]
         self._read([hit.chunk_id for hit in others if hit.chunk_id not in self._records])
         outcome = verify(others, self._records)
-        for failed in failures_in_scope(outcome, self._records, self._scope):
+        for failed in limit_to_scope(outcome, self._records, self._scope).failures:
             record = self._records.get(failed.chunk_id)
             # An index that ignores the scope may return what belongs to other documents.
             if record is None or self._is_of_book(record.document):

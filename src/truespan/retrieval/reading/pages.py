@@ -24,8 +24,8 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.protocols import AssetStore
+from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.chapters import find_chapter, list_chapters
-from truespan.retrieval.snapshot import Restart
 from truespan.types.chunk import ImageFile
 from truespan.types.document import Document, OutlineEntry, RevisionRef
 from truespan.types.reading import (

@@ -19,17 +19,11 @@ from msgspec.structs import replace
 from truespan.errors import StorageFull, StoreBusy, StoreDamaged, TruespanError
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.embed import EmbeddedBatch, OnTokenLimit, embed_texts
-from truespan.protocols import (
-    Clock,
-    Embedders,
-    EmbeddingLimits,
-    TokenCounter,
-    find_state_embedder,
-)
-from truespan.retrieval.snapshot import Restart
+from truespan.protocols import Clock, Embedders, TokenCounter, find_state_embedder
+from truespan.retrieval.deps import Restart
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
-from truespan.types.profile import ChunkingProfile, Strategy
+from truespan.types.profile import ChunkingProfile, EmbeddingLimits, Strategy
 from truespan.types.reading import StoredSentence, TailChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Sentence

@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from truespan.errors import StorageFull, StoreBusy
 from truespan.retrieval.chunk_language import find_language_again
-from truespan.retrieval.query_language import parse_words
-from truespan.retrieval.query_vector import SCORE_DECIMALS
-from truespan.retrieval.snapshot import Restart
+from truespan.retrieval.deps import Restart
+from truespan.retrieval.query import SCORE_DECIMALS, query_language
 from truespan.retrieval.word_counts import POSTING, count_revision
 from truespan.text.language import SAMPLE, detect_language
 from truespan.types.document import (
@@ -34,15 +33,22 @@ from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
-from truespan.words.bm25 import ChunkScores, WordMatches, merge_matches, score_chunks
 from truespan.words.compounds import (
     COMPOUNDING,
     expand_compounds,
     index_compounds,
     index_parts,
 )
-from truespan.words.coverage import WordRarity, measure_rarity
-from truespan.words.query import Forms, QueryWord, WordQuery, match_words
+from truespan.words.query import Forms, QueryWord, WordQuery, parse_query
+from truespan.words.scoring import (
+    ChunkScores,
+    WordMatches,
+    WordRarity,
+    match_words,
+    measure_rarity,
+    merge_matches,
+    score_chunks,
+)
 from truespan.words.spelling import index_terms, index_vocabulary, suggest_terms
 from truespan.words.terms import recipe_of, stemmer_of, terms
 
@@ -366,7 +372,7 @@ def _read_counts(
             languages={**languages, **dict(others)},
             matches={},
         )
-        words = parse_words(scope.profile, query, counts.stemmers)
+        words = parse_query(query, counts.stemmers, query_language(scope.profile, query))
         wanted = sorted({term for one in words.words for own in one.forms.values() for term in own})
         held = store.revision_postings(scope, ref, known.key, wanted) if is_stored else {}
         if held is not None:

@@ -508,16 +508,13 @@ def _translate(sql: LiteralString, *, single: bool = False) -> str:
 
 
 def _bindable(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: _list_text(value) if isinstance(value, list) else value
-        for name, value in values.items()
-    }
-
-
-def _list_text(values: list[Any]) -> str:
-    """Return a list as JSON for `IN LIST`."""
-    try:
-        return _encode(values).decode()
-    except (UnicodeEncodeError, OverflowError):
-        # A caller may send a lone surrogate or a huge number, which equals nothing stored.
-        return json.dumps(values)
+    """Return values with each list as JSON, for `IN LIST`."""
+    bound = dict(values)
+    for name, value in values.items():
+        if isinstance(value, list):
+            try:
+                bound[name] = _encode(value).decode()
+            except (UnicodeEncodeError, OverflowError):
+                # A caller may send a lone surrogate or a huge number, which equals nothing stored.
+                bound[name] = json.dumps(value)
+    return bound

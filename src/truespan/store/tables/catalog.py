@@ -54,7 +54,15 @@ from truespan.types.document import (
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.receipt import DocumentProof
-from truespan.types.scope import Authority, Generation, Scope, Unlimited, World, admits
+from truespan.types.scope import (
+    Authority,
+    Generation,
+    Scope,
+    Unlimited,
+    World,
+    admits,
+    unlimited_scope,
+)
 from truespan.types.text import NO_PLACE, CanonicalText, NamedPlace, Place
 
 T = TypeVar("T")
@@ -139,7 +147,7 @@ class Catalogs(Part):
         The documents of an audience are found once for each state of the world.
         """
         if isinstance(authority.audience, Unlimited):
-            return Scope(authority, world.id, generation)
+            return unlimited_scope(authority, world.id, generation)
         nothing = Scope(authority, world.id, generation, documents=frozenset())
         return replace(nothing, documents=self.document_catalog(nothing, world).scope)
 

@@ -163,11 +163,20 @@ class Worlds(Part):
         """
         is_id = is_world_id(reference)
         known = reference if is_id else self._ids_by_name.get(reference)
-        if known is not None and not isinstance(selector, str):
-            found = self._find_by_id(authority, WorldId(known), selector)
-            # A cached id only saves a statement: the name may belong to another world by now.
-            if found is not None and reference in (found.id, found.name):
-                return found
+        if known is None or isinstance(selector, str) or not authority.sees(WorldId(known)):
+            return self._find_named(authority, reference, selector, is_id=is_id)
+        statement = _WITH_DEFAULT if selector is None else _WITH_NUMBERED
+        row = self._db.at(known, shared=True, number=selector, aliased=False).one(statement)
+        found = None if row is None else _read_intact(row, selector)
+        # A cached id only saves a statement: the name may belong to another world by now.
+        if found is not None and reference in (found.id, found.name):
+            return found
+        return self._find_named(authority, reference, selector, is_id=is_id)
+
+    def _find_named(
+        self, authority: Authority, reference: str, selector: GenerationSelector, *, is_id: bool
+    ) -> World | None:
+        """Return the world with this id or name, found in the directory of all worlds."""
         with self._db.read_every_world() as session:
             named = session.one(
                 # An id wins over a name, and the exact name over its normal form.
@@ -193,14 +202,6 @@ class Worlds(Part):
             statement = _DEFAULT_GENERATION if selector is None else _NUMBERED_GENERATION
             [rows] = session.in_each([named[0]], statement, number=selector, aliased=False)
         return _read_world(named, rows[0], selector) if rows else None
-
-    def _find_by_id(self, authority: Authority, world: WorldId, number: int | None) -> World | None:
-        """Return a world with one statement; None if it is not found or not intact."""
-        if not authority.sees(world):
-            return None
-        statement = _WITH_DEFAULT if number is None else _WITH_NUMBERED
-        found = self._db.at(world, shared=True, number=number, aliased=False).one(statement)
-        return None if found is None else _read_intact(found, number)
 
     def is_unchanged(self, world: World) -> bool:
         """Return whether a world exists and is unchanged since it was read."""

@@ -1,4 +1,9 @@
-"""Coverage: the share of a query's words that a passage contains, weighted by rarity.
+"""Scores by the words of a query: BM25 ranks chunks, and coverage shows whether a passage answers.
+
+BM25 depends only on the arguments: the number of chunks, their lengths, and the number of chunks
+with each word. The caller decides which chunks take part; for a reader, the visible ones.
+
+Coverage is the share of a query's words that a passage contains, weighted by rarity:
 
     coverage = rarity of the words that occur in the passage / rarity of all words of the query
 
@@ -17,21 +22,161 @@ may see.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
-from math import fsum, inf
+from math import fsum, inf, log
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.types.decision import Coverage
-from truespan.words.bm25 import WordMatches, rarity_of
-from truespan.words.query import Forms, WordQuery
+from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WINDOW = 20
 """Number of consecutive words that count together in a window share."""
 BEGINNING = 3
 """Number of letters that two forms of a word begin with: "night" is no form of "light"."""
+PARTS_WEIGHT = 0.8
+"""Weight of all parts of a compound together, as a share of that of the compound."""
+K1, B = 1.2, 0.75
+"""Usual constants of BM25: saturation of repeated words, and weight of the length."""
+
+
+class WordMatches(Struct, frozen=True):
+    """Distinct places of the chunks with one word of a query, and its count in each.
+
+    A place is a number from zero that the caller assigns to a chunk. Only chunks that take part are
+    listed, since the number of places is the number of chunks with the word.
+    """
+
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    weight: float = 1
+    """Count of the word in the query; less for a part of a compound."""
+
+
+def merge_matches(parts: Sequence[WordMatches]) -> WordMatches:
+    """Return the matches of a word from those of each of its terms, with their counts added up."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    every = np.concatenate([part.places for part in parts])
+    places, rows = np.unique(every, return_inverse=True)
+    counts = np.bincount(rows, np.concatenate([part.counts for part in parts]), len(places))
+    return WordMatches(places, counts.astype(np.int64))
+
+
+def match_words(
+    query: WordQuery,
+    find: Callable[[Forms], WordMatches],
+    suggest: Callable[[QueryWord], Forms] | None = None,
+) -> tuple[WordQuery, list[WordMatches]]:
+    """Return the places of the words of a query, with the weight of each.
+
+    `find` returns where a word occurs among the chunks that take part, given its terms under each
+    stemmer; chunks with another stemmer do not contain it. A word that no chunk has gets the terms
+    that `suggest` returns, and the query is returned with them. Without any it is left out, so that
+    it changes nothing, not even whether stop words count.
+    """
+    known: list[QueryWord] = []
+    matches: list[WordMatches] = []
+    for word in query.words:
+        found = find(word.content_forms) if word.content_forms else None
+        is_unknown = found and not len(found.places) and not word.parts
+        if is_unknown and suggest and (forms := suggest(word)):
+            word, found = replace(word, forms=forms, misspelt=True), find(forms)
+        known.append(word)
+        if found and len(found.places):
+            matches.append(replace(found, weight=word.count))
+        weight = PARTS_WEIGHT * word.count / max(len(word.parts), 1)
+        matches += (replace(part, weight=weight) for part in map(find, word.parts))
+    if not matches:
+        every = ((word, find(word.forms)) for word in query.words if word.forms)
+        matches = [replace(found, weight=word.count) for word, found in every if len(found.places)]
+    return replace(query, words=tuple(known)), matches
+
+
+class ChunkScores(Struct, frozen=True):
+    """Scores of the chunks with a word of the query, by ascending places."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float64]
+    possible: float = 0.0
+    """Upper bound of a score, approached by endless repetition of every word."""
+
+    @property
+    def best(self) -> float:
+        """Return the highest score; zero if no chunk has a word of the query."""
+        return float(self.values.max(initial=0.0))
+
+    def of(self, place: int) -> float:
+        """Return the score of the chunk at a place; zero if it has no word of the query."""
+        return self.of_each([place])[0]
+
+    def of_each(self, places: Sequence[int]) -> list[float]:
+        """Return the scores of the chunks at these places."""
+        import numpy as np
+
+        if not len(self.places):
+            return [0.0] * len(places)
+        rows = self.places.searchsorted(places)
+        rows[rows == len(self.places)] = 0
+        return np.where(self.places[rows] == places, self.values[rows], 0.0).tolist()
+
+    def top(self, count: int, decimals: int) -> list[int]:
+        """Return the best places, best first.
+
+        Scores are compared as shares of the best, so that chunks with equal blends are either all
+        included or all left out.
+        """
+        import numpy as np
+
+        if not len(self.values):
+            return []
+        shares = (self.values / self.best).round(decimals)
+        if count < len(shares):
+            least = np.partition(shares, len(shares) - count)[len(shares) - count]
+            chosen = (shares >= least).nonzero()[0]
+        else:
+            chosen = np.arange(len(shares))
+        ordered = chosen[np.argsort(-shares[chosen], kind="stable")]
+        return self.places[ordered].tolist()
+
+
+def rarity_of(chunks: int, containing: int) -> float:
+    """Return the weight of a word by the number of chunks that contain it."""
+    return log(1 + (chunks - containing + 0.5) / (containing + 0.5))
+
+
+def score_chunks(
+    words: Iterable[WordMatches], lengths: NDArray[np.int64], *, chunks: int, total: int
+) -> ChunkScores:
+    """Return the BM25 score of each chunk with a word of the query.
+
+    `words` has one element for each distinct word of the query. `lengths` is the number of terms
+    of the chunk at each place; only the places in `words` are read. `chunks` is the number of
+    chunks that take part, `total` the number of their terms.
+    """
+    import numpy as np
+
+    possible, values = 0.0, np.zeros(len(lengths))
+    for word in words:
+        found = len(word.places)
+        rarity = rarity_of(chunks, found)
+        size = lengths[word.places] * chunks / (total or 1)
+        counts, factor = word.counts, word.weight * rarity * (K1 + 1)
+        possible += factor if found else 0.0
+        # Gains are added in the order of the words, so that equal chunks have exactly equal scores.
+        values[word.places] += factor * counts / (counts + K1 * (1 - B + B * size))
+    places = values.nonzero()[0]
+    return ChunkScores(places, values[places], possible)
 
 
 class WordRarity(Struct, frozen=True):

@@ -1,7 +1,13 @@
-"""The vector of a query, from the cache or the provider; calibration, and the use of a floor."""
+"""The query: its vector from the cache or the provider, its language, and the use of a floor.
+
+The language of a short query is recognised by its stop words. If it is unknown, the query counts as
+one in the language of each text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -15,11 +21,11 @@ from truespan.errors import (
     QueryTooLong,
 )
 from truespan.protocols import Embedder, find_state_embedder
-from truespan.retrieval.snapshot import RetrievalDeps
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
-from truespan.types.profile import Calibration, EmbeddingProfile, shipped
+from truespan.types.profile import Calibration, EmbeddingProfile, shipped, trained_languages
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
 from truespan.types.vectors import (
@@ -219,3 +225,40 @@ def floor_discriminates(
     """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
     measured = None if floor is None else calibration_of(store, scope, world)
     return None if measured is None or floor is None else measured.discriminates(floor)
+
+
+def query_language(profile: EmbeddingProfile, query: str) -> str | None:
+    """Return the language of a query; None if it is unknown, or if the model knows only one.
+
+    It depends on the query alone, so that no text changes it.
+    """
+    languages = trained_languages(profile) or frozenset()
+    return _detect(query, languages) if len(languages) > 1 else None
+
+
+# Shared by threads: an `lru_cache` of texts, which locks.
+@lru_cache(maxsize=64)
+def _detect(query: str, languages: frozenset[str]) -> str | None:
+    """Detect a language; a request asks several times."""
+    # Imported here because the tables of the detector take 70 MB.
+    from truespan.text.language import detect_language
+
+    return detect_language(query) or _language_of_stop_words(query, languages)
+
+
+def _language_of_stop_words(query: str, languages: Iterable[str]) -> str | None:
+    """Return the language that has two or more words of a query as stop words.
+
+    It must have twice as many as any other language; None if no language does.
+    """
+    # Imported here because a search by similarity alone needs no words.
+    from truespan.words.stop_words import STOP_WORDS
+    from truespan.words.terms import stemmer_of, words
+
+    listed = set(words(query))
+    counts = sorted(
+        (len(listed & STOP_WORDS.get(stemmer_of(language), frozenset())), language)
+        for language in languages
+    )
+    (second, _), (most, language) = counts[-2:]
+    return language if most >= max(2, 2 * second) else None
