@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
-from truespan.retrieval.fused import Candidate, Scale, blend_candidate
+from truespan.retrieval.fused import Scale
 from truespan.retrieval.query import query_language
 from truespan.types.profile import crosses_languages
 from truespan.words.query import parse_query
@@ -88,8 +88,7 @@ def test_words_of_other_languages_never_lower_a_blend() -> None:
     scale = Scale(unrelated=0.1, related=0.5, best_words=4.0, possible_words=4.0)
 
     def blend(bm25: float, similarity: float, weight: float = 0.5, *, crossed: bool) -> float:
-        part = Candidate("a", 0, 0, similarity, bm25, crossed=crossed)
-        return blend_candidate(part, scale, weight)
+        return scale.blend(weight, bm25, similarity, crossed=crossed)
 
     # Without a shared word, similarity has four fifths instead of half of the blend.
     assert blend(0.0, 0.4, crossed=False) == 0.375

@@ -7,7 +7,7 @@ index, whose hits are verified before they are returned.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct, field
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from truespan.retrieval import fused
 from truespan.retrieval.deps import Restart, RetrievalDeps
 from truespan.retrieval.fused import Candidate, FusedFound, FusedSearch
-from truespan.retrieval.query import SCORE_DECIMALS, model_calibration, query_language
+from truespan.retrieval.query import SCORE_DECIMALS, calibration_of, query_language
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.stages import (
     SLACK,
@@ -117,11 +117,13 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
-        untrained=_untrained(words.finder) if refines else frozenset(),
+        untrained=_untrained(well_known_languages(scope.profile), words.finder.layout.stemmers)
+        if refines
+        else frozenset(),
         language=query_language(scope.profile, query) if refines else None,
     )
     weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
-    calibration = model_calibration(deps.store, scope, world)
+    calibration = calibration_of(deps.store, scope, world, shipped_first=True)
     refinement = None
     if refines and not by_words:
         finder, parsed = words.finder, words.query
@@ -357,14 +359,14 @@ class WorldCandidates(Struct):
         return [found for id in ids if (found := self._verified[id]) is not None]
 
 
-def _untrained(finder: WordFinder) -> frozenset[int]:
-    """Return the numbers of the stemmers of languages that the model knows too little."""
-    languages = well_known_languages(finder.scope.profile)
+# Shared by threads: an `lru_cache`, which locks, of sets.
+@lru_cache(maxsize=64)
+def _untrained(languages: frozenset[str] | None, stemmers: tuple[str, ...]) -> frozenset[int]:
+    """Return the numbers of the stemmers of languages other than those that a model knows well."""
     if languages is None:
         return frozenset()
     trained = set(map(stemmer_of, languages))
-    names = enumerate(finder.layout.stemmers)
-    return frozenset(number for number, name in names if name not in trained)
+    return frozenset(number for number, name in enumerate(stemmers) if name not in trained)
 
 
 class WordFinder(Struct, frozen=True):

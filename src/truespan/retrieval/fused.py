@@ -108,11 +108,15 @@ class Scale(Struct, frozen=True):
     """Word score that no chunk can exceed."""
     calibrated: bool = True
 
-    def blend(self, weight: float, bm25: float, similarity: float) -> float:
+    def blend(
+        self, weight: float, bm25: float, similarity: float, *, crossed: bool = False
+    ) -> float:
         """Return one score for two; words count for `weight` of it.
 
         Words are measured against the best chunk and what is possible, similarity between unrelated
-        and related texts.
+        and related texts. A text is `crossed` if it is in another language than the query: it has
+        the higher of two blends, since its language may be wrong, and names and numbers are the
+        same in both.
         """
         against = sqrt(self.best_words * self.possible_words)
         words = (bm25 / against) ** EMPHASIS if against else 0.0
@@ -123,7 +127,11 @@ class Scale(Struct, frozen=True):
             if not self.calibrated:
                 # A candidate that only words contributed may lie below the closest chunks.
                 near = min(max(near, 0.0), 1.0)
-        return round(weight * words + (1 - weight) * near, SCORE_DECIMALS)
+        blend = round(weight * words + (1 - weight) * near, SCORE_DECIMALS)
+        if crossed and weight < 1.0:
+            weight = min(weight, CROSSED_WEIGHT)
+            blend = max(blend, round(weight * words + (1 - weight) * near, SCORE_DECIMALS))
+        return blend
 
 
 def scale_of(
@@ -172,19 +180,6 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
         """Return the sort key of the ranking: ties are ordered by document and place."""
         score = round(self.score, SCORE_DECIMALS) if self.blend is None else self.blend
         return -score, self.document, self.index
-
-
-def blend_candidate(part: Candidate[KeyT], scale: Scale, weight: float) -> float:
-    """Return the blend of a candidate; words have `weight`, unless its language needs another.
-
-    A candidate in another language than the query has the higher of two blends: its language may be
-    wrong, and names and numbers are the same in both.
-    """
-    weight = weight if part.trained else max(weight, FOREIGN_WEIGHT)
-    blend = scale.blend(weight, part.bm25, part.score)
-    if not part.crossed or weight == 1.0:
-        return blend
-    return max(blend, scale.blend(min(weight, CROSSED_WEIGHT), part.bm25, part.score))
 
 
 class Candidates(Protocol[KeyT, FoundT_co]):
@@ -330,7 +325,8 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         scale = scale_of(closest, best_words, possible, self.calibration)
         blended = list[Candidate[KeyT]]()
         for part in scored:
-            blend = blend_candidate(part, scale, self.weight)
+            weight = self.weight if part.trained else max(self.weight, FOREIGN_WEIGHT)
+            blend = scale.blend(weight, part.bm25, part.score, crossed=part.crossed)
             if part.key in phrased:
                 blend = round(blend + PHRASE_WEIGHT, SCORE_DECIMALS)
             blended.append(replace(part, blend=blend))

@@ -290,16 +290,18 @@ class Pipeline(Struct, frozen=True):
         with self.deps.trace.stage(Stage.SCOPED):
             whole = self.deps.store.scope_of(self.authority, world, world.generation)
             catalog = attempt.catalog = self.deps.store.document_catalog(whole, world)
-            scope = attempt.scope = (
-                whole if filters == NO_FILTERS else narrow_scope(whole, catalog, filters)
-            )
+            scope, counts = whole, catalog.totals
+            if filters != NO_FILTERS:
+                scope = narrow_scope(whole, catalog, filters)
+                counts = catalog.count_chunks(scope.documents)
+            attempt.scope = scope
             hidden: frozenset[int] = frozenset()
             if relaxed != filters:
                 hidden = hidden_documents(scope, narrow_scope(whole, catalog, relaxed), catalog)
                 attempt.hidden = replace(scope, documents=hidden) if hidden else None
             # Store and index may disagree about a chunk that only touches a chapter, so `stored`
             # counts whole documents.
-            attempt.in_scope, pending = catalog.count_chunks(scope.documents)
+            attempt.in_scope, pending = counts
             attempt.stored = attempt.in_scope
             if scope.names_place:
                 attempt.in_scope = self.deps.store.count_in_place(scope, world)

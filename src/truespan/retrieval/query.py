@@ -199,24 +199,21 @@ LOW_FLOOR = Notice(
 )
 
 
-def calibration_of(store: Store, scope: Scope, world: World | None = None) -> Calibration | None:
+def calibration_of(
+    store: Store, scope: Scope, world: World | None = None, *, shipped_first: bool = False
+) -> Calibration | None:
     """Return the calibration measured in this world, or the one shipped with the profile.
 
     It is read once for each state of a world, if that is given. Readers and callers with a limited
-    audience get the shipped one: a calibration measured on all documents reveals the others.
+    audience get the shipped one: a calibration measured on all documents reveals the others. The
+    order of results uses the `shipped_first`: a measured one changes with the world.
     """
+    if shipped_first and (known := shipped(scope.profile)):
+        return known
     unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
     unbounded = unbounded and not scope.is_limited
     measured = store.kept_calibration(scope, world) if unbounded else None
     return measured or shipped(scope.profile)
-
-
-def model_calibration(store: Store, scope: Scope, world: World | None) -> Calibration | None:
-    """Return the calibration shipped with the profile, or the one measured in this world.
-
-    A calibration measured in a world changes with the world, and the order of results should not.
-    """
-    return shipped(scope.profile) or calibration_of(store, scope, world)
 
 
 def floor_discriminates(

@@ -2,7 +2,7 @@
 
     gain = (0.2 x window share + 1.5 x late interaction) x min(1, 6 / words of the query)
 
-- The window share is high if words of the query are close together (`words.coverage`).
+- The window share is high if words of the query are close together (`words.scoring`).
 - Late interaction compares states of words (`types.vectors`): for each content word of the
   query the most similar word of the chunk, averaged by rarity. It finds inflections, synonyms and
   paraphrases.
@@ -36,6 +36,7 @@ from truespan.types.vectors import (
     mean_of,
     similarities_of,
 )
+from truespan.words.query import Forms
 from truespan.words.scoring import WordRarity, window_share_at
 from truespan.words.terms import stem_function, stemmer_of, terms
 
@@ -102,36 +103,35 @@ class Refinement(Struct, frozen=True, dict=True):
 
     def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
+        occurring = self.rarity.occurring
+        windows = self._measure_windows(texts, occurring)
         late = self._compare([text.states for text in texts])
-        occurring = len(self.rarity.occurring)
-        share = min(1.0, FULL_WORDS / occurring) if occurring else 1.0
-        words = {language: self._words(language) for language in {one.language for one in texts}}
+        share = min(1.0, FULL_WORDS / len(occurring)) if occurring else 1.0
         found = list[Gain]()
-        for text, compared in zip(texts, late, strict=True):
-            window = self._window(text, *words[text.language])
+        for window, compared in zip(windows, late, strict=True):
             total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)
             found.append(Gain(window, compared, share * total))
         return found
 
-    def _words(self, language: str) -> tuple[dict[str, str], dict[str, float]]:
-        """Return the first form of each form of the words that occur, and the rarity of these."""
-        name = stemmer_of(language)
-        words = [(forms[name], rarity) for forms, rarity in self.rarity.occurring if name in forms]
-        return (
-            {form: known[0] for known, _ in words for form in known},
-            {known[0]: rarity for known, rarity in words},
-        )
-
-    def _window(
-        self, text: CandidateText, first: Mapping[str, str], rarity: Mapping[str, float]
-    ) -> float | None:
-        if RankPart.WINDOW in self.without:
-            return None
-        at = _places_of(text.text, text.language)
-        found = sorted(
-            (place, first[form]) for form in first.keys() & at.keys() for place in at[form]
-        )
-        return round(window_share_at(found, rarity), SCORE_DECIMALS)
+    def _measure_windows(
+        self, texts: Sequence[CandidateText], occurring: Sequence[tuple[Forms, float]]
+    ) -> list[float | None]:
+        """Return the window share of each text, from the words of the query that occur."""
+        shares: list[float | None] = [None] * len(texts)
+        languages = {text.language for text in texts if RankPart.WINDOW not in self.without}
+        for language in languages:
+            name = stemmer_of(language)
+            words = [(forms[name], rarity) for forms, rarity in occurring if name in forms]
+            # All forms of a word count as the first of them.
+            first = {form: known[0] for known, _ in words for form in known}
+            rarity = {known[0]: value for known, value in words}
+            for number, text in enumerate(texts):
+                if text.language == language:
+                    at = _places_of(text.text, language)
+                    forms = first.keys() & at.keys()
+                    found = sorted((place, first[form]) for form in forms for place in at[form])
+                    shares[number] = round(window_share_at(found, rarity), SCORE_DECIMALS)
+        return shares
 
     @cached_property
     def query_rows(self) -> tuple[bytes, NDArray[np.float64]] | None:

@@ -107,7 +107,7 @@ class DocumentCatalog:
     def count_chunks(self, among: Documents) -> tuple[int, int]:
         """Return the number of embedded chunks of documents, and of those not embedded yet."""
         if isinstance(among, Unlimited):
-            return self._totals
+            return self.totals
         counts = self._counts.get(among)
         if counts is None:
             others = among.others if isinstance(among, DocumentSubset) else None
@@ -115,7 +115,7 @@ class DocumentCatalog:
             counted = list(self.among(fewer))
             counts = sum(part.embedded for part in counted), sum(part.pending for part in counted)
             if fewer is others:
-                counts = self._totals[0] - counts[0], self._totals[1] - counts[1]
+                counts = self.totals[0] - counts[0], self.totals[1] - counts[1]
             _keep(self._counts, among, counts)
         return counts
 
@@ -192,7 +192,8 @@ class DocumentCatalog:
         return frozenset(entry.number for entry in self if entry.damaged)
 
     @cached_property
-    def _totals(self) -> tuple[int, int]:
+    def totals(self) -> tuple[int, int]:
+        """Number of embedded chunks of all documents, and of those not embedded yet."""
         return sum(entry.embedded for entry in self), sum(entry.pending for entry in self)
 
     @cached_property

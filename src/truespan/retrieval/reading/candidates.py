@@ -26,7 +26,7 @@ from truespan.retrieval.fused import (
 )
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
-from truespan.retrieval.query import SCORE_DECIMALS, model_calibration
+from truespan.retrieval.query import SCORE_DECIMALS, calibration_of
 from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.stages import (
@@ -116,7 +116,7 @@ class FusedBookSearch(Struct, frozen=True):
         )
         deps = self.pipeline.deps
         # A calibration measured in the world would reveal unread text; the scope excludes it.
-        calibration = model_calibration(deps.store, self.scope, None)
+        calibration = calibration_of(deps.store, self.scope, shipped_first=True)
         by_words = self.wait_for_hits is None
         refinement = None
         if self.refines and not by_words:
