@@ -15,6 +15,7 @@ import truespan
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library, vector_of
 from tests.unit.test_fused import sources
 from truespan.engine.world import World
+from truespan.errors import StoreBusy
 from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.retrieval.refine import MIN_FEEDBACK_WORDS, compare_with_best
 from truespan.testing import WordEmbedder
@@ -152,11 +153,12 @@ def test_chunk_with_a_damaged_vector_gains_nothing(tmp_path: Path) -> None:
     assert all(gained.values())
 
 
+FILLER = "Then nothing else was said about anything by anyone at all. " * 20
+BOOK = f"{BEST} {FILLER}{FAR} {FILLER}{TEXTS['near__txt']} The end."
+
+
 def test_reader_has_feedback_from_chunks_and_the_tail(tmp_path: Path) -> None:
-    filler = "Then nothing else was said about anything by anyone at all. " * 20
-    text = f"{BEST} {filler}{FAR} {filler}{TEXTS['near__txt']} The end."
-    world = make_library(tmp_path, embedder=Topics()).world(book__txt=text)
-    reader = world.reader("ana")
+    reader = make_library(tmp_path, embedder=Topics()).world(book__txt=BOOK).reader("ana")
     reader.set_position("book.txt", sentence=42)
 
     notes = reader.retrieve(LONG, book="book.txt").metadata.sources
@@ -164,6 +166,37 @@ def test_reader_has_feedback_from_chunks_and_the_tail(tmp_path: Path) -> None:
     assert all(note.fused and note.fused.feedback for note in notes)
     short = reader.retrieve(SHORT, book="book.txt").metadata.sources
     assert not any(note.fused and note.fused.feedback for note in short)
+
+
+def test_reader_has_feedback_for_a_tail_that_cannot_be_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lib = make_library(tmp_path, embedder=Topics())
+    reader = lib.world(book__txt=BOOK).reader("ana")
+    reader.set_position("book.txt", sentence=42)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreBusy
+
+    monkeypatch.setattr(lib.store, "keep_vectors", fail)
+    notes = reader.retrieve(LONG, book="book.txt").metadata.sources
+    assert len(notes) > 2
+    assert all(note.fused and note.fused.feedback for note in notes)
+
+
+def test_reader_has_no_feedback_from_a_damaged_chunk(tmp_path: Path) -> None:
+    lib = make_library(tmp_path, embedder=Topics())
+    reader = lib.world(book__txt=BOOK).reader("ana")
+    reader.set_position("book.txt", sentence=42)
+
+    def gains() -> set[float | None]:
+        notes = reader.retrieve(LONG, book="book.txt").metadata.sources
+        return {note.fused.feedback for note in notes if note.fused}
+
+    before = gains()
+    lib.sql("UPDATE chunks SET text = 'A forgery.' WHERE text LIKE 'Aurora: the keeper%'")
+    assert gains()
+    assert not gains() <= before
 
 
 def test_copies_of_a_text_are_one_source_of_feedback() -> None:

@@ -152,14 +152,13 @@ class TailMaker(Struct, frozen=True):
     def _with_vectors(
         self, scope: Scope, tail: list[TailChunk], *, word_states: bool
     ) -> list[TailChunk]:
-        hashes = [chunk.text_hash for chunk in tail]
-        states = self.store.read_word_states(scope, hashes) if word_states and tail else {}
+        stored = ((chunk.text_hash, chunk.states) for chunk in tail if word_states)
+        states = {known: states for known, states in stored if states is not None}
         vectors = {chunk.text_hash: chunk.vector for chunk in tail if chunk.vector is not None}
         missing = {chunk.text_hash: chunk.text for chunk in tail if chunk.text_hash not in vectors}
-        if word_states and len(states) < len(set(hashes)) and self._gives_states(scope):
-            missing |= {
-                chunk.text_hash: chunk.text for chunk in tail if chunk.text_hash not in states
-            }
+        stateless = {chunk.text_hash: chunk.text for chunk in tail if chunk.text_hash not in states}
+        if word_states and stateless and self._gives_states(scope):
+            missing |= stateless
         for batch in self._embed(scope, missing, word_states=word_states):
             with suppress(StorageFull, StoreBusy):
                 self.store.keep_vectors(scope, batch.vectors, batch.states, brief=True)

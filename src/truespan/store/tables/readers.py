@@ -25,6 +25,7 @@ from truespan.store.integrity.checksums import (
     revision_checksum,
     vector_checksum,
     verify_places,
+    word_states_checksum,
 )
 from truespan.store.tables.conversations import move_turns, turn_places
 from truespan.store.tables.notes import move_notes, note_places
@@ -244,21 +245,21 @@ class Readers(Part):
         ]
 
     def tail(self, scope: Scope, revision: RevisionRef, sid: int) -> list[TailChunk] | None:
-        """Return the stored chunks of a position, with vectors if stored.
+        """Return the stored chunks of a position, with vectors and states of words if stored.
 
         None if they are missing or damaged, so that they have to be made again.
         """
         rows = self._db.at(scope).all(
-            f"""SELECT m.checksum,
-                  (SELECT v.vector FROM vectors v WHERE v.world_id = :world
-                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
-                  (SELECT v.checksum FROM vectors v WHERE v.world_id = :world
-                     AND v.profile_id = :profile AND v.text_hash = t.text_hash),
+            f"""SELECT m.checksum, v.vector, v.checksum, w.states, w.checksum,
                   t.position, t.part, t.start, t.finish, t.first_sid, t.last_sid, BYTES(t.text),
                   t.text_hash, t.tokens, t.chapter, t.section, t.page, t.location
                 FROM tail_marks m
                 LEFT JOIN tails t ON t.revision = m.revision AND t.generation = m.generation
                   AND t.sid = m.sid
+                LEFT JOIN vectors v ON v.world_id = :world AND v.profile_id = :profile
+                  AND v.text_hash = t.text_hash
+                LEFT JOIN word_states w ON w.world_id = :world AND w.profile_id = :profile
+                  AND w.text_hash = t.text_hash
                 WHERE m.revision = {REVISION} AND m.generation = :generation
                   AND m.sid = :position ORDER BY t.position""",
             **numbers_of(revision),
@@ -267,19 +268,21 @@ class Readers(Part):
         )
         if not rows:
             return None
-        kept = [row[3:] for row in rows if row[3] is not None]
+        kept = [row[5:] for row in rows if row[5] is not None]
         if rows[0][0] != _tail_checksum(scope, revision, sid, kept):
             return None
         world, profile = scope.world, scope.profile.id
         tail = []
-        for _, vector, recorded, *cells in rows:
+        for _, vector, of_vector, states, of_states, *cells in rows:
             if cells[0] is None:
                 continue
-            if vector is not None and recorded != vector_checksum(world, profile, cells[7], vector):
-                vector = None
             values = dict(zip(_TAIL_FIELDS, cells, strict=True))
-            values["text"] = values["text"].decode()
-            tail.append(TailChunk(**values, vector=vector))
+            values["text"], key = values["text"].decode(), (world, profile, values["text_hash"])
+            if vector is not None and of_vector != vector_checksum(*key, vector):
+                vector = None
+            if states is not None and of_states != word_states_checksum(*key, states):
+                states = None
+            tail.append(TailChunk(**values, vector=vector, states=states))
         return tail
 
     @retry_on_conflict
