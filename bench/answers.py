@@ -2,8 +2,9 @@
 
 Every question about a book is asked of its own book, and of each other one, which does not hold the
 answer. With SciFact, its claims are asked of its abstracts and of the books, and the questions
-about books of the abstracts. Without a chat model an answer consists of passages, so the decision
-alone is measured: under the thresholds of the contract, and as a recommended world decides. Without
+about books of the abstracts. No chat model takes part: the decision is measured, under the
+thresholds of the contract and as a recommended world decides, and what is quoted as the answer: how
+often the first quote or any has a sentence that answers, and how much there is to read. Without
 `--full`, SciFact is cut to 1,000 abstracts. Run it with `python -m bench.answers`.
 """
 
@@ -28,8 +29,9 @@ from bench.scifact import (
 )
 from truespan.engine.library import Library
 from truespan.engine.world import World
+from truespan.evaluation.golden import GoldenQuery, normalize_text
 from truespan.types.decision import AnswerMode
-from truespan.types.request import Defaults
+from truespan.types.request import Defaults, Granularity
 
 FOLDER = RESULTS / "answers"
 
@@ -57,6 +59,8 @@ def measure(options: Options) -> list[Figure]:
                     ),
                     report(defaults, "books: claims answered", share(answered(novels, claims))),
                 ]
+        for granularity in Granularity:
+            figures += quote_books(novels, books, granularity)
         end_index_process(library)
     return figures
 
@@ -88,6 +92,36 @@ def ask_books(world: World, books: list[Book], defaults: Defaults) -> list[Figur
     ]
 
 
+def quote_books(world: World, books: list[Book], granularity: Granularity) -> list[Figure]:
+    """Return how often quotes answer the questions about books, and how long the quotes are."""
+    first, anywhere, quotes, characters = list[bool](), list[bool](), 0, 0
+    for book in books:
+        for question in book.questions:
+            answer = world.answer(
+                question.golden.query, documents=[book.path.name], granularity=granularity
+            )
+            if answer.mode is AnswerMode.FALLBACK:
+                continue
+            texts = [quote.text for quote in answer.quotes]
+            found = [has_phrase(text, question.golden) for text in texts]
+            first.append(found[0])
+            anywhere.append(any(found))
+            quotes, characters = quotes + len(texts), characters + sum(map(len, texts))
+    name = f"quotes, {granularity.value}"
+    return [
+        report(Defaults.RECOMMENDED, f"{name}: the first answers", share(first)),
+        report(Defaults.RECOMMENDED, f"{name}: one of them answers", share(anywhere)),
+        count(f"{name}: number", quotes / len(first)),
+        count(f"{name}: characters", characters / len(first)),
+    ]
+
+
+def has_phrase(text: str, golden: GoldenQuery) -> bool:
+    """Return whether a text has a phrase of a sentence that answers."""
+    normalized = normalize_text(text)
+    return any(normalize_text(phrase) in normalized for phrase in golden.phrases)
+
+
 def answered(world: World, questions: Iterable[str], book: Book | None = None) -> Iterator[bool]:
     """Yield whether each question is answered, from one book or from the whole world."""
     documents = None if book is None else [book.path.name]
@@ -98,6 +132,11 @@ def answered(world: World, questions: Iterable[str], book: Book | None = None) -
 def report(defaults: Defaults, name: str, value: float) -> Figure:
     say(f"{defaults.value}: {name}: {value:.1f} %")
     return Figure(f"{defaults.value}: {name}", value, "%")
+
+
+def count(name: str, value: float) -> Figure:
+    say(f"{name}: {value:.1f}")
+    return Figure(name, value, "")
 
 
 def share(found: Iterable[bool]) -> float:

@@ -52,6 +52,7 @@ SENTENCES = [
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NEIGHBOURS: dict[str, Any] = {"neighbours": 10}
 BEST_SENTENCES: dict[str, Any] = {"granularity": "sentence"}
+EXCERPTS: dict[str, Any] = {"granularity": "excerpt"}
 ANY: dict[str, Any] = {"language": None, "version": None}
 
 
@@ -151,7 +152,7 @@ def test_a_chapter_filter_bounds_neighbours_and_sentences(tmp_path: Path) -> Non
     world = lib.library.create_world("world")
     # One chunk for both chapters: it belongs to the first, where it begins.
     world.ingest([lib.write("book.md", BOOK)], kind="book")
-    for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
+    for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES, EXCERPTS):
         bundle = world.retrieve("brass key seventh hook", chapter="One: The quay", **options, **ANY)
         assert bundle.retrieved_chunks
         if "granularity" in options:
@@ -165,7 +166,7 @@ def test_a_readers_neighbours_and_sentences_never_pass_the_position(tmp_path: Pa
     leaks = []
     for sid in range(len(SENTENCES)):
         reader.set_position("book.md", sentence=sid)
-        for options in (NEIGHBOURS, BEST_SENTENCES, NEIGHBOURS | BEST_SENTENCES):
+        for options in (NEIGHBOURS, BEST_SENTENCES, NEIGHBOURS | BEST_SENTENCES, EXCERPTS):
             bundle = reader.retrieve("hook porter boat", **options)
             unread = [one for one in SENTENCES[sid + 1 :] if one in bundle.context]
             beyond = [note for note in bundle.metadata.sources if note.last_sid > sid]
@@ -191,11 +192,11 @@ def test_unread_text_changes_nothing_in_sentences_and_neighbours(tmp_path: Path)
             world.ingest([lib.write("book.md", text)], kind="book", chunking="pairs", title="Book")
             reader = world.reader("ann")
             reader.set_position("book.md", sentence=sid)
-            for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES):
+            for options in (NEIGHBOURS, NEIGHBOURS | BEST_SENTENCES, EXCERPTS):
                 bundle = reader.retrieve("hook porter boat", max_tokens=200, **options)
                 # Ids of chunks are made of the world's, which is a new one each time.
                 seen.add((str(options), UUID.sub("", frozen(bundle))))
-        assert len(seen) == 2
+        assert len(seen) == 3
 
 
 @proves("retrieval.fitted-passages")
@@ -277,6 +278,71 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
     assert 0 < len(lib.embedder.documents) <= 32
 
 
+# Excerpts
+
+
+def long_world(folder: Path, **parts: Any) -> World:
+    """Return a world whose only passage has an answer between much other text."""
+    filler = " ".join(f"Row {number} of the ledger is empty." for number in range(12))
+    text = f"{filler}\n\nThe porter asked for the key. It hung in the cellar.\n\n{filler}"
+    return make_library(folder, **parts).world(ledger__txt=text)
+
+
+@proves("retrieval.fitted-passages")
+def test_an_excerpt_has_whole_sentences_around_the_words(tmp_path: Path) -> None:
+    world = long_world(tmp_path)
+    whole = world.search("Where did the porter find the key?", top_k=1, floor=0).passages[0]
+
+    part = world.search(
+        "Where did the porter find the key?", top_k=1, floor=0, granularity="excerpt"
+    ).passages[0]
+
+    assert "The porter asked for the key. It hung in the cellar." in part.text
+    assert part.text in whole.text
+    assert len(part.text) <= 450 < len(whole.text)
+    assert part.text.startswith("Row")
+    assert part.text.endswith(".")
+    assert whole.first_sid < part.first_sid < part.last_sid < whole.last_sid
+    assert hash_text(part.text) == part.receipt.text_hash
+
+
+@proves("retrieval.fitted-passages")
+def test_excerpts_with_few_of_the_words_are_left_out(world: World) -> None:
+    query = "Who found the brass key on the hook?"
+    passages = world.search(query, top_k=9, floor=0)
+    found = world.search(query, top_k=9, floor=0, granularity="excerpt")
+
+    assert SENTENCES[3] in found.passages[0].text
+    assert len(found.passages) < len(passages.passages)
+    assert not any("Rain came" in part.text for part in found.passages)
+
+
+@proves("retrieval.fitted-passages")
+def test_an_excerpt_without_words_is_around_the_nearest_sentence(tmp_path: Path) -> None:
+    world = long_world(tmp_path)
+
+    [part] = world.search("cellar", top_k=1, mode="vector", granularity="excerpt", floor=0).passages
+
+    assert "It hung in the cellar." in part.text
+    assert len(part.text) <= 450
+
+
+@proves("retrieval.fitted-passages")
+def test_an_answer_without_a_model_quotes_excerpts(tmp_path: Path) -> None:
+    world = long_world(tmp_path)
+    question = "Where did the porter ask for the key in the ledger?"
+
+    answer, whole = world.answer(question), world.answer(question, granularity="passage")
+    world.set_defaults("contract")
+    contract = world.answer(question)
+
+    assert answer.used_chunks == whole.used_chunks
+    assert "The porter asked for the key. It hung in the cellar." in answer.quotes[0].text
+    assert all(quote.verified for quote in answer.quotes)
+    assert len(answer.quotes[0].text) <= 450 < len(whole.quotes[0].text)
+    assert contract.quotes[0].text == whole.quotes[0].text
+
+
 # Answers
 
 
@@ -330,7 +396,7 @@ def test_the_budget_is_the_callers_up_to_what_the_operator_allows(world: World) 
             {"neighbours": 11},
             {"neighbours": True},
             {"granularity": "word"},
-            {"granularity": None},
+            {"granularity": 1},
             {"include_boilerplate": 1},
         ):
             with pytest.raises(InvalidArgument):

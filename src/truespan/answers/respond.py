@@ -240,8 +240,8 @@ class Responder(Struct, frozen=True):
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:
         """Return the sources of an answer by rank; for a reader in the order of the book."""
         used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
-        settings = self.settings
-        fitted = self.retrieved.fit(used, settings.max_chunks, settings.max_context_chars)
+        settings, quoted = self.settings, decision.step is Step.QUOTE
+        fitted = self.retrieved.fit(used, settings.max_chunks, settings.max_context_chars, quoted)
         if not self.reading:
             return fitted
         order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))

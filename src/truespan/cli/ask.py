@@ -31,7 +31,6 @@ from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
-    from truespan.engine.library import Library
     from truespan.engine.reader import Reader
     from truespan.engine.world import World
     from truespan.types.bundle import ContextBundle
@@ -122,8 +121,8 @@ def ask(
     _check_reader(reader, book, chosen, freshness=freshness)
     sources, question = split_question(words)
     signed = sign is not None
-    with open_asked(target, sources, reader, hidden=as_json) as (library, world):
-        options = passages.arguments(_granularity(library, as_json=as_json))
+    with open_asked(target, sources, reader, hidden=as_json) as world:
+        options = passages.arguments()
         if reader is None:
             events = world.answer_stream(
                 question, signed=signed, freshness=freshness, **options, **chosen
@@ -160,8 +159,8 @@ def chat(
     chosen = filters.arguments()
     _check_reader(reader, book, chosen)
     require_sources(sources or ())
-    with open_asked(target, sources or (), reader, hidden=as_json) as (library, world):
-        options = passages.arguments(_granularity(library, as_json=as_json))
+    with open_asked(target, sources or (), reader, hidden=as_json) as world:
+        options = passages.arguments()
         if reader is None:
             owner, begin = world, world.conversation
             command = None if sources else "truespan chat --conversation"
@@ -187,14 +186,6 @@ def _check_reader(
         from truespan.types.request import freshness_refusal
 
         raise freshness_refusal()
-
-
-def _granularity(library: "Library", *, as_json: bool) -> str | None:
-    """Return the default granularity of an answer.
-
-    Without a chat model the answer is what was found: for people the best sentences.
-    """
-    return "sentence" if library.chat_model is None and not as_json else None
 
 
 @conversations_group.register("list")

@@ -208,13 +208,7 @@ class PassageOptions:
     mode: Annotated[str | None, describe(QUERY_ARGUMENTS["mode"])] = None
     rerank: Rerank = None
     neighbours: Annotated[int, describe(QUERY_ARGUMENTS["neighbours"])] = 0
-    granularity: Annotated[
-        str | None,
-        describe(
-            QUERY_ARGUMENTS["granularity"],
-            note="Default: passage, but sentence where an answer is printed without a chat model.",
-        ),
-    ] = None
+    granularity: Annotated[str | None, describe(QUERY_ARGUMENTS["granularity"])] = None
     max_tokens: Annotated[int | None, describe(QUERY_ARGUMENTS["max_tokens"])] = None
     include_boilerplate: Annotated[
         bool | None,
@@ -223,16 +217,15 @@ class PassageOptions:
         ),
     ] = None
 
-    def arguments(self, granularity: str | None = None) -> dict[str, Any]:
-        """Return the options as arguments of the library; `granularity` is a default."""
-        chosen = self.granularity or granularity
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as arguments of the library."""
         return {
             "mode": self.mode,
             "rerank": self.rerank,
             "neighbours": self.neighbours,
             "max_tokens": self.max_tokens,
             "include_boilerplate": self.include_boilerplate,
-            **({} if chosen is None else {"granularity": chosen}),
+            "granularity": self.granularity,
         }
 
 

@@ -66,15 +66,15 @@ def _exists(source: str) -> bool:
 @contextmanager
 def open_asked(
     target: Target, sources: Sequence[str], reader: str | None, *, hidden: bool
-) -> "Iterator[tuple[Library, World]]":
+) -> "Iterator[World]":
     """Open what a command asks: the named world, or a library with the sources.
 
     That library is kept in the user's cache folder, so that the same files are read once. `hidden`
     hides progress and the line about the cache.
     """
     if not sources:
-        with target.open() as opened:
-            yield opened
+        with target.open() as (_, world):
+            yield world
         return
     origin = click.get_current_context().get_parameter_source("world")
     if origin is ParameterSource.ENVIRONMENT:
@@ -91,7 +91,7 @@ def open_asked(
             _ingest(world, sources, hidden=hidden)
             if folder is not None:
                 mark_complete(folder)
-        yield library, world
+        yield world
     if not hidden:
         kept = "Nothing was kept." if folder is None else f"Kept in {folder} for the next question."
         if known:

@@ -1,6 +1,6 @@
-"""Fit chosen chunks to the options of a request: their best sentences, or neighbours as well.
+"""Fit chosen chunks to the options of a request: excerpts, sentences, or neighbours as well.
 
-    chosen chunks ──sentences──> the best of their sentences ──widen──> with their neighbours
+    chosen chunks ──divide──> the best excerpts or sentences ──widen──> with their neighbours
 
 Canonical text is read sentence by sentence, and each sentence is checked against its digest. For a
 reader, no sentence past the position is read or takes part in a choice.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
 from truespan.types.document import RevisionRef
 from truespan.types.ids import TextHash, hash_text
-from truespan.types.request import Granularity, Mode, PassageOptions
+from truespan.types.request import PARTS, Granularity, Mode, PassageOptions
 from truespan.types.scope import Scope
 from truespan.types.text import (
     NamedPlace,
@@ -44,6 +44,7 @@ from truespan.types.trust import Match, Visible
 from truespan.types.vectors import Vector, similarity_of
 
 if TYPE_CHECKING:
+    from truespan.retrieval.excerpts import Excerpt, Run
     from truespan.words.query import WordQuery
     from truespan.words.searched import SearchedWords
 
@@ -97,6 +98,23 @@ class Stretch(Struct, frozen=True):
         return self.text[start - offset : end - offset]
 
 
+class Divided(Struct, frozen=True):
+    """A passage and its sentences, in runs between headings; one run if it cannot be read."""
+
+    part: Visible
+    stretch: Stretch | None
+    runs: list[list[Visible]]
+
+    def join(self, excerpt: Excerpt) -> Visible:
+        """Return the sentences of an excerpt as one passage."""
+        if self.stretch is None:
+            return self.part
+        run = self.runs[excerpt.run]
+        first, last = run[excerpt.first].first_sid, run[excerpt.last].last_sid
+        inside = [one for one in self.stretch.sentences if first <= one.sid <= last]
+        return _sentence_part(self.part, self.stretch, inside)
+
+
 class PassageFitter(Struct, frozen=True):
     """Fits the passages of one request, in rank order, to its options.
 
@@ -113,13 +131,20 @@ class PassageFitter(Struct, frozen=True):
     words: WordQuery | None = None
     warnings: list[Notice] = field(default_factory=list)
 
+    def quoting(self) -> PassageFitter:
+        """Return the fitter of passages that are quoted: by default, excerpts of them."""
+        granularity = self.options.granularity or Granularity.EXCERPT
+        return replace(self, options=replace(self.options, granularity=granularity))
+
     def fit(self, chosen: Sequence[Visible], k: int, budget: Budget) -> list[Visible]:
-        """Return the best sentences, or the passages themselves, with their neighbours.
+        """Return passages, or the best excerpts or sentences of them, with their neighbours.
 
         Passages that do not fit into the budget are left out, with a warning.
         """
         tokens = budget.tokens
-        if self.options.granularity is Granularity.SENTENCE:
+        if self.options.granularity is Granularity.EXCERPT:
+            found, dropped = self._excerpts(chosen, k, budget)
+        elif self.options.granularity is Granularity.SENTENCE:
             found, dropped = self._best_sentences(chosen, k, budget)
         else:
             found = [part for part in chosen if budget.take(part.tokens, part.text)]
@@ -217,11 +242,88 @@ class PassageFitter(Struct, frozen=True):
         if stretch is None:
             return []
         found = [
-            _sentence_part(part, stretch, sentence)
+            _sentence_part(part, stretch, [sentence])
             for sentence in stretch.sentences
             if part.start <= sentence.start and sentence.end <= part.end
         ]
         return [one for one in found if not _is_heading(one)] or found
+
+    def _excerpts(
+        self, chosen: Sequence[Visible], k: int, budget: Budget
+    ) -> tuple[list[Visible], int]:
+        """Return the `k` best excerpts that fit, and the number of better ones that did not.
+
+        A passage that cannot be read stays whole.
+        """
+        from truespan.retrieval.best_sentence import spoken_in
+        from truespan.retrieval.excerpts import SentenceWords, choose_excerpts, count_unmatched
+        from truespan.words.searched import SearchedWords
+
+        divided = [self._divide(part) for part in chosen]
+        every = [one for part in divided for run in part.runs for one in run]
+        found = [frozenset[str]()] * len(every)
+        words = SearchedWords(self.query or "", self.words)
+        if self._compares_words:
+            found = words.find([(one.text, spoken_in(one)) for one in every])
+        rest = iter(found)
+        passages = [
+            [[SentenceWords(one.start, one.end, next(rest)) for one in run] for run in part.runs]
+            for part in divided
+        ]
+        nearest = (
+            self._nearest_excerpt(number, divided[number], passages[number])
+            for number in range(count_unmatched(passages))
+        )
+        kept: list[Visible] = []
+        covered, dropped = CoveredText(), 0
+        for excerpt in chain(nearest, choose_excerpts(passages, words.rarities(found))):
+            if len(kept) == k:
+                break
+            part = divided[excerpt.passage].join(excerpt)
+            if not covered.uncovered(part.document, part.start, part.end):
+                continue
+            if budget.take(part.tokens, part.text):
+                kept.append(part)
+                covered.add(part.document, part.start, part.end)
+            else:
+                dropped += 1
+        return kept, dropped
+
+    def _divide(self, part: Visible) -> Divided:
+        """Return a passage with its sentences, divided at headings and ends of chapters."""
+        stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+        if stretch is None:
+            return Divided(part, None, [[part]])
+        runs: list[list[Visible]] = [[]]
+        for sentence in stretch.sentences:
+            one = _sentence_part(part, stretch, [sentence])
+            if _is_heading(one) or not self._admits(sentence, part):
+                runs.append([])
+            elif runs[-1] and runs[-1][-1].chapter != one.chapter:
+                runs.append([one])
+            else:
+                runs[-1].append(one)
+        return Divided(part, stretch, [run for run in runs if run] or [[part]])
+
+    def _nearest_excerpt(self, number: int, divided: Divided, runs: Sequence[Run]) -> Excerpt:
+        """Return the excerpt around the sentence of a passage that is most similar to the query."""
+        from truespan.retrieval.excerpts import MAX_UNMATCHED, Excerpt, grow
+
+        places = [(run, at) for run, found in enumerate(divided.runs) for at in range(len(found))]
+        places = places[: MAX_SENTENCES // MAX_UNMATCHED]
+        best = 0, 0
+        if places[1:] and self.mode is not Mode.KEYWORD:
+            parts = [divided.runs[run][at] for run, at in places]
+            vectors, distance = self._vectors(parts), self.scope.profile.distance
+            near = [
+                similarity_of(self.vector, vectors[one.text_hash], distance)
+                if one.text_hash in vectors
+                else -inf
+                for one in parts
+            ]
+            best = places[near.index(max(near))]
+        run, at = best
+        return Excerpt(1.0, number, run, *grow(runs[run], at, at))
 
     def _best_sentences(
         self, chosen: Sequence[Visible], k: int, budget: Budget
@@ -241,7 +343,7 @@ class PassageFitter(Struct, frozen=True):
                 # A sentence that two passages share belongs to the better one.
                 if (part.document, sentence.sid) not in seen and self._admits(sentence, part):
                     seen.add((part.document, sentence.sid))
-                    candidates.append(_sentence_part(part, stretch, sentence))
+                    candidates.append(_sentence_part(part, stretch, [sentence]))
         # A heading is similar to many questions and answers none.
         candidates = [part for part in candidates if not _is_heading(part)] or candidates
         kept: list[Visible] = []
@@ -405,7 +507,7 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
     defaults = attempt.world.defaults.values
     return Packer(
         k=k,
-        budget=attempt.budget if options.granularity is Granularity.PASSAGE else inf,
+        budget=inf if options.granularity in PARTS else attempt.budget,
         boilerplate_last=ranks_boilerplate_last(attempt.world, options),
         tables=defaults.renders_tables,
         merge=defaults.merges_copies,
@@ -472,23 +574,24 @@ def _read_stretch(
     return Stretch(text, tuple(stored))
 
 
-def _sentence_part(part: Visible, stretch: Stretch, sentence: PlacedSentence) -> Visible:
-    """Return one sentence of a passage as a separate result."""
-    text = stretch.between(sentence.start, sentence.end)
-    chapter = sentence.place.chapter or part.title
+def _sentence_part(part: Visible, stretch: Stretch, sentences: Sequence[PlacedSentence]) -> Visible:
+    """Return consecutive sentences of a passage as a separate result."""
+    first, last = sentences[0], sentences[-1]
+    text = stretch.between(first.start, last.end)
+    chapter = first.place.chapter or part.title
     return replace(
         part,
-        start=sentence.start,
-        end=sentence.end,
-        first_sid=sentence.sid,
-        last_sid=sentence.sid,
+        start=first.start,
+        end=last.end,
+        first_sid=first.sid,
+        last_sid=last.sid,
         chapter=chapter,
-        section=sentence.place.section or chapter,
+        section=first.place.section or chapter,
         text=text,
         text_hash=hash_text(text),
-        tokens=sentence.tokens,
-        page=sentence.page,
-        location=locate_sentences([sentence]),
+        tokens=sum(sentence.tokens for sentence in sentences),
+        page=first.page,
+        location=locate_sentences(sentences),
         sentence_ends=b"",
     )
 

@@ -433,24 +433,26 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     warnings = (*attempt.warnings, *_name_skipped(attempt))
     chunks, fitter = attempt.chunks, attempt.fitter
     tokens = None if fitter is None else fitter.options.max_tokens
-    tables = attempt.world.defaults.values.renders_tables
+    defaults = attempt.world.defaults.values
+    tables = defaults.renders_tables
     if tokens is not None:
         left = Budget(tokens, tables=tables)
         chunks = tuple(part for part in chunks if left.take(part.tokens, part.text))
         if dropped := len(attempt.chunks) - len(chunks):
             warnings = (*warnings, name_dropped(dropped, tokens))
 
-    def fit(sources: Sequence[Visible], most: int, characters: int) -> Fitted:
+    def fit(sources: Sequence[Visible], most: int, characters: int, quoted: bool) -> Fitted:
         if fitter is None:
             return Fitted(tuple(sources))
-        if fitter.options.is_plain:
-            located = fitter.locate(sources, every=True)
-            return Fitted(tuple(located), tuple(fitter.warnings))
+        chosen = fitter.quoting() if quoted and defaults.quotes_excerpts else fitter
+        if chosen.options.is_plain:
+            located = chosen.locate(sources, every=True)
+            return Fitted(tuple(located), tuple(chosen.warnings))
         # The sources themselves were chosen by their characters; neighbours need room beside them.
         least = sum(count_rendered(part, tables=tables) for part in sources)
         budget = Budget(tokens or max(MAX_CONTEXT_TOKENS, least), characters, tables)
-        fitted = fitter.locate(fitter.fit(sources, most, budget), every=True)
-        return Fitted(tuple(fitted), tuple(fitter.warnings))
+        fitted = chosen.locate(chosen.fit(sources, most, budget), every=True)
+        return Fitted(tuple(fitted), tuple(chosen.warnings))
 
     return Retrieved(
         world=attempt.world,

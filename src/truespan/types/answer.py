@@ -63,6 +63,11 @@ class Fitted(Struct, frozen=True):
     warnings: tuple[Notice, ...] = ()
 
 
+Fit: TypeAlias = Callable[[Sequence[Visible], int, int, bool], Fitted]
+"""Applies the options of a request to chosen chunks, up to a number of chunks and of characters.
+The last argument says whether they are quoted as the answer."""
+
+
 class GeneratedQueries(Struct, frozen=True):
     """Queries that a chat model wrote for a question, used by the search alone."""
 
@@ -112,10 +117,7 @@ class Retrieved(Struct, frozen=True):
     """Further queries that a chat model wrote, which the search used."""
     joining: frozenset[ChunkId] = frozenset()
     """Chunks that only these further queries found."""
-    fit: Callable[[Sequence[Visible], int, int], Fitted] = lambda sources, _most, _characters: (
-        Fitted(tuple(sources))
-    )
-    """Applies the request options to chosen chunks, up to a number of chunks and of characters."""
+    fit: Fit = lambda sources, _most, _characters, _quoted: Fitted(tuple(sources))
 
 
 class Shortlist(Struct, frozen=True):

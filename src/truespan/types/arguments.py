@@ -84,7 +84,9 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         MAX_NEIGHBOURS,
     ),
     "granularity": Argument(
-        "'passage' for whole passages, 'sentence' for their best sentences.", "passage"
+        "'passage' for whole passages, 'excerpt' for the matching part of each, 'sentence' for "
+        "their best sentences. Default: passages, but excerpts where an answer quotes them "
+        "without a model."
     ),
     "max_tokens": Argument(
         f"Token budget; default: {MAX_CONTEXT_TOKENS}, or none for a search. The operator sets the "

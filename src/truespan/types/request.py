@@ -91,6 +91,8 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether a query word also finds compounds that end with it, and the parts of a compound."""
     renders_tables: bool
     """Whether tables are rendered as Markdown for models."""
+    quotes_excerpts: bool
+    """Whether an answer without a model quotes excerpts of passages, not whole ones."""
     calibrated: bool
     """Whether answers use the thresholds that were measured for the model."""
     refines: bool
@@ -135,6 +137,7 @@ class Defaults(StrEnum):
             corrects_words=True,
             finds_compounds=True,
             renders_tables=True,
+            quotes_excerpts=True,
             calibrated=True,
             refines=True,
             weighs_evidence=True,
@@ -160,6 +163,7 @@ class Defaults(StrEnum):
             corrects_words=False,
             finds_compounds=False,
             renders_tables=False,
+            quotes_excerpts=False,
             calibrated=False,
             refines=False,
             weighs_evidence=False,
@@ -280,11 +284,15 @@ class Granularity(StrEnum):
 
     PASSAGE = "passage"
     """Whole chunks."""
+    EXCERPT = "excerpt"
+    """The consecutive sentences of each chunk that match best."""
     SENTENCE = "sentence"
     """The best sentences of the chunks."""
 
 
 _GRANULARITIES = frozenset(Granularity)
+PARTS = frozenset({Granularity.EXCERPT, Granularity.SENTENCE})
+"""Granularities that return parts of chunks."""
 
 
 class RankArguments(TypedDict, total=False):
@@ -315,7 +323,7 @@ class PassageArguments(TypedDict, total=False):
     """Options for the returned passages, as keyword arguments of library methods."""
 
     neighbours: int
-    granularity: Granularity | str
+    granularity: Granularity | str | None
     max_tokens: int | None
     include_boilerplate: bool | None
 
@@ -325,7 +333,8 @@ class PassageOptions(Struct, frozen=True):
 
     neighbours: int = 0
     """Number of sentences to add before and after each passage, within the token budget."""
-    granularity: Granularity = Granularity.PASSAGE
+    granularity: Granularity | None = None
+    """None for the default: passages, and excerpts of them where they are quoted as an answer."""
     max_tokens: int | None = None
     """Token budget; None for the default: 4,000 tokens of context, unlimited for a search."""
     include_boilerplate: bool | None = None
@@ -340,9 +349,10 @@ class PassageOptions(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
-        if not isinstance(self.granularity, str) or self.granularity not in _GRANULARITIES:
-            raise InvalidArgument(f"granularity must be one of {', '.join(Granularity)}.")
-        force_setattr(self, "granularity", Granularity(self.granularity))
+        if self.granularity is not None:
+            if not isinstance(self.granularity, str) or self.granularity not in _GRANULARITIES:
+                raise InvalidArgument(f"granularity must be one of {', '.join(Granularity)}.")
+            force_setattr(self, "granularity", Granularity(self.granularity))
         if self.max_tokens is not None:
             check_whole("max_tokens", self.max_tokens, 1, MAX_NUMBER)
         if not isinstance(self.include_boilerplate, bool | None):
@@ -361,12 +371,12 @@ class PassageOptions(Struct, frozen=True):
     @property
     def is_plain(self) -> bool:
         """Whether whole chunks are returned unchanged."""
-        return not self.neighbours and self.granularity is Granularity.PASSAGE
+        return not self.neighbours and self.granularity not in PARTS
 
     @property
     def reads_sentences(self) -> bool:
         """Whether sentences must be read in addition to the chunks."""
-        return self.highlight or self.neighbours > 0 or self.granularity is Granularity.SENTENCE
+        return self.highlight or self.neighbours > 0 or self.granularity in PARTS
 
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""

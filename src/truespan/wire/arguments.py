@@ -79,9 +79,12 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
     mode: SearchMode | None = None
     rerank: Rerank | None = None
     neighbours: Annotated[int, describe_number(QUERY_ARGUMENTS["neighbours"])] = 0
-    granularity: Annotated[
-        Literal["passage", "sentence"], describe(QUERY_ARGUMENTS["granularity"])
-    ] = "passage"
+    granularity: (
+        Annotated[
+            Literal["passage", "excerpt", "sentence"], describe(QUERY_ARGUMENTS["granularity"])
+        ]
+        | None
+    ) = None
     max_tokens: (
         Annotated[
             int,

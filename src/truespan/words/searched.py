@@ -37,7 +37,20 @@ class SearchedWords:
         Each text comes with its language. Unlike in BM25 the length does not count: short sentences
         would win, and seldom answer.
         """
-        return self._weigh([self._find(text, language) for text, language in texts])
+        return self._weigh(self.find(texts))
+
+    def find(self, texts: Sequence[tuple[str, str]]) -> list[frozenset[str]]:
+        """Return the words that each text has. Each text comes with its language."""
+        return [self._find(text, language) for text, language in texts]
+
+    def rarities(self, found: Sequence[frozenset[str]]) -> dict[str, float]:
+        """Return the weight of each word: high if few texts have it."""
+        counts = Counter(word for words in found for word in words)
+        return {
+            word: self._weights.get(word, 1.0)
+            * math.log(1 + (len(found) - count + 0.5) / (count + 0.5))
+            for word, count in counts.items()
+        }
 
     def find_best(self, text: str, language: str, spans: Sequence[tuple[int, int]]) -> int | None:
         """Return the index of the span with most of the words, the first of equal ones.
@@ -105,16 +118,7 @@ class SearchedWords:
 
     def _weigh(self, found: Sequence[frozenset[str]]) -> list[float]:
         """Return the sum of the rarities of the words of each text."""
+        rarity = self.rarities(found)
         # Rows of a table often match the same words, so each set of words is scored once.
-        distinct = Counter(found)
-        counts = Counter[str]()
-        for matches, texts in distinct.items():
-            for word in matches:
-                counts[word] += texts
-        rarity = {
-            word: self._weights.get(word, 1.0)
-            * math.log(1 + (len(found) - count + 0.5) / (count + 0.5))
-            for word, count in counts.items()
-        }
-        scores = {matches: math.fsum(map(rarity.__getitem__, matches)) for matches in distinct}
+        scores = {words: math.fsum(map(rarity.__getitem__, words)) for words in set(found)}
         return [scores[matches] for matches in found]

@@ -231,8 +231,7 @@ def complete_chat(context: CallContext, body: CompletionRequest) -> Reply[Comple
     question, history = split_chat(body.messages)
     asked, world = _find(context, body.model)
     # Without a chat model the answer consists of the best sentences that were found.
-    granularity = "passage" if context.library.chat_model else "sentence"
-    events = asked.answer_stream(question, history=history, granularity=granularity)
+    events = asked.answer_stream(question, history=history)
     chat = Chat(
         id=f"chatcmpl-{secrets.token_hex(12)}",
         created=int(time.time()),

@@ -1,0 +1,83 @@
+"""The choice of excerpts: the best window, its neighbours, and what is left out."""
+
+from __future__ import annotations
+
+from truespan.retrieval.excerpts import (
+    MAX_CHARACTERS,
+    MAX_UNMATCHED,
+    Run,
+    SentenceWords,
+    choose_excerpts,
+    count_unmatched,
+    grow,
+)
+
+RARITY = {"key": 2.0, "hook": 1.0, "inn": 1.0}
+
+
+def run_of(*words: str, length: int = 100) -> Run:
+    """Return sentences of one length, each with the named words."""
+    return [
+        SentenceWords(place * length, (place + 1) * length, frozenset(named.split()))
+        for place, named in enumerate(words)
+    ]
+
+
+def test_best_window_has_most_words_and_grows_by_neighbours() -> None:
+    [excerpt] = choose_excerpts([[run_of("", "inn", "", "key", "hook", "", "")]], RARITY)
+
+    # All words within 400 characters; no further sentence fits.
+    assert (excerpt.first, excerpt.last) == (1, 4)
+    assert excerpt.score == 1.0
+
+
+def test_distant_words_do_not_join_in_one_window() -> None:
+    [excerpt] = choose_excerpts([[run_of("key", "", "", "", "", "hook inn", "")]], RARITY)
+
+    assert (excerpt.first, excerpt.last) == (0, 3)
+    assert excerpt.score == 0.5
+
+
+def test_window_does_not_cross_runs() -> None:
+    [excerpt] = choose_excerpts([[run_of("key"), run_of("hook inn", "")]], RARITY)
+
+    assert excerpt.run in (0, 1)
+    assert excerpt.score == 0.5
+
+
+def test_longer_sentence_than_an_excerpt_stays_whole() -> None:
+    [excerpt] = choose_excerpts([[run_of("", "key", "", length=MAX_CHARACTERS + 1)]], RARITY)
+
+    assert (excerpt.first, excerpt.last) == (1, 1)
+
+
+def test_better_excerpts_come_first_and_weak_ones_are_left_out() -> None:
+    found = list(
+        choose_excerpts([[run_of("hook")], [run_of("key hook")], [run_of("key hook inn")]], RARITY)
+    )
+
+    assert [excerpt.passage for excerpt in found] == [2, 1]
+
+
+def test_rank_decides_between_equal_excerpts() -> None:
+    found = list(choose_excerpts([[run_of("key")], [run_of("key")]], RARITY))
+
+    assert [excerpt.passage for excerpt in found] == [0, 1]
+    assert found[0].score > found[1].score
+
+
+def test_excerpt_grows_on_both_sides_as_far_as_it_fits() -> None:
+    run = run_of("", "", "", "", "", "", length=100)
+
+    assert grow(run, 3, 3) == (2, 5)
+    assert grow(run, 0, 0) == (0, 3)
+    assert grow(run, 5, 5) == (2, 5)
+
+
+def test_passages_without_words_count_before_the_first_match() -> None:
+    empty, full = [run_of("", "")], [run_of("key")]
+
+    assert count_unmatched([full, empty]) == 0
+    assert count_unmatched([empty, full, empty]) == 1
+    assert count_unmatched([empty] * 9) == MAX_UNMATCHED
+    assert list(choose_excerpts([empty], {})) == []
