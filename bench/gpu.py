@@ -38,7 +38,7 @@ from truespan.settings.catalogue import SentenceTransformersSettings
 
 CHARACTERS = 1000
 """Length of a text, about 247 tokens."""
-CALL, IN_FLIGHT = 512, 3
+CALL, IN_FLIGHT = 512, 4
 """Texts of one call, unless the embedder has its own number, and calls in flight."""
 TARGET, BUSY_TARGET = 10_000, 80
 
@@ -136,11 +136,12 @@ def watching_gpu(device: str) -> Iterator[list[int]]:
 
 def rate(embed: Callable[[Sequence[str]], object], texts: Sequence[str], device: str) -> str:
     """Return texts a second and the utilisation of the GPU, with several calls in flight."""
-    size = getattr(getattr(embed, "__self__", None), "items", CALL)
-    calls = [texts[i : i + size] for i in range(0, len(texts), size)]
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         # Kernels are chosen and memory is taken for every shape once.
-        list(pool.map(embed, calls[:8]))
+        list(pool.map(embed, [texts[i : i + CALL] for i in range(0, 8 * CALL, CALL)]))
+        limits = getattr(getattr(embed, "__self__", None), "limits", None)
+        size = limits.items if limits else CALL
+        calls = [texts[i : i + size] for i in range(0, len(texts), size)]
         with watching_gpu(device) as busy:
             began = time.perf_counter()
             list(pool.map(embed, calls))

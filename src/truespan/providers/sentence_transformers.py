@@ -288,9 +288,6 @@ class CrossNetwork(PackageNetwork):
 class SentenceEmbedder(TorchEmbedder):
     """An embedder with a model of sentence-transformers on this machine."""
 
-    # Rows of a batch have about the same length, so that more texts fill batches better.
-    items = 2048
-
     def __init__(
         self, folder: TorchFolder, options: SentenceTransformersSettings | None = None
     ) -> None:

@@ -164,10 +164,7 @@ class TokenizedEmbedder(ABC):
         if not texts:
             return []
         before, clean = self._clean(prefix), [self._clean(text) for text in texts]
-        tokenizer = self._files.tokenizer()
-        # Without offsets it takes a sixth less time.
-        encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
-        found = encode([before + text for text in clean])
+        found = self._tokenize([before + text for text in clean], offsets=offsets)
         longest = max(map(len, found)) - self._special_tokens
         if limit is not None and longest > limit:
             raise TextTooLong(
@@ -177,6 +174,11 @@ class TokenizedEmbedder(ABC):
         return [
             Input(encoding, text, len(before)) for encoding, text in zip(found, clean, strict=True)
         ]
+
+    def _tokenize(self, texts: Sequence[str], *, offsets: bool) -> list[Encoding]:
+        tokenizer = self._files.tokenizer()
+        # Without offsets it takes a sixth less time.
+        return tokenizer.encode_batch(texts) if offsets else tokenizer.encode_batch_fast(texts)
 
     def _clean(self, text: str) -> str:
         # A lone surrogate has no UTF-8; the tokenizer drops the character that replaces it.

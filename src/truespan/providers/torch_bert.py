@@ -180,9 +180,13 @@ class PackingBertNetwork(BertNetwork, PackingNetwork):
             ids, places, lambda q, k, v: self._attend(q, k, v, bounds, bounds, longest, longest)
         )
         if not self._shape.takes_mean:
-            return self._normalise(states[starts]), states
-        reduce = self._torch.segment_reduce
-        return self._normalise(reduce(states.float(), "mean", lengths=lengths, axis=0)), states
+            # An empty text at the end begins after the last token.
+            return self._normalise(states[starts.clamp(max=len(ids) - 1)]), states
+        # Checking the lengths would wait for the device.
+        means = self._torch.segment_reduce(
+            states.float(), "mean", lengths=lengths, axis=0, unsafe=True
+        )
+        return self._normalise(means), states
 
 
 def find_packed_attention(device: device, precision: dtype) -> Callable[..., Any] | None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from truespan.errors import InvalidConfiguration, ModelUnavailable, TruespanError
 from truespan.providers.onnx import gather
+from truespan.providers.torch_graphs import MAX_BOUNDS, PackedGraphs
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,8 +41,8 @@ Smaller matrix products may be summed in another order, and vectors would differ
 """
 _WIDTH_STEP = 32
 """Number of tokens to a multiple of which the texts of a padded batch are padded."""
-_RUNS_PER_DEVICE = 2
-"""Concurrent runs of a device: one is prepared while the other is computed."""
+_RUNS_PER_DEVICE = 4
+"""Concurrent runs of a GPU: some are prepared while others are queued on it."""
 _DRIVER_FILE, _DRIVER_NODE = Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl")
 
 
@@ -116,21 +117,27 @@ class PackingNetwork(TorchNetwork):
 
 
 class _Slot(NamedTuple):
-    """A network on a device, for one run at a time."""
+    """A network on a device, for several runs, which are launched one after another."""
 
     device: device
     network: TorchNetwork
-    stream: Any
-    """Stream of a GPU, on which no other run waits; None for other devices."""
+    launching: Lock
+    """Held while a run is launched: other threads would slow down each of its many calls."""
+    stream: Any = None
+    """Stream of a GPU; None for other devices."""
+    graphs: PackedGraphs | None = None
+    """Graphs of a packed network on a GPU."""
 
     @classmethod
     def make(cls, device: device, network: TorchNetwork) -> _Slot:
         """Return a slot with a separate stream, once the weights are on the device."""
         if device.type != "cuda":
-            return cls(device, network, None)
+            return cls(device, network, Lock())
         cuda = import_torch().cuda
         cuda.synchronize(device)
-        return cls(device, network, cuda.Stream(device))
+        packs = isinstance(network, PackingNetwork)
+        graphs = PackedGraphs(network.run_packed, device) if packs else None
+        return cls(device, network, Lock(), cuda.Stream(device), graphs)
 
     def on_stream(self) -> AbstractContextManager[None]:
         """Return a block whose operations run on the stream."""
@@ -142,6 +149,18 @@ class _Slot(NamedTuple):
         if self.stream is None:
             return tensor.to(self.device)
         return tensor.pin_memory().to(self.device, non_blocking=True)
+
+    def replay(
+        self, graphs: PackedGraphs, ids: numpy.ndarray, bounds: numpy.ndarray
+    ) -> numpy.ndarray:
+        """Run a packed batch by a graph; while the GPU runs it, other batches are launched."""
+        batch = graphs.prepare(ids, bounds)
+        with self.launching:
+            vectors = graphs.run(batch)
+            done = import_torch().cuda.Event(blocking=True)
+            done.record(self.stream)
+        done.synchronize()
+        return vectors.numpy()
 
 
 class BatchStates(NamedTuple):
@@ -222,7 +241,8 @@ class TorchRunner:
         self._loading = Lock()
         self._free: SimpleQueue[_Slot] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
-        self._packs = False
+        self.packs = False
+        """Whether the loaded network runs texts without padding."""
 
     @cached_property
     def devices(self) -> list[device]:
@@ -273,11 +293,12 @@ class TorchRunner:
                 precision = getattr(import_torch(), self._options.precision)
                 self._batch_tokens = self._options.batch_tokens
                 networks = [(each, self._make(each, precision)) for each in self.devices]
-                self._packs = isinstance(networks[0][1], PackingNetwork)
-                runs = networks * (1 if self.on_cpu else _RUNS_PER_DEVICE)
-                for device, network in runs:
-                    self._free.put(_Slot.make(device, network))
-                self._pool = ThreadPoolExecutor(len(runs), "truespan-torch")
+                self.packs = isinstance(networks[0][1], PackingNetwork)
+                slots = [_Slot.make(device, network) for device, network in networks]
+                slots *= 1 if self.on_cpu else _RUNS_PER_DEVICE
+                for slot in slots:
+                    self._free.put(slot)
+                self._pool = ThreadPoolExecutor(len(slots), "truespan-torch")
             return self._pool
 
     def _groups(self, lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -285,11 +306,11 @@ class TorchRunner:
         if self.on_cpu:
             yield from ([i] for i in range(len(lengths)))
             return
-        widths = lengths if self._packs else [self._width(length) for length in lengths]
+        widths = lengths if self.packs else [self._width(length) for length in lengths]
         group: list[int] = []
         used = 0
         for i in sorted(range(len(lengths)), key=widths.__getitem__, reverse=True):
-            alike = self._packs or not group or widths[group[0]] == widths[i]
+            alike = self.packs or not group or widths[group[0]] == widths[i]
             if group and not (alike and used + widths[i] <= self._batch_tokens):
                 yield group
                 group, used = [], 0
@@ -356,17 +377,22 @@ class TorchRunner:
         texts: Sequence[Encoding],
         read: ReadStates | None,
     ) -> Rows:
-        torch, lengths = import_torch(), [len(text) for text in texts]
-        with torch.inference_mode(), slot.on_stream():
+        lengths = [len(text) for text in texts]
+        with import_torch().inference_mode(), slot.on_stream():
             if isinstance(slot.network, PackingNetwork):
                 ids, bounds = _pack(texts, lengths)
-                vectors, found = slot.network.run_packed(slot.send(ids), slot.send(bounds))
+                if read is None and slot.graphs is not None and len(bounds) <= MAX_BOUNDS:
+                    rows = slot.replay(slot.graphs, ids, bounds)
+                    return Rows(rows[: len(texts)], [None] * len(texts))
                 starts = bounds[: len(texts)].tolist()
+                with slot.launching:
+                    vectors, found = slot.network.run_packed(slot.send(ids), slot.send(bounds))
             else:
                 width = lengths[0] if self.on_cpu else self._width(lengths[0])
-                parts = _pad(texts, width, self._options)
-                vectors, found = slot.network.run_padded(*map(slot.send, parts))
                 starts = range(0, len(texts) * width, width)
+                parts = _pad(texts, width, self._options)
+                with slot.launching:
+                    vectors, found = slot.network.run_padded(*map(slot.send, parts))
             own: Sequence[Any] = [None] * len(texts)
             if read is not None:
                 states = found.reshape(-1, found.shape[-1])

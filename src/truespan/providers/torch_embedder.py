@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,18 +34,18 @@ from truespan.types.vectors import ROW_MAX, ROW_SCALE, ROW_ZERO, Vector, WordSta
 
 if TYPE_CHECKING:
     import numpy
+    from tokenizers import Encoding
     from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
 
-_ON_GPU = EmbeddingLimits(tokens=1 << 20, in_flight=3, joint=False, varies=True)
-"""One call is tokenized while another one runs and the vectors of a third are stored."""
+_PADDED = EmbeddingLimits(items=2048, tokens=1 << 20, in_flight=4, joint=False, varies=True)
+"""Limits of a GPU whose batches have texts of the same length, which more texts fill better."""
+_PACKED = replace(_PADDED, items=512)
+"""Limits of a GPU without padding: one call is tokenized while others run or are stored."""
 _ON_CPU = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False, varies=True)
 
 
 class TorchEmbedder(TokenizedEmbedder):
     """An embedder with a network of PyTorch on one or several devices."""
-
-    items: ClassVar[int] = 512
-    """Number of texts of a call to a GPU."""
 
     def __init__(self, files: ModelFiles, devices: str) -> None:
         super().__init__(files)
@@ -54,7 +54,9 @@ class TorchEmbedder(TokenizedEmbedder):
 
     @property
     def limits(self) -> EmbeddingLimits:
-        return _ON_CPU if self.runner.on_cpu else replace(_ON_GPU, items=self.items)
+        if self.runner.on_cpu:
+            return _ON_CPU
+        return _PACKED if self.runner.packs else _PADDED
 
     @property
     def device(self) -> str:
@@ -72,13 +74,13 @@ class TorchEmbedder(TokenizedEmbedder):
     def _make_network(self, device: device, precision: dtype) -> TorchNetwork:
         """Return a copy of the network on a device; its vectors have the length 1."""
 
-    def _encode(self, prefix: str, texts: Sequence[str], **options: Any) -> list[Input]:
+    def _tokenize(self, texts: Sequence[str], *, offsets: bool) -> list[Encoding]:
         if len(texts) == 1:
-            return super()._encode(prefix, texts, **options)
+            return super()._tokenize(texts, offsets=offsets)
         # The tokenizer uses all cores. Two calls at once would first share them and then the GPU,
         # each of which would be idle half of the time.
         with self._tokenizing:
-            return super()._encode(prefix, texts, **options)
+            return super()._tokenize(texts, offsets=offsets)
 
     def _embed(
         self,
