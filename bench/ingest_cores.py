@@ -63,7 +63,8 @@ class Descendants:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(0.2):
+        # Reading the files of all processes takes some time of this one.
+        while not self._stopped.wait(1):
             self._look()
 
     def _look(self) -> None:

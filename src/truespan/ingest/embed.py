@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from enum import StrEnum
-from functools import partial
+from functools import partial, reduce
 from hashlib import sha256
+from operator import or_
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -349,15 +350,13 @@ def embed_texts(
     if limits.in_flight == 1:
         yield from map(work.embed, todo)
         return
-    running: set[Future[EmbeddedBatch]] = set()
     with ThreadPoolExecutor(limits.in_flight, thread_name_prefix="embed") as pool:
+        running: set[Future[EmbeddedBatch]] = {pool.submit(work.embed, batch) for batch in todo}
         try:
-            for batch in todo:
-                running.add(pool.submit(work.embed, batch))
-                if len(running) == limits.in_flight:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            yield from (future.result() for future in running)
+            # Batches that end while the caller stores others are stored together.
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield reduce(or_, [future.result() for future in done])
         finally:
             for future in running:
                 future.cancel()

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-MAX_RUNNING = 2
-"""Maximum number of groups that are indexed at once: one is embedded, one is flushed."""
+MAX_RUNNING = 3
+"""Maximum number of groups that are indexed at once: embedded, written to the index, flushed."""
 
 
 class IndexQueue(Generic[T, R]):
