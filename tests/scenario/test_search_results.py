@@ -21,6 +21,7 @@ from tests.support.worlds import (
 )
 from truespan.engine.world import World
 from truespan.types.bundle import Passage, SearchResult
+from truespan.types.ids import hash_text
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 from truespan.wire.serialize import to_json
@@ -270,6 +271,24 @@ def test_an_index_that_ignores_floor_and_limit_is_not_believed(tmp_path: Path) -
     assert len(result.passages) <= 2
     assert len({passage.chunk_id for passage in result.passages}) == len(result.passages)
     assert all(passage.score >= 0.2 for passage in result.passages)
+
+
+@proves("search.non-interference", "verify.every-point")
+def test_uncounted_chunk_out_of_scope_takes_no_place(tmp_path: Path) -> None:
+    lies: list[Hit] = []
+    lib = make_library(tmp_path, index=Lying(lambda hits, _: [*lies, *hits]))
+    world = lib.world(a__txt=HARBOUR, b__txt=GARDEN)
+    [(garden, text_hash)] = lib.sql(
+        "SELECT chunk_id, text_hash FROM states WHERE text_hash = ?", hash_text(GARDEN)
+    )
+    # The words of a chunk that must be embedded again do not count, but its text is intact.
+    lib.store.mark_pending(lib.scope(world), [garden])
+    lies.append(Hit(garden, 0.99, text_hash))
+
+    found = world.search("roses", documents=["a.txt"], top_k=1, floor=0.0, mode="hybrid")
+
+    assert [passage.source for passage in found.passages] == ["a.txt"]
+    assert found.skipped == ()
 
 
 @proves("search.sorted")
