@@ -152,7 +152,7 @@ def show_notes(visit: Visit) -> None:
 
 def show_library(visit: Visit) -> None:
     visit.page.goto(f"{visit.address}#view=library")
-    expect(visit.page.get_by_text("The Glass Ferry").first).to_be_visible()
+    expect(visit.page.get_by_role("row", name="The Glass Ferry").first).to_be_visible()
 
 
 def show_compare(visit: Visit) -> None:
