@@ -243,6 +243,11 @@ class MultilingualModel(NetworkFiles):
             return _read_weights(super().read(WEIGHTS_FILE))
         return super().read(name)
 
+    def check(self, name: str) -> None:
+        # The weights are not decoded, which takes most of a second.
+        if name != _NETWORK:
+            super().read(WEIGHTS_FILE if name == _DATA else name)
+
     def remedy(self) -> str:
         return _REINSTALL
 

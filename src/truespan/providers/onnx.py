@@ -61,6 +61,10 @@ class NetworkFiles(ModelFiles):
         """Return the names, as the network spells them, of the files with its weights."""
         return ()
 
+    def check(self, name: str) -> None:
+        """Raise ModelUnavailable if a file does not have its digest."""
+        self.read(name)
+
     @abstractmethod
     def _find_network(self) -> str: ...
 
@@ -256,12 +260,16 @@ def open_session(files: NetworkFiles, provider: str = CPU) -> InferenceSession:
     Raises:
         ModelUnavailable: the network cannot be loaded, or not on this device.
     """
-    # The files are checked even if the network is loaded already.
-    content = files.read(files.network)
     beside = PurePosixPath(files.network).parent
     names = [(beside / name).as_posix() for name in files.external]
-    weights = [files.read(name) for name in names]
     key = (provider, *(files.digests[name] for name in (files.network, *names)))
+    if (session := _IN_USE.get(key)) is not None:
+        # The files are checked even if the network is loaded already.
+        for name in (files.network, *names):
+            files.check(name)
+        return session
+    content = files.read(files.network)
+    weights = [files.read(name) for name in names]
     with _LOADING:
         session = _IN_USE.get(key)
         if session is None:
