@@ -333,6 +333,29 @@ def test_too_long_text_has_a_remark(policy: OnTokenLimit, remark: Remark) -> Non
     assert len(found.vectors) == 2
 
 
+def test_calls_go_on_while_vectors_are_stored() -> None:
+    called = threading.Semaphore(0)
+
+    class Counting(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+            called.release()
+            return super().embed_documents(texts)
+
+    texts = [f"word{number} and more" for number in range(12)]
+    limits = EmbeddingLimits(items=2, in_flight=2, joint=False)
+    embedder = Counting()
+    embedder.limits = limits
+    found = embed_texts(embedder, hashed(texts), limits, ManualClock(), counter=WordCounter())
+
+    whole = next(found)
+    for _ in range(6):
+        assert called.acquire(timeout=10), "a call waits for the caller"
+    for batch in found:
+        whole = whole | batch
+
+    assert whole.vectors == {hash_text(text): vector_of(text) for text in texts}
+
+
 def test_long_text_is_embedded_in_parts_by_default() -> None:
     long = " ".join(f"This is sentence{number} of it." for number in range(20))
     embedder = Small(words=30)
