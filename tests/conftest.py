@@ -98,7 +98,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Hundreds of tests open a library with a model of this machine one after the other. Its files
     # are read and checked each time, but what was loaded from them stays.
     onnx._IN_USE = {}
-    sentencepiece.read_tokenizer = cache(sentencepiece.read_tokenizer)
+    read_tokenizer = cache(sentencepiece.read_tokenizer)
+    sentencepiece.read_tokenizer = lambda content: read_tokenizer(content)
     # Some tests import onnxruntime themselves.
     onnx.disable_telemetry()
 
