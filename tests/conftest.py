@@ -42,7 +42,9 @@ LONGEST = (
     "scenario/test_reanchoring.py", "interfaces/test_hostile_names.py",
     "interfaces/test_mcp_process.py", "scenario/test_backup_server.py", "unit/test_shares.py",
     "scenario/test_generations.py", "interfaces/test_written_files.py", "scenario/test_spoilers.py",
-    "scenario/test_outages.py", "interfaces/test_followed_jobs.py",
+    "scenario/test_outages.py", "interfaces/test_followed_jobs.py", "unit/test_upkeep_jobs.py",
+    "scenario/test_audience_carried.py", "laws/test_reading_words.py",
+    "interfaces/test_http_spoilers.py", "unit/test_shared_threads.py",
 )  # fmt: skip
 """Files that take longest. They start first: whoever begins one at the end has others wait."""
 
