@@ -91,7 +91,7 @@ def test_multilingual_profile_is_locked_to_files_and_network(
 
     assert (profile.provider, profile.dimensions) == ("multilingual", 512)
     assert profile.model == "google/universal-sentence-encoder-multilingual-v3"
-    assert (profile.distance, profile.input_limit) == (Distance.COSINE, 510)
+    assert (profile.distance, profile.input_limit) == (Distance.COSINE, 3072)
     # The digest of worlds that exist: it changes only with the vectors.
     assert profile.revision == (
         "sha256:a8dc1b25be69a442640a31aa4fabc5fefb78252e82d291f0bcd13549b7e58605"
@@ -225,10 +225,10 @@ def test_query_and_document_have_the_same_vector(embedder: MultilingualEmbedder)
 
 
 def test_text_one_token_too_long_is_refused(embedder: MultilingualEmbedder) -> None:
-    assert embedder.count_query("word " * 510) == 510
-    assert embedder.embed_query("word " * 510)
-    with pytest.raises(TextTooLong, match="511"):
-        embedder.embed_documents(["short", "word " * 511])
+    assert embedder.count_query("word " * 3072) == 3072
+    assert embedder.embed_query("word " * 3072)
+    with pytest.raises(TextTooLong, match="3073"):
+        embedder.embed_documents(["short", "word " * 3073])
 
 
 # Files

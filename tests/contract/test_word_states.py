@@ -132,7 +132,7 @@ def test_states_have_one_unit_row_for_each_content_word(embedder: LocalEmbedder)
 
 
 def test_states_of_a_long_text_are_bounded(embedder: LocalEmbedder) -> None:
-    numbers = [*map(str, range(100, 300))]
+    numbers = [*map(str, range(100, 400))]
     [(_, states)] = embedder.embed_documents_with_states([" ".join(numbers)])
     [(_, fewer)] = embedder.embed_documents_with_states([" ".join(numbers[:20] * 3)])
 
@@ -281,3 +281,11 @@ def test_words_without_tokens_or_states_have_no_row() -> None:
     assert document_states(zero, projection) == WordStates(b"")
     assert document_states(broken, projection) == WordStates(b"")
     assert not unpack_rows(query_states(broken, projection).rows).any()
+
+
+def test_new_word_needs_a_token_that_no_earlier_word_has() -> None:
+    thai, offsets = "สวัสดีครับ", [(0, 6), (6, 10)]
+    tokens = TokenStates(thai, numpy.eye(2, STATE_SIZE), offsets)
+
+    assert len(list(word_spans(thai))) == 8
+    assert len(unpack_rows(document_states(tokens, orthogonal_projection(STATE_SIZE)))) == 2

@@ -19,7 +19,7 @@ from tests.laws.texts import (
     window_profiles,
 )
 from tests.promises import proves
-from truespan.ingest.chunking import find_tables
+from truespan.ingest.chunking import _OTHER_SCRIPTS, MAX_OTHER_LETTERS, find_tables
 from truespan.text.clean import clean
 from truespan.types.profile import WINDOW, ChunkingProfile, OverlapMode
 
@@ -267,3 +267,12 @@ def test_a_window_that_is_narrowed_by_tokens_keeps_its_share_of_overlap():
     assert all(150 < span.end - span.start <= 170 for span in spans[:-1])
     assert all(30 <= one.end - two.start <= 34 for one, two in pairwise(spans))
     assert all(tokens.count(span.start, span.end) <= 510 for span in spans)
+
+
+@pytest.mark.parametrize("text", ["港口的灯塔。" * 400, "Маяк в гавани горит. " * 300])
+def test_window_has_few_letters_of_other_scripts(text: str) -> None:
+    whole, plain = (raw(text).chunk_spans(profile, 8000) for profile in (WHOLE, WINDOW))
+
+    widths = [len(_OTHER_SCRIPTS.findall(text, span.start, span.end)) for span in whole]
+    assert MAX_OTHER_LETTERS * 0.7 < max(widths) <= MAX_OTHER_LETTERS
+    assert max(span.end - span.start for span in plain) > 0.7 * WINDOW.size

@@ -15,11 +15,12 @@ from truespan.words.scoring import (
     WINDOW,
     WordMatches,
     WordRarity,
+    count_whole_words,
     measure_rarity,
     rarity_of,
     window_share_at,
 )
-from truespan.words.terms import terms
+from truespan.words.terms import stemmer_of, terms
 
 TEXTS = [
     "The keeper lit the lamp at dusk.",
@@ -197,3 +198,13 @@ def test_share_is_that_of_the_best_window(seed: int) -> None:
     windows = (set(terms[start : start + 7]) for start in range(len(terms)))
     best = max(sum(rarity.get(term, 0.0) for term in window) for window in windows)
     assert share_of(terms, rarity, 7) == pytest.approx(best / sum(rarity.values()))
+
+
+def test_pairs_and_triples_of_characters_are_parts_of_words() -> None:
+    def count(text: str, language: str) -> float:
+        name = stemmer_of(language)
+        return count_whole_words([({name: (term,)}, 1.0) for term in terms(text, language)])
+
+    assert count("the keeper of the lamp", "en") == 5
+    assert count("守灯塔的人在哪里", "zh") == 3.5
+    assert count("ใครเป็นผู้ดูแลประภาคาร NFL", "th") == pytest.approx(1 + 20 / 7)

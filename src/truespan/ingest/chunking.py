@@ -8,9 +8,10 @@ results can be found among stored chunks without revealing anything the reader h
 the window, else at the last end of a sentence, a line or a word. A paragraph or sentence counts in
 the second half of the window, a line or word in its last seven tenths; without any of them the
 window is cut hard. With `whole_words`, sentences end where the segmenter ends them, in any script,
-and the overlap with the last window begins with a sentence, else with a word. `sentences` takes
-whole sentences and never crosses a chapter. `tokens` takes a number of tokens in whole words; only
-a word that is too long is split. No span crosses from one sheet of a workbook to the next.
+the overlap with the last window begins with a sentence, else with a word, and a window has at most
+510 characters in other scripts than Latin and Thai. `sentences` takes whole sentences and never
+crosses a chapter. `tokens` takes a number of tokens in whole words; only a word that is too long is
+split. No span crosses from one sheet of a workbook to the next.
 
 With `whole_rows`, tables are kept together: a chunk ends before a table that does not fit, and no
 chunk begins inside one. A table that fits no chunk is split between rows, and nothing of it is
@@ -51,6 +52,12 @@ for each of its parts.
 _WORD = re.compile(r"\S")
 _BEFORE_WORD = re.compile(r"\s(?=\S)")
 _PARAGRAPH = "\n\n"
+_OTHER_SCRIPTS = re.compile("[^\x00-\u024f\u0e00-\u0eff\u1e00-\u1eff\u2000-\u206f]")
+"""A character that is neither Latin nor Thai, Lao or general punctuation. Thai and Lao have
+characters of their own for vowels and tones, so that they need more of them."""
+MAX_OTHER_LETTERS = 510
+"""Maximum number of characters in other scripts of a window with `whole_words`, whatever the limit
+of the model: longer windows are found less often. Measured; see bench/RESULTS.md."""
 
 
 class MeasuredText(Struct, frozen=True):
@@ -205,7 +212,7 @@ class _WindowCutter(Struct, frozen=True):
         # A window of too many tokens is narrowed, and its overlap with it: otherwise the next one
         # might not advance. If a narrowed window holds nothing new, it starts without overlap.
         # Windows of white space only are skipped.
-        text, count = self.text, self.tokens.count
+        text, count = self.text, self._count
         covered = start
         while start < stop:
             bound = min(start + self.size, stop)
@@ -233,6 +240,14 @@ class _WindowCutter(Struct, frozen=True):
                 start = self.overlap_start(begin, end - step, end) if end < stop else stop
                 if tables and end < stop:
                     start = tables.overlap_start(begin, start, end, start + self.size)
+
+    def _count(self, start: int, end: int) -> int:
+        """Return the number of tokens; more than the limit if too many are in other scripts."""
+        tokens, limit = self.tokens.count(start, end), self.limit
+        if self.starts is None or limit <= MAX_OTHER_LETTERS or self.text.isascii():
+            return tokens
+        letters = len(_OTHER_SCRIPTS.findall(self.text, start, end))
+        return max(tokens, limit * letters // MAX_OTHER_LETTERS)
 
     def overlap_start(self, begin: int, offset: int, end: int) -> int:
         """Return the start of the overlap at the end of a window that would start at `offset`.

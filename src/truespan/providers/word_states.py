@@ -112,7 +112,7 @@ def content_tokens(text: str, offsets: Sequence[tuple[int, int]], first: int = 0
         stemmer = guess_stemmer({span.word for span in spans})
         unwanted, stem = STOP_WORDS[stemmer], stem_function(stemmer, whole=True)
         wanted = [span for span in spans if span.word not in unwanted and _is_content(span.word)]
-        found = _pack_groups(_group_tokens(offsets, first, wanted, stem))
+        found = _pack_groups(_group_tokens(offsets, first, wanted, stem, distinct=True))
     return found
 
 
@@ -208,9 +208,15 @@ def _group_tokens(
     shift: int,
     words: Sequence[WordSpan],
     stem: Callable[[str], str],
+    *,
+    distinct: bool = False,
 ) -> dict[str, dict[int, float]]:
-    """Return the tokens of each of the first stems with their weights."""
-    first = 0
+    """Return the tokens of each of the first stems with their weights.
+
+    With `distinct`, a new stem has a token that no earlier word has. Words in a script without
+    spaces are pairs or triples of characters, which share their tokens.
+    """
+    first, covered = 0, set[int]()
     found: dict[str, dict[int, float]] = {}
     for word, start, end in words:
         start, end = start + shift, end + shift
@@ -222,9 +228,10 @@ def _group_tokens(
             if offsets[place][1] > max(offsets[place][0], start):
                 pieces.append(place)
             place += 1
-        key = stem(word)
-        if pieces and (key in found or len(found) < MAX_WORDS):
+        key, is_new = stem(word), not (distinct and covered.issuperset(pieces))
+        if pieces and (key in found or (is_new and len(found) < MAX_WORDS)):
             group = found.setdefault(key, {})
+            covered.update(pieces)
             for piece in pieces:
                 group[piece] = group.get(piece, 0.0) + 1 / len(pieces)
     return found

@@ -51,7 +51,7 @@ from truespan.types.telemetry import Stage
 from truespan.types.trust import FusedScore
 from truespan.types.vectors import Vector
 from truespan.words.query import WordQuery
-from truespan.words.scoring import ChunkScores
+from truespan.words.scoring import ChunkScores, count_whole_words
 
 POOL = 30
 """Number of candidates from words, and from similarity. Callers cannot change it."""
@@ -349,7 +349,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
             for part in best
         ]
         refined.sort(key=Candidate.order)
-        if len(self.refinement.rarity.words) >= MIN_FEEDBACK_WORDS:
+        if count_whole_words(self.refinement.rarity.words) >= MIN_FEEDBACK_WORDS:
             refined = self._add_feedback(refined)
         return [*refined, *ranked[len(best) :]]
 

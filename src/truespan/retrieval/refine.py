@@ -37,7 +37,7 @@ from truespan.types.vectors import (
     similarities_of,
 )
 from truespan.words.query import Forms
-from truespan.words.scoring import WordRarity, window_share_at
+from truespan.words.scoring import WordRarity, count_whole_words, window_share_at
 from truespan.words.terms import stem_function, stemmer_of, terms
 
 if TYPE_CHECKING:
@@ -103,10 +103,11 @@ class Refinement(Struct, frozen=True, dict=True):
 
     def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
-        occurring = self.rarity.occurring
+        unseen = self.rarity.unseen
+        occurring = [(forms, rarity) for forms, rarity in self.rarity.words if rarity < unseen]
         windows = self._measure_windows(texts, occurring)
         late = self._compare([text.states for text in texts])
-        share = min(1.0, FULL_WORDS / len(occurring)) if occurring else 1.0
+        share = min(1.0, FULL_WORDS / max(count_whole_words(occurring), 1.0))
         found = list[Gain]()
         for window, compared in zip(windows, late, strict=True):
             total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)

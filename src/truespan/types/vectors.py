@@ -162,9 +162,9 @@ def as_float64(vector: bytes) -> np.ndarray:
 STATE_SIZE = 128
 """Number of numbers in the row of a word."""
 ROW_BYTES = STATE_SIZE // 2
-MAX_WORDS = 128
+MAX_WORDS = 256
 """Maximum number of rows of a text."""
-RECIPE = "1"
+RECIPE = "2"
 """Version of the rules for states; stored states of another version are computed again."""
 ROW_SCALE, ROW_MAX = 24, 7
 """Factor of a number before it is rounded, and the maximum of the rounded number."""

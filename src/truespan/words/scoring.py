@@ -179,17 +179,26 @@ def score_chunks(
     return ChunkScores(places, values[places], possible)
 
 
+TERMS_OF_A_WORD = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 7}
+"""Usual number of terms of a content word, in languages whose terms are pairs or triples of
+characters."""
+
+
+def count_whole_words(words: Iterable[tuple[Forms, float]]) -> float:
+    """Return the number of words of a query, as many as it would have with spaces between them."""
+    return fsum(
+        1.0 if terms[0].isascii() else 1 / TERMS_OF_A_WORD.get(name, 1)
+        for forms, _ in words
+        for name, terms in [*forms.items()][:1]
+    )
+
+
 class WordRarity(Struct, frozen=True):
     """Rarity of the content words of a query, by their terms under each stemmer."""
 
     words: tuple[tuple[Forms, float], ...]
     unseen: float = inf
     """Rarity of a word that no chunk contains."""
-
-    @property
-    def occurring(self) -> list[tuple[Forms, float]]:
-        """Return the words that a chunk contains."""
-        return [(forms, rarity) for forms, rarity in self.words if rarity < self.unseen]
 
     def cover(self, texts: Sequence[str]) -> list[Coverage]:
         """Return the share of the words that each text covers, and the largest within a window."""
