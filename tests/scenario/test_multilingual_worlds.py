@@ -96,6 +96,41 @@ def test_english_question_is_answered_from_german_text(
     assert not any("missing_words" in one.decision_explain for one in absent)
 
 
+RULES = """\
+Die Waschküche im Keller ist von 7 bis 21 Uhr geöffnet. Am Sonntag bleibt sie geschlossen. Fahrräder
+stehen im Hof, nicht im Treppenhaus. Der Müll wird am Dienstag abgeholt. Haustiere sind erlaubt,
+wenn sie niemanden stören. Nach 22 Uhr gilt Nachtruhe. Besucher parken vor dem Haus. Der Schlüssel
+zum Dachboden hängt beim Hausmeister, Herrn Brandt, im Erdgeschoss.
+"""
+
+
+@proves("answers.cross-language")
+def test_question_is_answered_from_one_sentence_of_many_subjects(
+    library: Library, tmp_path: Path
+) -> None:
+    world = library.create_world("house", model="multilingual")
+    (tmp_path / "rules.txt").write_text(RULES)
+    world.ingest([tmp_path / "rules.txt"], kind="book")
+    reader = world.reader("ada")
+    reader.set_position("rules.txt", sentence=6)
+    question = "Who has the key to the attic?"
+
+    answer, absent, unread = (
+        world.answer(question),
+        world.answer("Who won the football match?"),
+        reader.answer(question),
+    )
+    reader.set_position("rules.txt", sentence=7)
+    read = reader.answer(question)
+
+    evidence = answer.decision_explain["evidence"]
+    assert (answer.mode, read.mode) == ("rag", "rag")
+    assert evidence["sentence"] > evidence["similarity"]
+    assert "Herrn Brandt" in answer.answer
+    assert (absent.mode, unread.mode) == ("fallback", "fallback")
+    assert unread.decision_explain["evidence"]["sentence"] < evidence["sentence"]
+
+
 @proves("answers.cross-language")
 def test_language_filter_narrows_a_question_in_another_language(library: Library) -> None:
     world = library.create_world("house", model="multilingual")

@@ -142,6 +142,23 @@ def test_decide_adds_late_interaction_above_the_usual() -> None:
 
 
 @proves("decision.evidence")
+def test_decide_weighs_the_most_similar_sentence() -> None:
+    rules = replace(RULES, sentence_share=0.5)
+    for similarity, sentence, mode in (
+        (0.73, None, "rag"),
+        (0.66, 0.80, "rag"),
+        (0.66, 0.79, "fallback"),
+        (0.80, 0.65, "fallback"),
+    ):
+        part = passage(similarity, crossed=True, sentence=sentence)
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode, (similarity, sentence)
+        assert decision.to_json()["evidence"].get("sentence") == sentence
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
+@proves("decision.evidence")
 def test_decide_asks_less_of_a_passage_with_the_names() -> None:
     rules = replace(RULES, name_weight=0.04)
     for similarity, has_names, mode in (

@@ -213,7 +213,10 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
 def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
     words = part.coverage or Coverage()
     gained = rules.word_weight * (words.share + words.window)
-    closeness = part.similarity - BACKGROUND_WEIGHT * background
+    similarity = part.similarity
+    if part.sentence is not None:
+        similarity += rules.sentence_share * (part.sentence - similarity)
+    closeness = similarity - BACKGROUND_WEIGHT * background
     if part.foreign:
         # Similarities say little here, so they move only a part of the way from the usual.
         usual = rules.foreign_usual
@@ -230,6 +233,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         background=background,
         foreign=part.foreign,
         crossed=part.crossed,
+        sentence=part.sentence,
         late=part.late,
         has_names=part.has_names,
     )
@@ -245,7 +249,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 
 
 RECORD_VERSION = 1
-_OPTIONAL = "coverage", "foreign", "crossed", "generated", "late"
+_OPTIONAL = "coverage", "foreign", "crossed", "generated", "sentence", "late"
 """Members of a candidate that are written only if they apply."""
 
 

@@ -213,6 +213,7 @@ class Responder(Struct, frozen=True):
                 foreign=chunk.chunk_id in measured.foreign,
                 generated=chunk.chunk_id in self.retrieved.joining,
                 crossed=chunk.chunk_id in measured.crossed,
+                sentence=measured.sentences.get(chunk.chunk_id),
                 late=measured.late.get(chunk.chunk_id),
                 has_names=measured.has_names.get(chunk.chunk_id),
                 added=added_characters(chunk.text) if self._tables else 0,

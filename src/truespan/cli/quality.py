@@ -221,6 +221,7 @@ def show_explanation(replay: "Replay") -> str:
         lines.append(
             f"Evidence: similarity {found.similarity:.3f}, background {found.background:.3f}, "
             f"words {found.coverage:.0%}, within 20 words {found.window:.0%}"
+            f"{'' if found.sentence is None else f', best sentence {found.sentence:.3f}'}"
             f"{'' if found.late is None else f', late interaction {found.late:+.3f}'}"
             f"{'' if found.has_names is None else NAMES_FOUND[found.has_names]}"
             f"{', in a language that the model was not trained for' if found.foreign else ''}"

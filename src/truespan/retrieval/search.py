@@ -55,8 +55,8 @@ from truespan.types.answer import (
 from truespan.types.arguments import DEFAULT_FLOOR
 from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult, Skipped, WhyNot
 from truespan.types.chunk import ChunkKind
-from truespan.types.decision import DecisionSettings
-from truespan.types.ids import ChunkId
+from truespan.types.decision import DecisionSettings, EvidenceRules
+from truespan.types.ids import ChunkId, hash_text
 from truespan.types.profile import crosses_languages, is_trained_for, usual_late
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
@@ -72,7 +72,7 @@ from truespan.types.request import (
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Verified, Visible
-from truespan.types.vectors import Vector
+from truespan.types.vectors import Vector, similarity_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.deps import RetrievalDeps
@@ -81,6 +81,10 @@ if TYPE_CHECKING:
 
 MAX_MISSING = 3
 """Maximum number of missing words that an explanation names."""
+MAX_COMPARED = 3
+"""Maximum number of passages in other languages whose sentences are compared with the query."""
+MAX_SENTENCES = 16
+"""Maximum number of sentences of each."""
 
 Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
 """Returns, for a scope, the settings of the decision and the floor to search with."""
@@ -269,6 +273,7 @@ class AnswerAttempt(Attempt):
                 chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),
             crossed=crossed,
+            sentences=self._compare_sentences(deps, scope, rules, vector, crossed, spoken),
             late={
                 part.chunk_id: round(part.fused.late - usual, SCORE_DECIMALS)
                 for part in self.chunks
@@ -291,6 +296,46 @@ class AnswerAttempt(Attempt):
                 else ()
             ),
         )
+
+    def _compare_sentences(
+        self,
+        deps: RetrievalDeps,
+        scope: Scope,
+        rules: EvidenceRules,
+        vector: Vector,
+        crossed: frozenset[ChunkId],
+        languages: Mapping[ChunkId, str],
+    ) -> dict[ChunkId, float]:
+        """Return the similarity of the most similar sentence of the first crossed chunks.
+
+        Only their visible text takes part.
+        """
+        if not rules.sentence_share or not crossed:
+            return {}
+        from truespan.text.sentences import sentence_spans
+
+        first = [part for part in self.chunks if part.chunk_id in crossed][:MAX_COMPARED]
+        sentences = {
+            part.chunk_id: [
+                part.text[start:end]
+                for start, end in sentence_spans(part.text, languages[part.chunk_id])
+            ][:MAX_SENTENCES]
+            for part in first
+        }
+        with deps.trace.stage(Stage.VECTOR):
+            texts = {hash_text(text): text for known in sentences.values() for text in known}
+            vectors = deps.embed(scope, texts)
+        return {
+            chunk_id: round(max(near), SCORE_DECIMALS)
+            for chunk_id, known in sentences.items()
+            if (
+                near := [
+                    similarity_of(vector, vectors[key], scope.profile.distance)
+                    for key in map(hash_text, known)
+                    if key in vectors
+                ]
+            )
+        }
 
 
 def find_candidates(

@@ -85,6 +85,8 @@ class Measured(Struct, frozen=True):
     """Chunks in languages that the embedding model was not trained for."""
     crossed: frozenset[ChunkId] = frozenset()
     """Chunks in other languages than the query, if the model knows both."""
+    sentences: Mapping[ChunkId, float] = field(default_factory=dict)
+    """Similarity of the most similar sentence of the first chunks in other languages."""
     late: Mapping[ChunkId, float] = field(default_factory=dict)
     """Late interaction of the chunks, less the usual in their language."""
     has_names: Mapping[ChunkId, bool] = field(default_factory=dict)

@@ -56,6 +56,9 @@ class EvidenceRules(Struct, frozen=True):
     crossed_words: float = 0.0
     """Minimum evidence from words of a passage in another language than the query. Even a passage
     that answers the query has few of its words."""
+    sentence_share: float = 0.0
+    """Share of the most similar sentence in the similarity of a passage in another language than
+    the query. A passage about many subjects is not similar to a question about one of them."""
     late_weight: float = 0.0
     """Weight of late interaction, as far as it is above or below the usual in its language."""
     name_weight: float = 0.0
@@ -97,6 +100,7 @@ def evidence_rules(
         if multilingual
         else 0.0,
         crossed_words=round(min(CROSSED_DISTANCE * distance, 1.0), 3),
+        sentence_share=SENTENCE_SHARE if multilingual else 0.0,
         late_weight=round(min(LATE_DISTANCE * distance, 1.0), 3) if weighs_late else 0.0,
         name_weight=round(min(NAME_DISTANCE * distance, 1.0), 3),
     )
@@ -120,6 +124,7 @@ distance is 0.2126, `foreign_usual` is 0.156."""
 CROSSED_DISTANCE = 0.564
 """Minimum evidence from words of a passage in another language than the query. With the
 multilingual model, whose distance is 0.2126, it is 0.12."""
+SENTENCE_SHARE = 0.7
 LATE_DISTANCE = 2.822
 """Weight of late interaction. With the multilingual model it is 0.6."""
 NAME_DISTANCE = 0.249
@@ -438,6 +443,8 @@ class Candidate(Struct, frozen=True):
     """Whether only queries that a chat model wrote found the chunk."""
     crossed: bool = False
     """Whether the chunk is in another language than the query, and the model knows both."""
+    sentence: float | None = None
+    """Similarity of the most similar sentence of a crossed chunk; None if not measured."""
     late: float | None = None
     """Late interaction with the query, less the usual in its language; None if not measured."""
     has_names: bool | None = None
@@ -528,6 +535,7 @@ class PassageEvidence(Struct, frozen=True):
     background: float
     foreign: bool
     crossed: bool
+    sentence: float | None = None
     late: float | None = None
     has_names: bool | None = None
 

@@ -130,6 +130,7 @@ function evidence(explained) {
   if (!found) return null;
   return make("p", { class: "hint" },
     t.evidence({ similarity: words.score(found.similarity), coverage: words.percent(found.coverage), window: words.percent(found.window), background: words.score(found.background) }),
+    typeof found.sentence === "number" && ` ${t.sentence({ similarity: words.score(found.sentence) })}`,
     typeof found.late === "number" && ` ${(found.late < 0 ? t.lateBelow : t.late)({ difference: words.score(Math.abs(found.late)) })}`,
     typeof found.has_names === "boolean" && ` ${found.has_names ? t.hasNames : t.lacksNames}`,
     found.foreign && ` ${t.foreign}`,
