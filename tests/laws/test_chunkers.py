@@ -55,6 +55,7 @@ def test_no_word_is_left_out(doc: Document, profile: ChunkingProfile, limit: int
 
 @often
 @given(documents(), PROFILES, LIMITS)
+@example(raw("\n0 |"), ChunkingProfile("rows", Strategy.TOKENS, 1, 0, whole_rows=True), 10_000)
 def test_no_chunk_exceeds_the_input_limit_or_is_white_space_only(
     doc: Document, profile: ChunkingProfile, limit: int
 ):

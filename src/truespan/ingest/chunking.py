@@ -597,7 +597,9 @@ def _token_spans(measured: MeasuredText, profile: ChunkingProfile, limit: int) -
         # would depend on whether there is a table later.
         decided_by = max(decided_by, found + len(_PARAGRAPH))
         if tables and found < chunker.stop:
-            found = tables.end_before(start, found, decided_by - 1)
+            before = tables.end_before(start, found, decided_by - 1)
+            # White space before a table belongs to the chunk of the table.
+            found = before if text[start:before].strip() else found
         return found, decided_by
 
     spans: list[Span] = []
