@@ -355,10 +355,13 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
     lines += show_support(answer.answer, answer.support, has_sources=bool(answer.used_chunks))
     counts, refusal = explained["counts"], explained["refusal"]
     models = {"primary": "the model", "fallback": "the fallback model", "none": "no model"}
-    passages = f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
+    used = f"{counts['used']} of {pluralize(counts['retrieved'], 'passage')} used, "
+    if answer.citations and explained["used_llm"] == "none":
+        quoted = len({citation.chunk_id for citation in answer.citations})
+        used = f"{quoted} of {pluralize(counts['retrieved'], 'passage')} quoted, "
     decision = (
         f"{MODES[AnswerMode(explained['mode'])]}: {REASONS[DecisionReason(explained['reason'])]}; "
-        f"{passages if counts['retrieved'] else ''}{models[explained['used_llm']]} was used"
+        f"{used if counts['retrieved'] else ''}{models[explained['used_llm']]} was used"
     )
     lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
     lines += [f"Also searched for: {text}" for text in explained.get("generated_queries", ())]
