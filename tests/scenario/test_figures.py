@@ -178,6 +178,16 @@ def test_a_figure_is_found_by_the_words_of_its_description(tmp_path: Path) -> No
     assert found[0].fused.bm25 > 0
 
 
+@proves("figures.chunk-fields", "retrieval.fitted-passages")
+def test_an_excerpt_of_a_figure_is_its_whole_description(tmp_path: Path) -> None:
+    world = filled(library(tmp_path, ALL))
+
+    [whole] = world.search("a chart of arrivals", floor=0.0, mode="keyword").passages
+    [part] = world.search("a chart of arrivals", floor=0.0, granularity="excerpt").passages
+
+    assert (part.chunk_type, part.text) == (ChunkKind.FIGURE, whole.text)
+
+
 @proves("figures.text-only", "figures.deterministic-description")
 def test_what_is_embedded_of_a_figure_is_the_same_text_every_time(tmp_path: Path) -> None:
     sent = []

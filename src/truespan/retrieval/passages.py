@@ -280,11 +280,14 @@ class PassageFitter(Struct, frozen=True):
             if len(kept) == k:
                 break
             part = divided[excerpt.passage].join(excerpt)
-            if not covered.uncovered(part.document, part.start, part.end):
+            # The description of a figure is not part of the text of its document.
+            is_text = part.kind is ChunkKind.TEXT
+            if is_text and not covered.uncovered(part.document, part.start, part.end):
                 continue
             if budget.take(part.tokens, part.text):
                 kept.append(part)
-                covered.add(part.document, part.start, part.end)
+                if is_text:
+                    covered.add(part.document, part.start, part.end)
             else:
                 dropped += 1
         return kept, dropped

@@ -83,7 +83,7 @@ MAX_MISSING = 3
 """Maximum number of missing words that an explanation names."""
 MAX_COMPARED = 3
 """Maximum number of passages in other languages whose sentences are compared with the query."""
-MAX_SENTENCES = 16
+MAX_COMPARED_SENTENCES = 16
 """Maximum number of sentences of each."""
 
 Rules: TypeAlias = Callable[[Scope, Defaults], tuple[DecisionSettings, float]]
@@ -319,7 +319,7 @@ class AnswerAttempt(Attempt):
             part.chunk_id: [
                 part.text[start:end]
                 for start, end in sentence_spans(part.text, languages[part.chunk_id])
-            ][:MAX_SENTENCES]
+            ][:MAX_COMPARED_SENTENCES]
             for part in first
         }
         with deps.trace.stage(Stage.VECTOR):
