@@ -371,6 +371,13 @@ class IndexContract:
 
         assert found.place == PointPlace(7, 3, 5, 9, ("chapter one",), ("section",), "figure")
 
+    def test_a_point_without_chapters_and_sections_has_none_in_its_place(self, index, scope):
+        index.upsert(scope, [point(scope, 3, vector(*EAST), chapters=(), sections=())])
+
+        [[found]] = index.scan(scope)
+
+        assert found.place == PointPlace(1, 3, 3, 3)
+
     def test_a_point_is_found_by_each_of_its_chapters_and_sections(self, index, scope):
         spelled = "Cafe\u0301", "STRASSE"
         across = point(scope, 0, vector(*EAST), chapters=("One", *spelled), sections=("A", "B"))

@@ -68,10 +68,13 @@ def payload_of(tenant: str, point: Point) -> dict[str, str | int | list[str]]:
         _START: point.pos_start,
         _END: point.pos_end,
         _REACH: point.pos_reach,
-        _CHAPTER: _names_of(point.chapters),
-        _SECTION: _names_of(point.sections),
     }
-    # Converting texts and lists takes Edge longer than storing them, so a point has few of them.
+    # Converting texts and lists takes Edge longer than storing them, so a point has few of them: an
+    # empty list of names costs a tenth of writing a point.
+    if point.chapters:
+        payload[_CHAPTER] = _names_of(point.chapters)
+    if point.sections:
+        payload[_SECTION] = _names_of(point.sections)
     if point.kind is not ChunkKind.TEXT:
         payload[_KIND] = point.kind.value
     return payload

@@ -324,15 +324,15 @@ class Point(Struct, gc=False):
 class PointPlace(Struct, frozen=True):
     """Payload of a point that filters on documents, places and positions use.
 
-    A point without a kind is text.
+    A point without a kind is text, and one without chapters or sections has no field for them.
     """
 
     document: int
     pos_start: int
     pos_end: int
     pos_reach: int
-    chapter: tuple[str, ...]
-    section: tuple[str, ...]
+    chapter: tuple[str, ...] = ()
+    section: tuple[str, ...] = ()
     kind: str = ChunkKind.TEXT.value
 
 
