@@ -10,11 +10,12 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.audience_replies import MADE_UP, replies, replies_about
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.sample_texts import story
-from tests.support.worlds import STORES, LibraryFixture, MemoryIndex, make_library
+from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.engine.world import World
 from truespan.errors import ConversationNotFound, DocumentNotFound, NotAllowed, WorldNotFound
 from truespan.ingest.draft import Preparation
@@ -31,7 +32,11 @@ LAMP = "The lamp burned in the harbour. Ann lit the lamp. It was the night of th
 NIGHT = "# Night\n\nThe harbour was dark at night.\n\n## Ships\n\nNo ship had a lamp."
 ROPE = "Ropes of the lawyers lay near the lamp. The lawyers sailed at night."
 PAY = "The payroll of the zebra. The lamp of the payroll burned in the harbor. Lampp and lamb."
-CALLERS = ((), ("group:legal",), ("group:legal", "user:ann@example.org"), ("group:none",))
+OUTSIDERS = ((), ("group:none",))
+"""Labels of callers who see the documents for everyone."""
+LAWYERS = (("group:legal",), ("group:legal", "user:ann@example.org"))
+"""Labels of callers who see one document more."""
+CALLERS = (*OUTSIDERS, *LAWYERS)
 
 Change: TypeAlias = Callable[[LibraryFixture, World], object]
 
@@ -64,6 +69,12 @@ def fill(folder: Path, index: MemoryIndex | None = None) -> tuple[LibraryFixture
     world.reader("ann").set_position("lamp.txt", sentence=1)
     world.reader("ben").set_position("pay.txt", sentence=1)
     return lib, world
+
+
+def choose_callers(number: int) -> list[tuple[str, ...]]:
+    """Return an outsider and a lawyer, others for the next number; all of them in `make prove`."""
+    chosen = [OUTSIDERS[number % 2], LAWYERS[number // 2 % 2]]
+    return in_test_or_prove(chosen, [*chosen, *(one for one in CALLERS if one not in chosen)])
 
 
 def _add(lib: LibraryFixture, world: World) -> None:
@@ -145,13 +156,14 @@ CHANGES: dict[str, Change] = {
 def test_hidden_documents_change_no_reply(tmp_path: Path, change: str) -> None:
     lib, world = fill(tmp_path)
     hidden = tuple(str(chunk.chunk_id) for chunk in world.documents.chunks("pay.txt").chunks)
-    callers = [world.for_audience(labels) for labels in CALLERS]
+    chosen = choose_callers([*CHANGES].index(change))
+    callers = [world.for_audience(labels) for labels in chosen]
     before = [replies(caller, hidden) for caller in callers]
 
     CHANGES[change](lib, world)
     after = [replies(caller, hidden) for caller in callers]
 
-    for labels, first, second in zip(CALLERS, before, after, strict=True):
+    for labels, first, second in zip(chosen, before, after, strict=True):
         differing = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
         assert differing == [], labels
     shown = "\n".join(before[0])
@@ -167,9 +179,7 @@ def test_index_that_returns_hidden_chunks_changes_no_reply(tmp_path: Path) -> No
     index = LeakyIndex()
     lib, world = fill(tmp_path, index)
     _add(lib, world)
-    # PostgreSQL takes longer, and differs in the store alone.
-    asking = CALLERS[:2] if STORES[-1] == "postgres" else CALLERS
-    callers = [world.for_audience(labels) for labels in asking]
+    callers = [world.for_audience(labels) for labels in choose_callers(0)]
     before = [replies(caller) for caller in callers]
     index.leaks = True
     _damage_text(lib, world)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import truespan
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.audience_replies import replies
 from tests.support.audience_twins import CALLERS, LAMP, NIGHT, PAY, ROPE
@@ -30,6 +31,10 @@ LABELS = {
 }
 
 
+ASKING = in_test_or_prove(("no label", "two labels"), tuple(CALLERS))
+"""Callers who are asked everything: one who sees a document, and one who sees another too."""
+
+
 def fill(world: World) -> None:
     for name, text in zip(LABELS, (LAMP, NIGHT, ROPE, PAY), strict=True):
         world.add_text(text, id=name, audience=LABELS[name])
@@ -41,11 +46,11 @@ def labels_in(world: World) -> dict[str, tuple[str, ...]]:
 
 
 def views(world: World) -> list[list[str]]:
-    """Return all replies to each caller with labels, without times and counts of vectors."""
+    """Return all replies to callers with labels, without times and counts of vectors."""
     passing = r'"(processing_time_ms|vectors|word_states)": \d+'
     return [
-        [re.sub(passing, "", reply) for reply in replies(world.for_audience(labels))]
-        for labels in CALLERS.values()
+        [re.sub(passing, "", reply) for reply in replies(world.for_audience(CALLERS[name]))]
+        for name in ASKING
     ]
 
 

@@ -211,11 +211,9 @@ def outputs(made: Study) -> dict[str, Callable[[], Any]]:
 
     talks = [asker.conversations()[0].id for asker in (world(), reader())]
     return {
-        "search": lambda: world().search(QUERY, top_k=20, floor=0.0),
-        "fused": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="hybrid"),
-        "retrieve": lambda: world().retrieve(QUERY, top_k=20),
-        "reading": lambda: reader().retrieve(QUERY, top_k=20),
-        "fused reading": lambda: reader().retrieve(QUERY, top_k=20, mode="hybrid"),
+        "search": lambda: world().search(QUERY, top_k=20, floor=0.0, mode="hybrid"),
+        "retrieve": lambda: world().retrieve(QUERY, top_k=20, mode="vector"),
+        "reading": lambda: reader().retrieve(QUERY, top_k=20, mode="hybrid"),
         "pages": lambda: [world().documents.sentences(number) for number in (1, 2, 3)],
         "read pages": lambda: reader().sentences("book.html"),
         "where": lambda: reader().books(),

@@ -122,9 +122,9 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_loses_nothing(
         before = [passage.text for passage in world.search("harbour", floor=0.0).passages]
         ballast = small_disk / "ballast"
         free = shutil.disk_usage(small_disk).free
-        ballast.write_bytes(b"\0" * (free - MEBIBYTE))
+        ballast.write_bytes(b"\0" * (free - MEBIBYTE // 4))
         rng = random.Random(5)
-        words = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(125_000)]
+        words = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(30_000)]
         (tmp_path / "big.txt").write_text(" ".join(words))
 
         with pytest.raises((StorageFull, IndexUnavailable)) as refusal:

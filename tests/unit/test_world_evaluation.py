@@ -40,6 +40,8 @@ LAMP = "The lamp in the saloon went out at a quarter past one."
 KEYS = "The spare key to the hut hangs on hook seven at the inn."
 TIDE = "The tide gauge writes the water down in violet ink."
 
+MEASURED = Calibration(0.1, 0.2, 0.3, 0.2, 0.3, 0.4, 0.1, "a test")
+
 ASKED = [
     GoldenQuery("key", "Where does the spare key hang?", (Expected("keys.txt"),)),
     GoldenQuery("lamp", "When did the lamp in the saloon go out?", (Expected("1"),)),
@@ -362,7 +364,7 @@ def test_a_calibration_is_proposed_kept_and_forgotten(lib: LibraryFixture) -> No
     kept = world.evaluation.calibrate(many(), keep=True)
     assert kept.kept
     assert kept.proposed == proposed.proposed == world.evaluation.calibration()
-    assert world.evaluation.calibrate(many()).in_force == kept.proposed
+    assert world.evaluation.calibrate(many()[:1]).in_force == kept.proposed
 
     assert world.evaluation.forget_calibration()
     assert world.evaluation.calibration() is None
@@ -400,7 +402,7 @@ def test_calibrate_proposes_a_weight_and_changes_none(lib: LibraryFixture) -> No
     measured = similar.evaluation.run(asked, mode="hybrid").totals.metrics.ndcg
     assert measured == too_low.means[0].mean < 1.0
     odd = Library(replace(components, fused_weight=0.25), OWNER).world(world.id)
-    assert odd.evaluation.calibrate(asked).weight.means[1].weight == 0.25
+    assert odd.evaluation.calibrate(asked[:2]).weight.means[1].weight == 0.25
 
 
 def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixture) -> None:
@@ -428,7 +430,7 @@ def test_calibrate_proposes_minimum_evidence_and_changes_none(lib: LibraryFixtur
     assert report.evidence.in_force == too_high
     assert proposed < too_high
     assert f"write 'answer_min_evidence = {proposed:g}' at the top" in calibration_table(report)
-    assert strict.evaluation.calibrate(asked).evidence.in_force == too_high
+    assert strict.evaluation.calibrate(asked[:1]).evidence.in_force == too_high
     # A query that is marked as absent is not judged.
     assert world.evaluation.run(asked).totals.judged == 24
 
@@ -437,8 +439,8 @@ def test_stored_calibration_needs_full_read_and_is_per_world(
     lib: LibraryFixture,
 ) -> None:
     world, other = library_of_topics(lib), lib.world("other", keys__txt=KEYS)
-    world.evaluation.calibrate(many(), keep=True)
     scope = lib.scope(world)
+    lib.store.keep_calibration(scope, MEASURED)
 
     assert isinstance(calibration_of(lib.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
@@ -449,7 +451,7 @@ def test_stored_calibration_needs_full_read_and_is_per_world(
 
 def test_a_kept_calibration_survives_a_restart(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
-    kept = library_of_topics(lib).evaluation.calibrate(many(), keep=True).proposed
+    lib.store.keep_calibration(lib.scope(filled(lib)), MEASURED)
     lib.library.close()
 
-    assert make_library(tmp_path).library.world("world").evaluation.calibration() == kept
+    assert make_library(tmp_path).library.world("world").evaluation.calibration() == MEASURED
