@@ -65,9 +65,7 @@ ASKED = [
 
 
 def answers(reader: Reader) -> list[str]:
-    return [
-        frozen(reader.retrieve(query, top_k=top_k, mode=mode)) for query, mode, top_k in ASKED
-    ]
+    return [frozen(reader.retrieve(query, top_k=top_k, mode=mode)) for query, mode, top_k in ASKED]
 
 
 def readers_at(world: World, sids: Sequence[int]) -> Iterator[tuple[int, Reader]]:
