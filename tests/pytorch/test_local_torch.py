@@ -19,7 +19,7 @@ from truespan.providers.torch_bert import BertNetwork, LocalTorchEmbedder, dequa
 from truespan.providers.torch_devices import BatchStates, RunOptions, TorchRunner, _pack
 from truespan.providers.torch_embedder import WordPooling
 from truespan.providers.word_states import Projection, WordTokens
-from truespan.types.profile import shipped, support_floor
+from truespan.types.profile import support_floor
 from truespan.types.vectors import ROW_BYTES, STATE_SIZE, compare_rows, cosine
 
 pytestmark = pytest.mark.torch
@@ -66,7 +66,7 @@ def test_vectors_are_close_to_those_of_the_quantised_network(
     assert embedder.count_query("sea") == quantised.count_query("sea")
     assert embedder.profile.model == quantised.profile.model
     assert embedder.profile.id != quantised.profile.id
-    own, other = shipped(embedder.profile), shipped(quantised.profile)
+    own, other = embedder.profile.calibration, quantised.profile.calibration
     assert own is not None
     assert other is not None
     assert own.thresholds() == pytest.approx(other.thresholds(), abs=0.01)

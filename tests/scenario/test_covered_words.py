@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,14 @@ OTHER = "Rain fell on the harbour."
 
 
 @pytest.fixture
-def calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+def calibrated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Ship a calibration with the model of these tests, so that readers have it too."""
     own = other_profile(dimensions=4)
     monkeypatch.setitem(profile._SHIPPED, (own.provider, own.model, own.revision), MEASURED)
+    # Cached profiles keep their calibration and their languages.
+    profile.profile_from_json.cache_clear()
+    yield
+    profile.profile_from_json.cache_clear()
 
 
 BACKGROUND = 0.5

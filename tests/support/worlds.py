@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tests.support.checksums import reseal_world
 from truespan.core.clock import SystemProcesses
-from truespan.engine.components import Components, OtherEmbedder
+from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.files.assets import AssetFolder, PictureFolder
@@ -33,6 +33,7 @@ from truespan.protocols import (
     SourceParser,
     VectorIndex,
 )
+from truespan.retrieval.query import OtherEmbedder
 from truespan.store import Store
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.testing import (  # noqa: F401 -- tests import the doubles from here

@@ -24,7 +24,7 @@ from truespan.evaluation.golden import Expected, GoldenQuery
 from truespan.providers.local import LocalEmbedder, LocalModel
 from truespan.types.arguments import DEFAULT_FLOOR
 from truespan.types.decision import DecisionSettings
-from truespan.types.profile import Calibration, shipped
+from truespan.types.profile import Calibration
 from truespan.types.request import RELEVANCE_FLOOR
 
 FAR = unrelated([number / 100 for number in range(30, 50)])
@@ -46,7 +46,7 @@ def made(**changes: Any) -> Calibration:
 
 
 def local_calibration() -> Calibration:
-    found = shipped(LocalEmbedder(LocalModel()).profile)
+    found = LocalEmbedder(LocalModel()).profile.calibration
     assert found is not None
     return found
 
@@ -73,8 +73,8 @@ def test_contract_floors_do_not_discriminate_for_local_model() -> None:
 def test_other_bytes_of_the_same_model_have_no_calibration() -> None:
     profile = LocalEmbedder(LocalModel()).profile
 
-    assert shipped(replace(profile, revision="sha256:other")) is None
-    assert shipped(WORDS) is None
+    assert replace(profile, revision="sha256:other").calibration is None
+    assert WORDS.calibration is None
 
 
 def test_calibrated_floor_is_enough_where_texts_overlap() -> None:

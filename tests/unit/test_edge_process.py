@@ -9,7 +9,7 @@ import pytest
 
 from truespan.index.calls import Collection
 from truespan.index.edge import channel
-from truespan.index.edge.messages import Retiring, encode_call, receive
+from truespan.index.edge.messages import Retiring, encode, receive
 from truespan.index.edge.process import Activity, EdgeProcess
 
 
@@ -18,9 +18,7 @@ def test_a_request_that_comes_too_late_is_not_begun(tmp_path: Path):
         process = EdgeProcess(tmp_path, activity)
         activity.end()
 
-        reply = process.answer(
-            encode_call("prepare", [Collection("0123456789abcdef", 4, "cosine")])
-        )
+        reply = process.answer(encode(("prepare", [Collection("0123456789abcdef", 4, "cosine")])))
 
     assert isinstance(reply, Retiring)
     assert not (tmp_path / "0123456789abcdef").exists()

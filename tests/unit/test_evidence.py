@@ -29,7 +29,7 @@ from truespan.types.decision import (
     evidence_rules,
 )
 from truespan.types.ids import ChunkId, WorldId
-from truespan.types.profile import _SHIPPED, Calibration, shipped, usual_late
+from truespan.types.profile import _SHIPPED, Calibration, usual_late
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 
@@ -180,7 +180,7 @@ def test_decide_asks_less_of_a_passage_with_the_names() -> None:
 def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
     [key] = [key for key in _SHIPPED if key[0] == "multilingual"]
     profile = other_profile(provider=key[0], model=key[1], revision=key[2])
-    rules = AnswerRules().for_profile(profile, shipped(profile), Defaults.RECOMMENDED).evidence
+    rules = AnswerRules().for_profile(profile, profile.calibration, Defaults.RECOMMENDED).evidence
 
     assert rules is not None
     assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.047)

@@ -7,7 +7,7 @@ import pytest
 from tests.promises import proves
 from truespan.evaluation.calibrate import MIN_PAIRS, calibrate_from_pairs
 from truespan.types.decision import DecisionSettings
-from truespan.types.profile import Calibration, CalibrationOrigin, Distance, shipped
+from truespan.types.profile import Calibration, CalibrationOrigin, Distance
 
 
 def pairs(middle: float, spread: float = 0.1, count: int = 100) -> list[float]:
@@ -45,7 +45,7 @@ def test_pair_thresholds_are_near_the_shipped_ones() -> None:
 def _shipped() -> list[Calibration | None]:
     from truespan.providers.local import LocalEmbedder, LocalModel
 
-    return [shipped(LocalEmbedder(LocalModel()).profile)]
+    return [LocalEmbedder(LocalModel()).profile.calibration]
 
 
 def test_dot_products_are_on_the_scale_of_similarities() -> None:

@@ -18,6 +18,7 @@ from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
 from truespan.retrieval.pack import Packer, pack
 from truespan.retrieval.repeats import CoveredText
 from truespan.store.engines.sqlite import SqliteDatabase
+from truespan.text.boilerplate import is_boilerplate
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit, Visible
 from truespan.types.vectors import Vector
@@ -129,7 +130,7 @@ def test_packing_a_list_that_grows_chooses_as_packing_it_at_once(
         replace(part, text=page_number, end=part.start + 1) if is_number else part
         for part, is_number in zip(parts, numbered, strict=False)
     ]
-    limits: dict[str, Any] = {"k": k, "budget": budget, "boilerplate_last": True}
+    limits: dict[str, Any] = {"k": k, "budget": budget, "is_boilerplate": is_boilerplate}
     packer, grown = Packer(**limits), list[Visible]()
     for step in [*steps, len(ranked)]:
         grown += ranked[len(grown) : len(grown) + step]

@@ -19,7 +19,7 @@ from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.profile import _SHIPPED, knows_well
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows
-from truespan.words.query import requires_phrases
+from truespan.words.query import find_phrases, requires_phrases
 from truespan.words.scoring import WordRarity
 from truespan.words.terms import distinct_words
 
@@ -105,20 +105,23 @@ def test_passage_with_the_quoted_text_is_always_a_candidate(tmp_path: Path) -> N
     ],
 )
 def test_query_of_hardly_more_than_phrases_requires_them(query: str, required: bool) -> None:
-    assert requires_phrases(query) is required
+    phrases = find_phrases(query)
+    assert (bool(phrases) and requires_phrases(query, phrases)) is required
 
 
 def test_words_weigh_more_in_languages_of_no_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def order(languages: frozenset[str] | None) -> list[Any]:
-        monkeypatch.setattr(
-            "truespan.retrieval.candidates.well_known_languages", lambda _profile: languages
-        )
+        # Not as a member: the profile is cached, and keeps what it has computed.
+        monkeypatch.setitem(own.__dict__, "strong_languages", languages)
         found = world.search("harbour key", floor=0.0)
         return [one.fused.blend for one in found.passages if one.fused]
 
     world = make_library(tmp_path).world(**TALES)
+    generation = world.access.record().generation
+    assert generation is not None
+    own = generation.profile
     trained = order(frozenset({"en"}))
     assert order(None) == trained
     assert order(frozenset({"de"})) != trained

@@ -32,7 +32,7 @@ from truespan.evaluation.tables import calibration_table
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query import calibration_of
 from truespan.retrieval.search import search_documents
-from truespan.types.profile import Calibration, shipped
+from truespan.types.profile import Calibration
 from truespan.types.request import Filters
 from truespan.types.scope import OWNER, Authority, Verb
 
@@ -444,7 +444,7 @@ def test_stored_calibration_needs_full_read_and_is_per_world(
 
     assert isinstance(calibration_of(lib.store, scope), Calibration)
     follower = OWNER.as_reader(scope.world, "ann")
-    assert of(lib, follower, world).evaluation.calibration() is shipped(scope.profile) is None
+    assert of(lib, follower, world).evaluation.calibration() is scope.profile.calibration is None
     assert calibration_of(lib.store, scope.for_reader(1, 1, 0)) is None
     assert other.evaluation.calibration() is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -25,7 +25,6 @@ from truespan.protocols import (
     PageFetcher,
     PictureStore,
     Processes,
-    RemoteEmbedder,
     SigningKeys,
     SourceFinder,
     SourceParser,
@@ -37,6 +36,7 @@ from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
+from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
 from truespan.types.answer import AnswerRules
 from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
@@ -59,21 +59,6 @@ if TYPE_CHECKING:
 
 INSTRUCTION_ROOM = 32
 """Tokens left free for a model's query instruction when a long text is split."""
-
-
-class OtherEmbedder(Struct, frozen=True):
-    """An embedder that a generation may have been built with, created when first needed."""
-
-    provider: str
-    embedder: Callable[[], Embedder]
-
-
-def _may_have(embedder: Embedder, profile: EmbeddingProfile) -> bool:
-    """Return whether an embedder may have a profile, without a request to a provider."""
-    # Asking whether it fits the protocol would look at every member, in every search.
-    if hasattr(embedder, "may_have"):
-        return cast("RemoteEmbedder", embedder).may_have(profile)
-    return embedder.profile.id == profile.id
 
 
 def _standard_preparation() -> Preparation:
@@ -230,10 +215,11 @@ class Components(Struct, frozen=True):
         )
 
     def retrieval_deps(self, start_repair: Callable[[Scope], None]) -> RetrievalDeps:
+        embedders = EmbedderChoice(self.embedder, self.others.values())
         return RetrievalDeps(
             store=self.store,
             index=self.index,
-            embedder_for=self.embedder_for,
+            embedder_for=embedders.choose,
             clock=self.clock,
             start_repair=start_repair,
             split=self._split_query,
@@ -244,25 +230,12 @@ class Components(Struct, frozen=True):
             max_tokens=self.max_tokens,
             rerank=self.rerank,
             model_check=self.model_check,
-            endpoints_of=self._endpoints_of,
+            embedders_of=embedders.candidates,
             recent_queries=self.recent_queries,
             completeness=self.completeness,
             cohort=self.cohort,
             word_states=self.word_states,
         )
-
-    def _endpoints_of(self, profile: EmbeddingProfile) -> list[str]:
-        """Return the endpoints of the embedders that may have a profile, without a request."""
-        if self._is_default(profile):
-            return [self.embedder.endpoint]
-        others = [
-            other.embedder() for other in self.others.values() if other.provider == profile.provider
-        ]
-        return [
-            embedder.endpoint
-            for embedder in (*others, self.embedder)
-            if _may_have(embedder, profile)
-        ]
 
     def _count_tokens(self, text: str) -> int:
         # `self.counter.count` alone would load a deferred counter with every request.
@@ -294,24 +267,9 @@ class Components(Struct, frozen=True):
         )
         return {known: vector for batch in batches for known, vector in batch.vectors.items()}
 
-    def _is_default(self, profile: EmbeddingProfile) -> bool:
-        """Return whether the default embedder has a profile, if that is known without a request."""
-        return not hasattr(self.embedder, "may_have") and self.embedder.profile.id == profile.id
-
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
-        """Return the embedder of a generation's profile; the default one if no other has it.
-
-        An embedder is created only if its provider is the profile's, and the default one is not
-        known to have the profile.
-        """
-        if self._is_default(profile):
-            return self.embedder
-        for other in self.others.values():
-            if other.provider != profile.provider or not _may_have(other.embedder(), profile):
-                continue
-            if other.embedder().profile.id == profile.id:
-                return other.embedder()
-        return self.embedder
+        """Return the embedder of a generation's profile; the default one if no other has it."""
+        return EmbedderChoice(self.embedder, self.others.values()).choose(profile)
 
     def learn(self, profile: EmbeddingProfile) -> tuple[Embedder, EmbeddingProfile]:
         """Return the same embedder with its own profile.

@@ -524,7 +524,7 @@ class WorldEvaluation(Struct, frozen=True):
         pipeline, world, scores = self._access.pipeline, self._access.record(), []
         for query in golden[:: max(1, -(-len(golden) // SAMPLED_QUERIES))]:
             expected = {names.key_of(item.document) for item in query.expected if item.grade}
-            vector = pipeline.query_vector(scope, world, query.query.strip())
+            vector = pipeline.embed(scope, world, query.query.strip()).vector
             # Where only phrases are expected, most passages are still about something else.
             scores.extend(
                 similarity_of(vector, other, scope.profile.distance)

@@ -38,7 +38,7 @@ from truespan.store import Store
 from truespan.types.document import Document, RevisionRef
 from truespan.types.ids import ChunkId, chunk_id
 from truespan.types.job import Job, JobState, read_request
-from truespan.types.profile import CalibrationOrigin, shipped
+from truespan.types.profile import CalibrationOrigin
 from truespan.types.scope import Scope
 from truespan.types.source import DocumentOptions, FoundSources, IngestOptions, Source, is_page
 from truespan.types.telemetry import Request
@@ -335,7 +335,7 @@ def keep_calibrated(
     the world has grown a lot since. If nothing was found, it is due again once the world has grown
     as much. `added` is the maximum number of added chunks, if known.
     """
-    if shipped(scope.profile) is not None:
+    if scope.profile.calibration is not None:
         return False
     world = store.find_world(scope.authority, scope.world, scope.generation.number)
     if world is None or not world.defaults.values.calibrated:

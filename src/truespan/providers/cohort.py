@@ -11,7 +11,7 @@ from pathlib import Path
 
 from truespan.providers.local import BUNDLED_FOLDER, MODEL, REINSTALL
 from truespan.providers.model_files import read_checked
-from truespan.types.profile import EmbeddingProfile, shipped
+from truespan.types.profile import EmbeddingProfile
 from truespan.types.vectors import Vector
 
 TEXTS_FILE = Path(__file__).with_name("cohort.txt")
@@ -28,7 +28,7 @@ def read_texts() -> tuple[str, ...]:
 
 def read_vectors(profile: EmbeddingProfile) -> list[Vector] | None:
     """Return the vectors of the texts under the bundled model; None for another profile."""
-    if profile.provider != "local" or profile.model != MODEL or shipped(profile) is None:
+    if profile.provider != "local" or profile.model != MODEL or profile.calibration is None:
         return None
     import numpy as np
 

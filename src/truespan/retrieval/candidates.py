@@ -24,24 +24,23 @@ from truespan.retrieval.stages import (
     HitPager,
     Select,
     SelectionT,
-    changes_in,
     complete_until,
     drop_invalid_hits,
     limit_to_scope,
     read_chunks,
     verify,
 )
-from truespan.retrieval.word_counts import Extent, Layout, count_words, layout_of
+from truespan.retrieval.word_counts import Extent, Layout, count_words
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId
-from truespan.types.profile import crosses_languages, well_known_languages
+from truespan.types.profile import crosses_languages
 from truespan.types.request import Mode
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, VerificationFailure, Verified
 from truespan.types.vectors import QueryStates, Vector
 from truespan.words.compounds import COMPOUNDING, expand_compounds, index_compounds
-from truespan.words.query import Forms, QueryWord, WordQuery, parse_query
+from truespan.words.query import Forms, QueryWord, WordQuery, parse_query, requires_phrases
 from truespan.words.scoring import (
     ChunkScores,
     WordMatches,
@@ -92,22 +91,23 @@ def fetch_fused(
     floor: float | None,
     select: Select[SelectionT],
     mode: Mode = Mode.HYBRID,
-    by_words: bool = False,
     states: QueryStates | None = None,
 ) -> tuple[Fetched, SelectionT]:
     """Fetch as `fetch_by_similarity` does, and give each chunk the `fused` score to rank by.
 
     `world` is the state that is read, `query` the text whose words count, `vector` its embedding,
     `states` those of its words.
-    In the mode `keyword` similarity has no weight. With `by_words`, every chunk has a word or the
-    phrases of the query.
+    In the mode `keyword`, and if the query requires its phrases, words alone name the candidates.
     """
     if scope.position is not None:
         # Counts of whole revisions would reveal which words are rare in unread text.
         raise ValueError("A reader is searched for with 'ReadCandidates'.")
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
-    refines = world.defaults.values.refines
+    refines, phrases = world.defaults.values.refines, words.query.phrases
+    by_words = mode is Mode.KEYWORD
+    if phrases and not by_words:
+        by_words = not refines or requires_phrases(query, phrases)
     candidates = WorldCandidates(
         deps=deps,
         scope=scope,
@@ -117,7 +117,7 @@ def fetch_fused(
         query=words.query,
         words=words.scores,
         count=k,
-        untrained=_untrained(well_known_languages(scope.profile), words.finder.layout.stemmers)
+        untrained=_untrained(scope.profile.strong_languages, words.finder.layout.stemmers)
         if refines
         else frozenset(),
         language=query_language(scope.profile, query) if refines else None,
@@ -351,7 +351,7 @@ class WorldCandidates(Struct):
                 if unread:
                     read = read_chunks(self.deps, self.scope, unread, word_states=word_states)
                     self._records.update(read)
-                    self.changes = changes_in(read)
+                    self.changes = next((record.changes for record in read.values()), None)
                 outcome = limit_to_scope(verify(hits, self._records), self._records, self.scope)
             self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
             self._verified.update(dict.fromkeys(hit.chunk_id for hit in hits))
@@ -404,7 +404,8 @@ class WordFinder(Struct, frozen=True):
             return known
         layout, parts = self.layout, list[WordMatches]()
         for term in sorted({term for own in forms.values() for term in own}):
-            places, counts = layout.places_of(self.store, self.scope, term)
+            recent = layout.recent.get(term)
+            places, counts = recent or layout.read_places(self.store, self.scope, term)
             kept = self.extent.inside[places]
             speaking = [name for name, own in forms.items() if term in own]
             if len(speaking) < len(layout.stemmers):
@@ -418,12 +419,6 @@ class WordFinder(Struct, frozen=True):
         """Return terms in scope that are spelt like a word that no chunk has."""
         index = index_vocabulary(self.store.vocabulary(self.scope, self.world))
         return suggest_terms(word, index.similar_terms, lambda forms: len(self.find(forms).places))
-
-
-def open_words(store: Store, scope: Scope, world: World) -> WordFinder:
-    """Return a finder of words in a state of the world; counts them first where necessary."""
-    layout = layout_of(count_words(store, scope, world))
-    return WordFinder(store, scope, world, layout, layout.extent(store, scope))
 
 
 class WordScores(Struct, frozen=True):
@@ -457,9 +452,9 @@ class WordScores(Struct, frozen=True):
         for phrase in self.query.phrases:
             for word in parse_query(phrase, self.finder.extent.stemmers).words:
                 kept &= np.isin(self.scores.places, self.finder.find(word.forms).places)
-        scores = self.scores
-        kept_scores = replace(scores, places=scores.places[kept], values=scores.values[kept])
-        return replace(self, scores=kept_scores)
+        places, values = self.scores.places[kept], self.scores.values[kept]
+        best = float(values.max(initial=0.0))
+        return replace(self, scores=replace(self.scores, places=places, values=values, best=best))
 
 
 def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordScores:
@@ -467,8 +462,9 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
     The scores, not `word_rarity`, count terms that are spelt like a word that no chunk has.
     """
-    finder = open_words(store, scope, world)
-    layout, extent = finder.layout, finder.extent
+    layout = count_words(store, scope, world)
+    extent = layout.extent(store, scope)
+    finder = WordFinder(store, scope, world, layout, extent)
     parsed, matches = match_words(
         finder.parse(query),
         finder.find,
@@ -484,5 +480,6 @@ def word_scores(store: Store, scope: Scope, world: World, query: str) -> WordSco
 
 def word_rarity(store: Store, scope: Scope, world: World, query: str) -> WordRarity:
     """Return the rarity of the words of a query, as they are written, among the chunks in scope."""
-    finder = open_words(store, scope, world)
+    layout = count_words(store, scope, world)
+    finder = WordFinder(store, scope, world, layout, layout.extent(store, scope))
     return measure_rarity(finder.parse(query), finder.find, finder.extent.chunks)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from truespan.observer import NULL_OBSERVER, RequestTrace
-from truespan.protocols import Clock, Embedders, VectorIndex
+from truespan.protocols import Clock, Embedder, Embedders, VectorIndex
 from truespan.retrieval.background import CohortVectors
 from truespan.retrieval.completeness import CompletenessCheck
 from truespan.retrieval.model_check import ModelCheck, RecentQueries
@@ -49,8 +49,8 @@ class RetrievalDeps(Struct, frozen=True):
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None
     model_check: ModelCheck = field(default_factory=ModelCheck)
-    endpoints_of: Callable[[EmbeddingProfile], Sequence[str]] = lambda _: ()
-    """The endpoints of the embedders that may have a profile, found without a request."""
+    embedders_of: Callable[[EmbeddingProfile], Sequence[Embedder]] = lambda _: ()
+    """The embedders that may have a profile, found without a request."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)
     cohort: CohortVectors = field(default_factory=CohortVectors)

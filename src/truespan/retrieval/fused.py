@@ -269,7 +269,7 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
         phrased = candidates.with_phrases()[:POOL] if candidates.query.phrases else []
         named = list(dict.fromkeys([*candidates.best_by_words(POOL), *phrased]))
         scored = candidates.score_closest(named)
-        bound = pool_bound(scored)
+        bound = round(scored[POOL - 1].score, SCORE_DECIMALS) if len(scored) >= POOL else -inf
         close = [part for part in scored if round(part.score, SCORE_DECIMALS) >= bound]
         chosen = frozenset([*(part.key for part in close), *named])
         kept = [part for part in scored if part.key in chosen]
@@ -395,7 +395,11 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
                 # An index that lacks points can name a chunk too late, which then comes before the
                 # last one. It is left out: nothing is tried twice, and the order stays.
                 following = [part for part in following if part.order() > last.order()]
-            following = _take(following, size)
+            # Copies have the same scores, and are results together.
+            scores = [(part.bm25, round(part.score, SCORE_DECIMALS)) for part in following]
+            while 0 < size < len(scores) and scores[size] == scores[size - 1]:
+                size += 1
+            following = following[:size]
             found.extend(self.candidates.verify(following))
             with self.trace.stage(Stage.ENOUGH):
                 selected = select(found)
@@ -403,22 +407,3 @@ class FusedSearch(Struct, Generic[KeyT, FoundT], frozen=True):
                 return selected
             last, done = following[-1], done + len(following)
             size, step = max(selected.missing, step), 2 * step
-
-
-def pool_bound(scored: Sequence[Candidate[KeyT]]) -> float:
-    """Return the similarity of the last of the pool; minus infinity if the pool is not full."""
-    return round(scored[POOL - 1].score, SCORE_DECIMALS) if len(scored) >= POOL else -inf
-
-
-def _take(ordered: Sequence[Candidate[KeyT]], count: int) -> Sequence[Candidate[KeyT]]:
-    """Return the first candidates, and those with the scores of the last.
-
-    Copies have the same scores, and are results together.
-    """
-    while 0 < count < len(ordered):
-        last, after = ordered[count - 1], ordered[count]
-        scores = round(last.score, SCORE_DECIMALS), round(after.score, SCORE_DECIMALS)
-        if last.bm25 != after.bm25 or scores[0] != scores[1]:
-            break
-        count += 1
-    return ordered[:count]

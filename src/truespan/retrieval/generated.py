@@ -47,7 +47,7 @@ def join_searches(
         found = pipeline.fetch(
             further,
             scope,
-            pipeline.query_vector(scope, attempt.world, text),
+            pipeline.embed(scope, attempt.world, text).vector,
             k=min(MAX_JOINING, attempt.in_scope),
             floor=None,
             select=lambda verified: shortlist_best(verified, MAX_JOINING),

@@ -5,7 +5,7 @@ It accepts only `Visible` chunks, so unverified text cannot reach a bundle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -25,7 +25,6 @@ from truespan.retrieval.repeats import (
 from truespan.retrieval.stages import (
     MAX_BOILERPLATE,
     Fetched,
-    boilerplate_test,
     language_of_passage,
 )
 from truespan.types.bundle import (
@@ -98,7 +97,7 @@ NOTHING_SEEN = Seen()
 class Packer:
     """Takes the best chunks that fit, at most `k` with at most `budget` tokens in all.
 
-    With `boilerplate_last`, licences, lists of chapters and page numbers come after all other text.
+    Boilerplate, if there is a test for it, comes after all other text.
     With `tables`, the tokens that Markdown adds to tables count too.
 
     A chunk that is too large is skipped, and the next ones are tried; none is cut to fit. A chunk
@@ -111,7 +110,7 @@ class Packer:
         *,
         k: int,
         budget: float,
-        boilerplate_last: bool = False,
+        is_boilerplate: Callable[[str], bool] | None = None,
         tables: bool = False,
         merge: bool = False,
         seen: Seen = NOTHING_SEEN,
@@ -120,7 +119,7 @@ class Packer:
         self._seen = seen
         self._budget = budget
         self._merge = merge
-        self._is_boilerplate = boilerplate_test() if boilerplate_last else None
+        self._is_boilerplate = is_boilerplate
         self._tables = tables
         self._ranked: Sequence[Visible] | None = None
 
@@ -204,14 +203,12 @@ def pack(
     *,
     k: int,
     budget: float,
-    boilerplate_last: bool = False,
+    is_boilerplate: Callable[[str], bool] | None = None,
     tables: bool = False,
     merge: bool = False,
 ) -> Packed:
     """Choose once from chunks by rank; see `Packer`."""
-    packer = Packer(
-        k=k, budget=budget, boilerplate_last=boilerplate_last, tables=tables, merge=merge
-    )
+    packer = Packer(k=k, budget=budget, is_boilerplate=is_boilerplate, tables=tables, merge=merge)
     return packer.pack(ranked)
 
 

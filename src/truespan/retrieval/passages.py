@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from truespan.errors import StoreDamaged
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.pack import BundleAttempt, Packer
-from truespan.retrieval.pipeline import ranks_boilerplate_last
+from truespan.retrieval.pipeline import boilerplate_test
 from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, count_rendered
 from truespan.text.tables import added_characters, added_tokens
@@ -511,27 +511,25 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
     return Packer(
         k=k,
         budget=inf if options.granularity in PARTS else attempt.budget,
-        boilerplate_last=ranks_boilerplate_last(attempt.world, options),
+        is_boilerplate=boilerplate_test(attempt.world, options),
         tables=defaults.renders_tables,
         merge=defaults.merges_copies,
         seen=attempt.seen,
     )
 
 
-def packing_count(options: PassageOptions, top_k: int, scope: Scope, in_scope: int) -> int:
-    """Return the number of passages to pack, at most the number in scope.
+def packing_count(
+    options: PassageOptions, top_k: int, scope: Scope | None = None, in_scope: int = 0
+) -> int:
+    """Return the number of passages to pack: those wanted, or those to choose sentences from.
 
-    Without a chapter or section, each chunk is one passage; with one, a chunk may have several.
+    With a scope, it is at most the number of chunks in scope. In a chapter or section a chunk may
+    have several passages, so that their number is not limited.
     """
-    count = count_to_pack(options, top_k)
-    return count if scope.names_place else min(count, in_scope)
-
-
-def count_to_pack(options: PassageOptions, top_k: int) -> int:
-    """Return the number of passages to pack: those wanted, or those to choose sentences from."""
+    count = top_k
     if options.granularity is Granularity.SENTENCE and top_k:
-        return max(top_k, MIN_PASSAGES)
-    return top_k
+        count = max(top_k, MIN_PASSAGES)
+    return count if scope is None or scope.names_place else min(count, in_scope)
 
 
 def name_dropped(count: int, tokens: float) -> Notice:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
@@ -47,7 +48,7 @@ from truespan.retrieval.filters import (
     unreadable_metadata,
     with_defaults,
 )
-from truespan.retrieval.query import EmbeddedQuery, embed_query, query_vector
+from truespan.retrieval.query import EmbeddedQuery, embed_query
 from truespan.retrieval.stages import Fetched, Select, SelectionT, fetch_by_similarity
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import DocumentCatalog
@@ -107,6 +108,7 @@ class Attempt(Struct):
     chunks: tuple[Visible, ...] = ()
     """Chunks selected from the fetched ones."""
     discriminates: bool | None = None
+    """Whether the floor keeps unrelated text out; None without a floor or a calibration."""
     rerank: RerankReport | None = None
     states: QueryStates | None = None
     """States of the words of the query, if the ranking uses them."""
@@ -117,7 +119,7 @@ class Attempt(Struct):
     lost: IndexIncomplete | None = None
     """Set if the index has lost points that could have been among the results."""
     settled: bool = False
-    """Whether the fetched chunks were the last read of the store."""
+    """Whether the last read of the store showed that the world is still in this state."""
     warnings: list[Notice] = field(default_factory=list)
 
     @property
@@ -132,16 +134,8 @@ class Attempt(Struct):
             return self.mode is Mode.KEYWORD
         from truespan.words.query import find_phrases, requires_phrases
 
-        query = self.query or ""
-        return (
-            requires_phrases(query)
-            if self.world.defaults.values.refines
-            else bool(find_phrases(query))
-        )
-
-    def is_settled(self, latest: World) -> bool:
-        """Return whether the last read of the store already showed the state of the world."""
-        return self.settled and self.fetched.changes == latest.changes
+        phrases, refines = find_phrases(self.query or ""), self.world.defaults.values.refines
+        return bool(phrases) and (not refines or requires_phrases(self.query or "", phrases))
 
     def reorder(self, stage: RerankStage, ranked: Sequence[Visible]) -> Sequence[Visible]:
         """Return chunks in the order of the reranker, and record its report.
@@ -235,7 +229,8 @@ class Pipeline(Struct, frozen=True):
             IndexIncomplete: nothing was found in an index that lost points, which proves nothing.
         """
         store = self.deps.store
-        attempt = with_stable_snapshot(store, self.authority, world, once, Attempt.is_settled)
+        is_settled = attrgetter("settled")
+        attempt = with_stable_snapshot(store, self.authority, world, once, is_settled)
         scope, fetched = attempt.scope, attempt.fetched
         is_short = fetched.seen is not None and fetched.seen < attempt.stored
         if scope is not None and (is_short or fetched.unreturned):
@@ -324,27 +319,13 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(APPROXIMATE)
         return scope
 
-    def query_vector(self, scope: Scope, world: World, query: str) -> Vector:
-        """Return the vector of a query; of a long one, the mean of the vectors of its parts."""
-        with self.deps.trace.stage(Stage.VECTOR):
-            return self._embed(scope, world, query).vector
+    def embed(self, scope: Scope, world: World, query: str) -> EmbeddedQuery:
+        """Return the vector of a query, and the states of its words if the ranking uses them.
 
-    def embed(self, attempt: Attempt, scope: Scope, query: str) -> Vector:
-        """Return the vector of a query, and keep the states of its words for the ranking."""
+        The vector of a long query is the mean of the vectors of its parts.
+        """
         with self.deps.trace.stage(Stage.VECTOR):
-            embedded = self._embed(scope, attempt.world, query)
-        attempt.states = embedded.states
-        return embedded.vector
-
-    def _embed(self, scope: Scope, world: World, query: str) -> EmbeddedQuery:
-        defaults = world.defaults.values
-        return embed_query(
-            self.deps,
-            scope,
-            query,
-            split=defaults.splits_queries,
-            word_states=self.deps.word_states and defaults.word_states,
-        )
+            return embed_query(self.deps, scope, query, world)
 
     def vectors(
         self, attempt: Attempt, scope: Scope, query: str | None, parts: Sequence[str]
@@ -354,12 +335,11 @@ class Pipeline(Struct, frozen=True):
         Without a query, the query vector is the mean of the parts.
         """
         with self.deps.trace.stage(Stage.VECTOR):
-            selection = [query_vector(self.deps, scope, part) for part in parts]
+            selection = [embed_query(self.deps, scope, part).vector for part in parts]
             if query is None:
                 return mean_of(selection), selection
-            embedded = self._embed(scope, attempt.world, query)
-        attempt.states = embedded.states
-        return embedded.vector, selection
+            vector, attempt.states = embed_query(self.deps, scope, query, attempt.world)
+            return vector, selection
 
     def fetch(
         self,
@@ -390,18 +370,23 @@ class Pipeline(Struct, frozen=True):
             floor=floor,
             select=select,
             mode=mode,
-            by_words=attempt.by_words,
             states=attempt.states,
         )
         attempt.warnings += attempt.fetched.notices
         return selected
 
 
-def ranks_boilerplate_last(world: World, options: PassageOptions) -> bool:
-    """Return whether licences, lists of chapters and page numbers rank after all other text."""
-    if options.include_boilerplate is None:
-        return world.defaults.values.boilerplate_last
-    return not options.include_boilerplate
+def boilerplate_test(world: World, options: PassageOptions) -> Callable[[str], bool] | None:
+    """Return the test for licences, lists of chapters and page numbers, which rank after all other
+    text; None if they rank like it.
+    """
+    include = options.include_boilerplate
+    if include or (include is None and not world.defaults.values.boilerplate_last):
+        return None
+    # Imported here because the import compiles many patterns.
+    from truespan.text.boilerplate import is_boilerplate
+
+    return is_boilerplate
 
 
 def count_funnel(trace: RequestTrace, funnel: Funnel, skipped: tuple[Skipped, ...]) -> None:
@@ -437,7 +422,7 @@ def with_stable_snapshot(
     authority: Authority,
     world: World,
     attempt: Callable[[World], T],
-    is_settled: Callable[[T, World], bool] = lambda _outcome, _world: False,
+    is_settled: Callable[[T], bool] = lambda _outcome: False,
 ) -> T:
     """Return the outcome of `attempt` for a world that did not change meanwhile.
 
@@ -472,7 +457,7 @@ def with_stable_snapshot(
                 raise
             world = latest
             continue
-        if is_settled(outcomes[0], world) or store.is_unchanged(world):
+        if is_settled(outcomes[0]) or store.is_unchanged(world):
             break
         world = require_world(store, authority, world.id, world.selector)
     if not outcomes:

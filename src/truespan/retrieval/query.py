@@ -1,4 +1,4 @@
-"""The query: its vector from the cache or the provider, its language, and the use of a floor.
+"""The query: its vector from the cache or an embedder, its language, and the use of a floor.
 
 The language of a short query is recognised by its stop words. If it is unknown, the query counts as
 one in the language of each text.
@@ -6,10 +6,10 @@ one in the language of each text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -20,12 +20,12 @@ from truespan.errors import (
     ProviderUnavailable,
     QueryTooLong,
 )
-from truespan.protocols import Embedder, find_state_embedder
+from truespan.protocols import Embedder, RemoteEmbedder, find_state_embedder
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
-from truespan.types.profile import Calibration, EmbeddingProfile, shipped, trained_languages
+from truespan.types.profile import Calibration, EmbeddingProfile
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import CacheOutcome, CounterName
 from truespan.types.vectors import (
@@ -76,31 +76,74 @@ def cache_key(world: WorldId, endpoint: str, profile: EmbeddingProfile, text: st
     return sha256(b"".join([len(data).to_bytes(8, "big") + data for data in pieces])).hexdigest()
 
 
-class EmbeddedQuery(Struct, frozen=True):
+class OtherEmbedder(Struct, frozen=True):
+    """An embedder that a generation may have been built with, created when first needed."""
+
+    provider: str
+    embedder: Callable[[], Embedder]
+
+
+class EmbedderChoice(Struct, frozen=True, dict=True):
+    """The configured embedders, of which the profile of a generation chooses one.
+
+    Threads may share it: the profile of an embedder on this machine never changes.
+    """
+
+    default: Embedder
+    others: Collection[OtherEmbedder]
+
+    @cached_property
+    def _fixed_profile(self) -> str | None:
+        """Id of the profile of the default embedder; None if its provider decides."""
+        # Asking whether it fits the protocol would look at every member.
+        return None if hasattr(self.default, "may_have") else self.default.profile.id
+
+    def candidates(self, profile: EmbeddingProfile) -> list[Embedder]:
+        """Return the embedders that may have a profile, found without a request.
+
+        An embedder is created only if its provider is the profile's, and the default one is not
+        known to have the profile.
+        """
+        if self._fixed_profile == profile.id:
+            return [self.default]
+        own = [other.embedder() for other in self.others if other.provider == profile.provider]
+        return [
+            embedder
+            for embedder in (*own, self.default)
+            if (
+                cast("RemoteEmbedder", embedder).may_have(profile)
+                if hasattr(embedder, "may_have")
+                else embedder.profile.id == profile.id
+            )
+        ]
+
+    def choose(self, profile: EmbeddingProfile) -> Embedder:
+        """Return the embedder of a generation's profile; the default one if no other has it."""
+        for embedder in self.candidates(profile):
+            if embedder is not self.default and embedder.profile.id == profile.id:
+                return embedder
+        return self.default
+
+
+class EmbeddedQuery(NamedTuple):
     """The vector of a query, and the states of its words if requested and given by the model."""
 
     vector: Vector
     states: QueryStates | None = None
 
 
-def query_vector(deps: RetrievalDeps, scope: Scope, text: str, *, split: bool = False) -> Vector:
-    """Return the vector of a stripped query; see `embed_query`."""
-    return embed_query(deps, scope, text, split=split).vector
-
-
 def embed_query(
     deps: RetrievalDeps,
     scope: Scope,
     text: str,
-    *,
-    split: bool = False,
-    word_states: bool = False,
+    world: World | None = None,
 ) -> EmbeddedQuery:
     """Return a stripped query, embedded under the scope's locked profile.
 
     A cached query needs no provider: it was embedded by this profile's model, which was confirmed
-    afterwards, or shortly before by this process. With `split`, a query beyond the input limit of
-    the model has the mean of the vectors of its parts.
+    afterwards, or shortly before by this process. The defaults of `world`, if it is given, decide
+    whether states of words are wanted, and whether a query beyond the input limit of the model has
+    the mean of the vectors of its parts.
 
     Raises:
         ProfileMismatch: another model is configured.
@@ -108,43 +151,43 @@ def embed_query(
         QueryTooLong: the query is beyond the input limit.
     """
     profile, recent, now = scope.profile, deps.recent_queries, deps.clock.now()
-    for endpoint in deps.endpoints_of(profile):
-        key = cache_key(scope.world, endpoint, profile, text)
+    defaults = None if world is None else world.defaults.values
+    word_states = defaults is not None and deps.word_states and defaults.word_states
+    for embedder in deps.embedders_of(profile):
+        key = cache_key(scope.world, embedder.endpoint, profile, text)
         cached = deps.store.cached_query(scope, key, now=now, ttl=TTL_SECONDS)
         if cached is None and (cached := recent.find(scope, key, now=now, ttl=TTL_SECONDS)):
             # The store may have been busy before.
             recent.write(deps.store, scope, now)
-        if cached is not None and is_sound(cached.vector, profile.dimensions):
-            query = _read_entry(cached, text) if word_states else EmbeddedQuery(cached.vector)
-            if query is not None:
-                deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
-                return query
+        if cached is None or not is_sound(cached.vector, profile.dimensions):
+            continue
+        states = None
+        if word_states and cached.states is None:
+            # They were not requested when the query was embedded.
+            continue
+        if word_states and cached.states:
+            # Imported here because a search by similarity alone needs no words.
+            from truespan.words.terms import distinct_words
+
+            # The cache has no words, so that it does not reveal queries.
+            words = distinct_words(text, MAX_WORDS)
+            if len(cached.states) != len(words) * ROW_BYTES:
+                continue
+            states = QueryStates(words, cached.states)
+        deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
+        return EmbeddedQuery(cached.vector, states)
     try:
         return _embed_and_cache(deps, scope, text, now, word_states=word_states)
     except QueryTooLong:
-        parts = deps.split(text, profile.input_limit) if split else [text]
+        if defaults is None or not defaults.splits_queries:
+            raise
+        parts = deps.split(text, profile.input_limit)
         if len(parts) == 1:
             raise
-    found = [embed_query(deps, scope, part, word_states=word_states) for part in parts]
+    found = [embed_query(deps, scope, part, world) for part in parts]
     states = [part.states for part in found if part.states is not None]
     vector = mean_of([part.vector for part in found])
     return EmbeddedQuery(vector, join_states(states) if states else None)
-
-
-def _read_entry(cached: QueryEntry, text: str) -> EmbeddedQuery | None:
-    """Return a cached query with its states; None if they were not requested then.
-
-    The words are those of the text: the cache has none, so that it does not reveal queries.
-    """
-    if cached.states is None:
-        return None
-    # Imported here because a search by similarity alone needs no words.
-    from truespan.words.terms import distinct_words
-
-    words = distinct_words(text, MAX_WORDS)
-    if len(cached.states) != len(words) * ROW_BYTES:
-        return None if cached.states else EmbeddedQuery(cached.vector)
-    return EmbeddedQuery(cached.vector, QueryStates(words, cached.states))
 
 
 def _embed_and_cache(
@@ -208,20 +251,13 @@ def calibration_of(
     audience get the shipped one: a calibration measured on all documents reveals the others. The
     order of results uses the `shipped_first`: a measured one changes with the world.
     """
-    if shipped_first and (known := shipped(scope.profile)):
-        return known
+    shipped = scope.profile.calibration
+    if shipped_first and shipped is not None:
+        return shipped
     unbounded = scope.position is None and scope.authority.may(Verb.READ, scope.world)
     unbounded = unbounded and not scope.is_limited
     measured = store.kept_calibration(scope, world) if unbounded else None
-    return measured or shipped(scope.profile)
-
-
-def floor_discriminates(
-    store: Store, scope: Scope, world: World, floor: float | None
-) -> bool | None:
-    """Return whether a floor keeps unrelated text out; None without a floor or a calibration."""
-    measured = None if floor is None else calibration_of(store, scope, world)
-    return None if measured is None or floor is None else measured.discriminates(floor)
+    return measured or shipped
 
 
 def query_language(profile: EmbeddingProfile, query: str) -> str | None:
@@ -229,7 +265,7 @@ def query_language(profile: EmbeddingProfile, query: str) -> str | None:
 
     It depends on the query alone, so that no text changes it.
     """
-    languages = trained_languages(profile) or frozenset()
+    languages = profile.languages or frozenset()
     return _detect(query, languages) if len(languages) > 1 else None
 
 

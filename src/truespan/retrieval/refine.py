@@ -103,15 +103,27 @@ class Refinement(Struct, frozen=True, dict=True):
 
     def gains(self, texts: Sequence[CandidateText]) -> list[Gain]:
         """Return the gain of each text; without states, it has none from them."""
+        import numpy as np
+
         unseen = self.rarity.unseen
         occurring = [(forms, rarity) for forms, rarity in self.rarity.words if rarity < unseen]
         windows = self._measure_windows(texts, occurring)
-        late = self._compare([text.states for text in texts])
+        late: list[float | None] = [None] * len(texts)
+        states = [text.states for text in texts if text.states]
+        if states and self.query_rows is not None:
+            rows, weights = self.query_rows
+            compared = compare_rows(b"".join(states), rows)
+            starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in states)])[:-1]
+            best = np.maximum.reduceat(compared, starts, axis=0)
+            # Negative values would move a chunk below those that are not refined.
+            similar = np.maximum((best * weights).sum(axis=1), 0.0).round(SCORE_DECIMALS)
+            shares = iter(similar.tolist())
+            late = [next(shares) if text.states else None for text in texts]
         share = min(1.0, FULL_WORDS / max(count_whole_words(occurring), 1.0))
         found = list[Gain]()
-        for window, compared in zip(windows, late, strict=True):
-            total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (compared or 0.0)
-            found.append(Gain(window, compared, share * total))
+        for window, similarity in zip(windows, late, strict=True):
+            total = WINDOW_WEIGHT * (window or 0.0) + LATE_WEIGHT * (similarity or 0.0)
+            found.append(Gain(window, similarity, share * total))
         return found
 
     def _measure_windows(
@@ -152,29 +164,15 @@ class Refinement(Struct, frozen=True, dict=True):
         }
         names = {name for name, _ in rarity}
         rows, weights = list[bytes](), list[float]()
-        for word, row in self.states.by_word.items():
+        for number, word in enumerate(self.states.words):
             known = (rarity.get((name, stem_function(name)(word))) for name in names)
             weight = max((value for value in known if value is not None), default=None)
             if weight is not None:
-                rows.append(row)
+                start = number * ROW_BYTES
+                rows.append(self.states.rows[start : start + ROW_BYTES])
                 weights.append(weight)
         total = sum(weights)
         return (b"".join(rows), np.array(weights) / total) if total else None
-
-    def _compare(self, texts: Sequence[WordStates | None]) -> list[float | None]:
-        """Return the similarity of the words of each text to the words of the query."""
-        import numpy as np
-
-        known = [packed for packed in texts if packed]
-        if self.query_rows is None or not known:
-            return [None] * len(texts)
-        rows, weights = self.query_rows
-        compared = compare_rows(b"".join(known), rows)
-        starts = np.cumsum([0, *(len(packed) // ROW_BYTES for packed in known)])[:-1]
-        best = np.maximum.reduceat(compared, starts, axis=0)
-        # Negative values would move a chunk below those that are not refined.
-        shares = iter(np.maximum((best * weights).sum(axis=1), 0.0).round(SCORE_DECIMALS).tolist())
-        return [next(shares) if packed else None for packed in texts]
 
 
 # Shared by threads: an `lru_cache`, which locks, of places that nothing changes.

@@ -42,27 +42,22 @@ class CoveredText(Struct):
 
     def uncovered(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
         """Return the parts of [start, end) that no earlier interval covers, in order."""
-        left: list[tuple[int, int]] = []
-        if (taken := self._taken.get(document)) is None:
-            return [(start, end)] if start < end else left
-        starts, ends = taken
-        for place in range(bisect_right(ends, start), bisect_left(starts, end)):
-            if starts[place] > start:
-                left.append((start, starts[place]))
-            start = ends[place]
-        if start < end:
-            left.append((start, end))
-        return left
+        starts, ends = self._taken.get(document) or ([], [])
+        first, last = bisect_right(ends, start), bisect_left(starts, end)
+        borders = zip([start, *ends[first:last]], [*starts[first:last], end], strict=True)
+        return [(begin, stop) for begin, stop in borders if begin < stop]
 
-    def add(self, document: int, start: int, end: int) -> None:
-        if (taken := self._taken.get(document)) is None:
-            self._taken[document] = [start], [end]
-            return
-        starts, ends = taken
+    def add(self, document: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Cover [start, end), and return the parts of it that were not covered, in order."""
+        starts, ends = self._taken.setdefault(document, ([], []))
+        # Intervals that only touch this one become part of it too.
         first, last = bisect_left(ends, start), bisect_right(starts, end)
+        borders = zip([start, *ends[first:last]], [*starts[first:last], end], strict=True)
+        new = [(begin, stop) for begin, stop in borders if begin < stop]
         if first < last:
             start, end = min(start, starts[first]), max(end, ends[last - 1])
         starts[first:last], ends[first:last] = [start], [end]
+        return new
 
 
 class EqualTexts(Struct, Generic[T]):
@@ -104,7 +99,7 @@ class ShownText(Struct):
         text, offset = part.text, part.start
         spans = [
             (start - offset, end - offset)
-            for start, end in self._covered.uncovered(part.document, offset, part.end)
+            for start, end in self._covered.add(part.document, offset, part.end)
         ]
         own = object()
         pieces = text.replace("\n", _SENTENCE_END).split(_SENTENCE_END)
@@ -115,7 +110,6 @@ class ShownText(Struct):
             # Searching for the beginning and the end is slow, and few passages share a sentence.
             spans = [self._cut(text, *span) for span in spans]
         self._pieces.update(pieces)
-        self._covered.add(part.document, offset, part.end)
         self._texts.append(text)
         trimmed = (trim_span(text, *span) for span in spans)
         return [span for span in trimmed if span[0] < span[1]]

@@ -22,7 +22,7 @@ from truespan.retrieval.pack import (
 )
 from truespan.retrieval.passages import PassageFitter, fit_packed, packer_for, packing_count
 from truespan.retrieval.pipeline import APPROXIMATE, Pipeline
-from truespan.retrieval.query import LOW_FLOOR, floor_discriminates, round_score
+from truespan.retrieval.query import LOW_FLOOR, calibration_of, round_score
 from truespan.retrieval.reading.pages import find_passage
 from truespan.retrieval.stages import (
     Best,
@@ -40,8 +40,8 @@ from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
 from truespan.types.request import (
     RELEVANCE_FLOOR,
+    Mode,
     RetrievalRequest,
-    default_floor,
     mode_in_force,
 )
 from truespan.types.scope import Scope, World, admits
@@ -100,13 +100,14 @@ class Retrieval:
     def _start(self, world: World) -> BundleAttempt:
         request = self._request
         mode = mode_in_force(request.mode, world.defaults, request.query)
+        has_floor = mode is not Mode.KEYWORD or world.defaults.values.keyword_floor
         return BundleAttempt(
             world,
             mode,
             request.query,
             query_type=request.query_type,
             top_k=request.top_k,
-            floor=default_floor(RELEVANCE_FLOOR, mode, world.defaults),
+            floor=RELEVANCE_FLOOR if has_floor else None,
             budget=self._budget,
             seen=Seen(frozenset(request.passages.seen)),
         )
@@ -120,13 +121,14 @@ class Retrieval:
             return attempt
         ranking, selection = self._vectors(attempt, scope)
         attempt.steps.append("vectorized")
-        attempt.discriminates = floor_discriminates(
-            pipeline.deps.store, scope, world, attempt.floor
-        )
+        calibration = calibration_of(pipeline.deps.store, scope, world)
+        if calibration is not None and attempt.floor is not None:
+            attempt.discriminates = calibration.discriminates(attempt.floor)
         self._choose(attempt, scope, ranking, selection)
         self._warn_of_defaults(attempt, ranking)
-        is_simple = attempt.hidden is None and request.selected_text is None
-        attempt.settled = is_simple and not request.passages.reads_sentences
+        reads_more = request.selected_text is not None or request.passages.reads_sentences
+        is_last = attempt.hidden is None and not reads_more
+        attempt.settled = is_last and attempt.fetched.changes == world.changes
         if self._wants_near_misses or not attempt.packed.chosen:
             attempt.settled = False
             with pipeline.deps.trace.stage(Stage.NEAR_MISSES):

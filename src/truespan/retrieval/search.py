@@ -21,11 +21,11 @@ from truespan.retrieval.passages import (
     name_dropped,
     packing_count,
 )
-from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel, ranks_boilerplate_last
+from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test, count_funnel
 from truespan.retrieval.query import (
     LOW_FLOOR,
     SCORE_DECIMALS,
-    floor_discriminates,
+    calibration_of,
     query_language,
     round_score,
 )
@@ -66,7 +66,6 @@ from truespan.types.request import (
     Mode,
     RetrievalRequest,
     SearchRequest,
-    default_floor,
     mode_in_force,
 )
 from truespan.types.scope import Scope, World
@@ -138,22 +137,24 @@ def search_once(
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt, defaults = SearchAttempt(world, mode, query), world.defaults.values
     attempt.floor = request.floor
-    if request.floor is None:
-        attempt.floor = default_floor(DEFAULT_FLOOR, mode, world.defaults)
+    if request.floor is None and (mode is not Mode.KEYWORD or defaults.keyword_floor):
+        attempt.floor = DEFAULT_FLOOR
     scope = pipeline.scope(attempt, request.filters)
     if scope is None:
         return attempt
     shown = packing_count(options, request.top_k, scope, attempt.in_scope)
     # More than are returned if they are reranked.
     k = min(max(shown, stage.candidates if stage else 0), attempt.in_scope)
-    boilerplate_last = ranks_boilerplate_last(world, options)
-    attempt.discriminates = floor_discriminates(pipeline.deps.store, scope, world, attempt.floor)
-    vector = pipeline.embed(attempt, scope, query)
+    is_boilerplate = boilerplate_test(world, options)
+    calibration = calibration_of(pipeline.deps.store, scope, world)
+    if calibration is not None and attempt.floor is not None:
+        attempt.discriminates = calibration.discriminates(attempt.floor)
+    vector, attempt.states = pipeline.embed(scope, world, query)
 
     def select(verified: list[Verified]) -> Best:
         with pipeline.deps.trace.stage(Stage.RANKED):
             merged_in = scope if defaults.merges_copies else None
-            return choose_best(verified, k, boilerplate_last=boilerplate_last, merged_in=merged_in)
+            return choose_best(verified, k, is_boilerplate=is_boilerplate, merged_in=merged_in)
 
     best = attempt.best = pipeline.fetch(
         attempt, scope, vector, k=k, floor=attempt.floor, select=select
@@ -161,7 +162,8 @@ def search_once(
     visible: Sequence[Visible] = _visible(best.found, scope, best.copies)
     if stage is not None:
         visible = attempt.reorder(stage, visible)
-        visible = put_boilerplate_last(visible) if boilerplate_last else visible
+        if is_boilerplate is not None:
+            visible = put_boilerplate_last(visible, is_boilerplate)
     fitter = PassageFitter(
         deps=pipeline.deps,
         scope=scope,
@@ -174,7 +176,8 @@ def search_once(
     budget = Budget(tokens, tables=defaults.renders_tables)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
     attempt.warnings += fitter.warnings
-    attempt.settled = not options.reads_sentences
+    is_last = not options.reads_sentences
+    attempt.settled = is_last and attempt.fetched.changes == world.changes
     return attempt
 
 
@@ -377,6 +380,7 @@ def _find_candidates_once(
     if scope is None:
         return attempt
     settings, floor = rules(scope, world.defaults)
+    is_boilerplate = boilerplate_test(world, options)
 
     def shortlist_best(verified: list[Verified], count: int) -> Shortlist:
         with pipeline.deps.trace.stage(Stage.VISIBLE):
@@ -384,13 +388,13 @@ def _find_candidates_once(
             visible = [_best_part(parts, query) for parts in revealed if parts]
         with pipeline.deps.trace.stage(Stage.RANKED):
             ranked = rank_visible(visible)
-            if ranks_boilerplate_last(world, options):
-                ranked = drop_boilerplate(ranked)
+            if is_boilerplate is not None:
+                ranked = drop_boilerplate(ranked, is_boilerplate)
             if world.defaults.values.merges_copies:
                 ranked = merge_copies(ranked)
             return shortlist(ranked, count, settings.exclude_chunk_types_from_llm)
 
-    vector = pipeline.embed(attempt, scope, query)
+    vector, attempt.states = pipeline.embed(scope, world, query)
     chosen = pipeline.fetch(
         attempt,
         scope,
@@ -547,7 +551,7 @@ def search_documents(
             raise StoreDamaged(unreadable.message)
         if scope is None:
             return attempt
-        vector = pipeline.embed(attempt, scope, query)
+        vector, attempt.states = pipeline.embed(scope, latest, query)
         k = max(passages, documents, candidates)
         found = pipeline.fetch(attempt, scope, vector, k=k, floor=None, select=select).found
         if stage is not None:

@@ -293,15 +293,14 @@ def choose_best(
     found: Sequence[Verified],
     k: int,
     *,
-    boilerplate_last: bool,
+    is_boilerplate: Callable[[str], bool] | None = None,
     merged_in: Scope | None = None,
 ) -> Best:
-    """Return the best `k` by rank; with `boilerplate_last`, boilerplate only if others are too few.
+    """Return the best `k` by rank; boilerplate, if there is a test for it, only if others lack.
 
     The search for other text ends after `MAX_BOILERPLATE` chunks of boilerplate. With `merged_in`,
     chunks whose text visible in that scope is equal count as one.
     """
-    is_boilerplate = boilerplate_test() if boilerplate_last else None
     others: list[Verified] = []
     boilerplate: list[Verified] = []
     texts, copies = EqualTexts[ChunkId](), dict[ChunkId, list[Verified]]()
@@ -330,23 +329,18 @@ def choose_best(
     return Best([*others, *boilerplate][:k], missing, end, copies)
 
 
-def put_boilerplate_last(ranked: Sequence[Visible]) -> list[Visible]:
+def put_boilerplate_last(
+    ranked: Sequence[Visible], is_boilerplate: Callable[[str], bool]
+) -> list[Visible]:
     """Return chunks in their order, boilerplate after the others."""
-    is_boilerplate = boilerplate_test()
     return sorted(ranked, key=lambda part: is_boilerplate(part.text))
 
 
-def drop_boilerplate(ranked: Sequence[Visible]) -> list[Visible]:
+def drop_boilerplate(
+    ranked: Sequence[Visible], is_boilerplate: Callable[[str], bool]
+) -> list[Visible]:
     """Return ranked chunks without boilerplate; all of them if there is nothing else."""
-    is_boilerplate = boilerplate_test()
     return [part for part in ranked if not is_boilerplate(part.text)] or list(ranked)
-
-
-def boilerplate_test() -> Callable[[str], bool]:
-    """Return the test for boilerplate, imported late since the import compiles many patterns."""
-    from truespan.text.boilerplate import is_boilerplate
-
-    return is_boilerplate
 
 
 def rank_visible(found: Iterable[Visible]) -> list[Visible]:
@@ -497,11 +491,6 @@ def read_chunks(
     return records
 
 
-def changes_in(read: Mapping[ChunkId, ChunkRecord]) -> int | None:
-    """Return the change count of the world at the time of a read; None if no row was read."""
-    return next((record.changes for record in read.values()), None)
-
-
 def _cut(deps: RetrievalDeps, chunk: StoredChunk, sentence: PlacedSentence) -> PlacedSentence:
     start, end = max(sentence.start, chunk.start), min(sentence.end, chunk.end)
     if (start, end) == (sentence.start, sentence.end):
@@ -553,7 +542,7 @@ def fetch_pages(
             if unread:
                 read = read_chunks(deps, scope, unread)
                 records.update(read)
-                changes = changes_in(read)
+                changes = next((record.changes for record in read.values()), None)
             outcome = limit_to_scope(verify(hits[:length], records), records, scope)
         with deps.trace.stage(Stage.ENOUGH):
             selected = select(outcome.verified)

@@ -193,12 +193,10 @@ class Layout(Struct, frozen=True):
         self.extents[key] = extent
         return extent
 
-    def places_of(
+    def read_places(
         self, store: Store, scope: Scope, term: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the chunks with a term, and its count in each."""
-        if found := self.recent.get(term):
-            return found
+        """Return the places of the chunks with a term, and its count in each; see `recent`."""
         return self._place(store, scope, term, store.postings(scope, [term])[term])
 
     def load_places(self, store: Store, scope: Scope, terms: Set[str]) -> None:
@@ -293,16 +291,16 @@ REVISIONS_AT_ONCE = 64
 """Number of revisions stored in one transaction, so that others can write in between."""
 
 
-def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
+def count_words(store: Store, scope: Scope, world: World) -> Layout:
     """Count the words of every active revision that has no current counts.
 
-    Returns the catalog with the new counts. A chunk whose bytes do not match their hash is skipped;
-    its revision is counted again once the world has changed.
+    Returns the layout of all counts. A chunk whose bytes do not match their hash is skipped; its
+    revision is counted again once the world has changed.
     """
-    catalog, done = store.word_catalog(scope, world), set[RevisionRef]()
+    layout, done = layout_of(store.word_catalog(scope, world)), set[RevisionRef]()
     # Deleting the words of a revision also deletes words of others in the same rows, which are
     # counted again.
-    while due := [entry for entry in layout_of(catalog).due if entry.ref not in done]:
+    while due := [entry for entry in layout.due if entry.ref not in done]:
         # For all callers: the scope of this one selects among the counted chunks.
         everyone = scope.for_everyone()
         for start in range(0, len(due), REVISIONS_AT_ONCE):
@@ -310,8 +308,8 @@ def count_words(store: Store, scope: Scope, world: World) -> WordCatalog:
             counted = [count_revision(store, everyone, entry.ref, entry.language) for entry in part]
             store.keep_words(everyone, counted)
         done.update(entry.ref for entry in due)
-        catalog = store.word_catalog(scope, world)
-    return catalog
+        layout = layout_of(store.word_catalog(scope, world))
+    return layout
 
 
 def complete_counts(store: Store, scope: Scope, named: Collection[str] | None = None) -> None:

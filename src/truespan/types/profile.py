@@ -27,7 +27,7 @@ INSTRUCTION = "instruction: "
 """Prefix of a mode that contains the prefix of a text."""
 
 
-# Shared by threads: its id is computed from members that never change.
+# Shared by threads: its properties are computed from members that never change.
 class EmbeddingProfile(Struct, frozen=True, dict=True):
     """Everything that determines a vector. Fixed for a generation; the id is a digest."""
 
@@ -46,6 +46,28 @@ class EmbeddingProfile(Struct, frozen=True, dict=True):
         """Digest of all fields."""
         canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()[:16]
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Shipped calibration of the model; None if there is none."""
+        return _SHIPPED.get((self.provider, self.model, self.revision))
+
+    @cached_property
+    def languages(self) -> frozenset[str] | None:
+        """Languages that the model was trained for; None if they are not known.
+
+        Similarities of texts in other languages say little.
+        """
+        return _LANGUAGES.get((self.provider, self.model))
+
+    @cached_property
+    def strong_languages(self) -> frozenset[str] | None:
+        """Languages in which the model's similarities rank well; None if they are not known.
+
+        In others that it was trained for, words rank better than similarities.
+        """
+        weak = _WEAK_LANGUAGES.get((self.provider, self.model), frozenset())
+        return None if self.languages is None else self.languages - weak
 
     @property
     def document_prefix(self) -> str:
@@ -258,7 +280,7 @@ class Calibration(Struct, frozen=True):
 
         If related and unrelated text overlap, the calibrated floor is the best possible.
         """
-        return reaches(floor, min(self.unrelated_high, self.calibrated_floor))
+        return float32(floor) >= float32(min(self.unrelated_high, self.calibrated_floor))
 
     def thresholds(self) -> dict[str, Any]:
         """Return the calibrated fields of `DecisionSettings`."""
@@ -271,38 +293,15 @@ class Calibration(Struct, frozen=True):
         return {name: getattr(self, name) for name in names}
 
 
-def shipped(profile: EmbeddingProfile) -> Calibration | None:
-    """Return the shipped calibration of a profile's model; None if there is none."""
-    return _SHIPPED.get((profile.provider, profile.model, profile.revision))
-
-
-def trained_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
-    """Return the languages that a model was trained for; None if they are not known.
-
-    Similarities of texts in other languages say little.
-    """
-    return _LANGUAGES.get((profile.provider, profile.model))
-
-
 def is_trained_for(profile: EmbeddingProfile, language: str) -> bool:
     """Return whether a model was trained for a language, as far as is known."""
-    languages = trained_languages(profile)
+    languages = profile.languages
     return languages is None or _base_language(language) in languages
-
-
-def well_known_languages(profile: EmbeddingProfile) -> frozenset[str] | None:
-    """Return the languages in which a model's similarities rank well; None if they are not known.
-
-    In others that it was trained for, words rank better than similarities.
-    """
-    languages = trained_languages(profile)
-    weak = _WEAK_LANGUAGES.get((profile.provider, profile.model), frozenset())
-    return None if languages is None else languages - weak
 
 
 def knows_well(profile: EmbeddingProfile, language: str) -> bool:
     """Return whether a model's similarities rank well in a language, as far as is known."""
-    languages = well_known_languages(profile)
+    languages = profile.strong_languages
     return languages is None or _base_language(language) in languages
 
 
@@ -317,7 +316,7 @@ def crosses_languages(profile: EmbeddingProfile, query: str | None, text: str) -
     Such a text has few words of the query, even if it answers it. None is an unknown language, and
     counts as the language of the text.
     """
-    if query is None or trained_languages(profile) is None:
+    if query is None or profile.languages is None:
         return False
     return (
         _base_language(query) != _base_language(text)
@@ -345,7 +344,7 @@ def usual_late(profile: EmbeddingProfile, language: str, *, crossed: bool) -> fl
 
 def is_multilingual(profile: EmbeddingProfile) -> bool:
     """Return whether a model is known to be trained for several languages."""
-    return len(trained_languages(profile) or ()) > 1
+    return len(profile.languages or ()) > 1
 
 
 def support_floor(profile: EmbeddingProfile) -> float | None:

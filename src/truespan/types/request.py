@@ -109,6 +109,9 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether a plain text that is a novel becomes a book."""
     word_states: bool
     """Whether states of words are stored and used."""
+    keyword_floor: bool
+    """Whether passages in the mode `keyword` have a minimum similarity if the request sets none.
+    Scores of words are no similarities, and many passages with all the words are below it."""
     contract_fields: bool
     """Whether results repeat fields under their names in the contract."""
 
@@ -145,6 +148,7 @@ class Defaults(StrEnum):
             whole_words=True,
             recognises_novels=True,
             word_states=True,
+            keyword_floor=False,
             contract_fields=False,
         ),
     )
@@ -171,6 +175,7 @@ class Defaults(StrEnum):
             whole_words=False,
             recognises_novels=False,
             word_states=False,
+            keyword_floor=True,
             contract_fields=True,
         ),
     )
@@ -190,16 +195,6 @@ def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None)
     if mode is not Mode.AUTO:
         return mode
     return Mode.VECTOR if query is None else Mode.HYBRID
-
-
-def default_floor(usual: float, mode: Mode, defaults: Defaults) -> float | None:
-    """Return the minimum similarity of the passages of a request that sets none.
-
-    Keyword mode has none, except with the contract's defaults: scores of words are no similarities,
-    and many passages with all the words are below a floor.
-    """
-    has_none = mode is Mode.KEYWORD and not defaults.values.contract_fields
-    return None if has_none else usual
 
 
 def check_reader_name(name: str) -> str:

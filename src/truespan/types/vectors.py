@@ -187,20 +187,15 @@ class QueryStates(Struct, frozen=True):
     rows: bytes = b""
     """One packed row for each word; zeros for a word that the model does not read."""
 
-    @property
-    def by_word(self) -> dict[str, bytes]:
-        """Return the packed row of each word."""
-        starts = range(0, len(self.rows), ROW_BYTES)
-        rows = (self.rows[start : start + ROW_BYTES] for start in starts)
-        return dict(zip(self.words, rows, strict=True))
-
 
 def join_states(parts: Sequence[QueryStates]) -> QueryStates:
     """Return the states of a query from its parts; a repeated word keeps its first row."""
     rows: dict[str, bytes] = {}
     for part in parts:
-        rows = part.by_word | rows
-    words = tuple(dict.fromkeys(word for part in parts for word in part.words))[:MAX_WORDS]
+        for number, word in enumerate(part.words):
+            start = number * ROW_BYTES
+            rows.setdefault(word, part.rows[start : start + ROW_BYTES])
+    words = tuple(rows)[:MAX_WORDS]
     return QueryStates(words, b"".join(rows[word] for word in words))
 
 
@@ -219,7 +214,12 @@ def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
     """
     import numpy as np
 
-    rows, columns = _numbers(packed), _numbers(others)
+    pairs = np.frombuffer(packed + others, np.uint8).reshape(-1, ROW_BYTES)
+    # Those in low bits, then those in high bits.
+    numbers = np.empty((len(pairs), STATE_SIZE), np.float32)
+    numbers[:, :ROW_BYTES], numbers[:, ROW_BYTES:] = pairs & 15, pairs >> 4
+    numbers -= ROW_ZERO
+    rows, columns = np.split(numbers, [len(packed) // ROW_BYTES])
     products = np.empty((len(rows), len(columns)))
     # Larger products would run on the threads of BLAS, which take longer to start.
     size, factor = max(MAX_PRODUCTS // columns.size, 1), np.ascontiguousarray(columns.T)
@@ -228,14 +228,3 @@ def compare_rows(packed: bytes, others: bytes) -> NDArray[np.float64]:
     squares = (np.einsum("ij,ij->i", one, one).astype(np.float64) for one in (rows, columns))
     # A row of zeros is similar to nothing.
     return products / np.maximum(np.sqrt(np.outer(*squares)), 1.0)
-
-
-def _numbers(packed: bytes) -> NDArray[np.float32]:
-    """Return packed rows as whole numbers: those in low bits, then those in high bits."""
-    import numpy as np
-
-    pairs = np.frombuffer(packed, np.uint8).reshape(-1, ROW_BYTES)
-    rows = np.empty((len(pairs), STATE_SIZE), np.float32)
-    rows[:, :ROW_BYTES], rows[:, ROW_BYTES:] = pairs & 15, pairs >> 4
-    rows -= ROW_ZERO
-    return rows

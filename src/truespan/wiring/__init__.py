@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
-from truespan.engine.components import Components, OtherEmbedder, proof_trees
+from truespan.engine.components import Components, proof_trees
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
 from truespan.index.edge.client import EdgeIndex
@@ -37,6 +37,7 @@ from truespan.protocols import (
 )
 from truespan.providers import cohort
 from truespan.retrieval.background import Cohort, CohortVectors
+from truespan.retrieval.query import OtherEmbedder
 from truespan.settings import read_settings, shared_metrics
 from truespan.settings.catalogue import MEBIBYTE, IndexSettings, Settings, StoreSettings, split_list
 from truespan.types.chunk import FigureFlags

@@ -126,16 +126,13 @@ def find_phrases(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in quoted if any(words(text))))
 
 
-def requires_phrases(query: str) -> bool:
-    """Return whether a text must contain the phrases of a query.
+def requires_phrases(query: str, phrases: Sequence[str]) -> bool:
+    """Return whether a text must contain the phrases of a query, if it has any.
 
     That is so if the query is little more than phrases: at most one word that is no stop word
     stands outside the quotes, beside two or more inside. In any other query, texts with its phrases
     are only ranked higher.
     """
-    phrases = find_phrases(query)
-    if not phrases:
-        return False
     outside = [word for word in words(_QUOTED.sub(" ", query)) if word not in _all_stop_words()]
     inside = sum(len(list(words(phrase))) for phrase in phrases)
     return not outside or (len(outside) == 1 and inside > 1)

@@ -108,13 +108,10 @@ class ChunkScores(Struct, frozen=True):
 
     places: NDArray[np.int64]
     values: NDArray[np.float64]
+    best: float = 0.0
+    """Highest score; zero if no chunk has a word of the query."""
     possible: float = 0.0
     """Upper bound of a score, approached by endless repetition of every word."""
-
-    @property
-    def best(self) -> float:
-        """Return the highest score; zero if no chunk has a word of the query."""
-        return float(self.values.max(initial=0.0))
 
     def of(self, place: int) -> float:
         """Return the score of the chunk at a place; zero if it has no word of the query."""
@@ -176,7 +173,8 @@ def score_chunks(
         # Gains are added in the order of the words, so that equal chunks have exactly equal scores.
         values[word.places] += factor * counts / (counts + K1 * (1 - B + B * size))
     places = values.nonzero()[0]
-    return ChunkScores(places, values[places], possible)
+    best = float(values.max(initial=0.0))
+    return ChunkScores(places, values[places], best=best, possible=possible)
 
 
 TERMS_OF_A_WORD = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 7}

@@ -40,7 +40,6 @@ from truespan.index.edge.messages import (
     Welcome,
     decode_reply,
     encode,
-    encode_call,
     error_from,
     result_decoder,
 )
@@ -93,7 +92,8 @@ class EdgeLink:
         """
         for _ in range(_ATTEMPTS):
             connection = sent or self._take_free() or self._open()
-            message = None if sent else encode_call(name, arguments)
+            # A `Call`, whose arguments are encoded with it.
+            message = None if sent else encode((name, arguments))
             reply = self._exchange(connection, message)
             sent = None
             if reply is None or isinstance(reply, Retiring):
@@ -116,7 +116,7 @@ class EdgeLink:
         connection = self._take_free()
         if connection is not None:
             try:
-                connection.send_bytes(encode_call(name, arguments))
+                connection.send_bytes(encode((name, arguments)))
             except OSError:
                 connection.close()
                 connection = None

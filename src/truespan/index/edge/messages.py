@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias, get_type_hints
 
@@ -87,11 +86,6 @@ decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 CALLS = {name: method for name, method in vars(IndexCalls).items() if not name.startswith("_")}
 """The table of calls: every method of `IndexCalls`."""
-
-
-def encode_call(name: str, arguments: Sequence[Any] = ()) -> bytes:
-    """Return the message that calls a method."""
-    return encode(Call(name, Raw(encode(tuple(arguments)))))
 
 
 def receive(connection: Connection) -> bytes:

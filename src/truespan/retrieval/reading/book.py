@@ -23,12 +23,11 @@ from truespan.retrieval.pack import (
 )
 from truespan.retrieval.passages import (
     PassageFitter,
-    count_to_pack,
     fit_packed,
     packer_for,
     packing_count,
 )
-from truespan.retrieval.pipeline import Attempt, Pipeline, ranks_boilerplate_last
+from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test
 from truespan.retrieval.query import query_language
 from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
 from truespan.retrieval.reading.tail import TailMaker
@@ -166,7 +165,7 @@ class ReaderRetrieval:
         if attempt.scope is None or position is None:
             return attempt
         top_k, candidates = self._request.top_k, self._stage.candidates if self._stage else 0
-        most = max(count_to_pack(options, top_k), candidates)
+        most = max(packing_count(options, top_k), candidates)
         search = self._search(attempt, attempt.scope, position, most, None)
         attempt.steps.append("vectorized")
         k = packing_count(options, top_k, attempt.scope, attempt.in_scope)
@@ -183,7 +182,8 @@ class ReaderRetrieval:
         attempt.steps += ["reranked"] if self._stage else []
         attempt.count(*found.down_to(attempt.packed.last))
         fit_packed(attempt, self._fitter(attempt, attempt.scope, search.vector))
-        attempt.settled = not options.reads_sentences
+        is_last = not options.reads_sentences
+        attempt.settled = is_last and attempt.fetched.changes == world.changes
         return attempt
 
     def _find_candidates_once(self, world: World, rules: Rules) -> AnswerAttempt:
@@ -196,9 +196,11 @@ class ReaderRetrieval:
         settings, floor = rules(attempt.scope, world.defaults)
         search = self._search(attempt, attempt.scope, position, ANSWER_TOP_K, floor)
 
+        is_boilerplate = boilerplate_test(world, self._request.passages)
+
         def shortlist_best(parts: list[Visible], count: int) -> Shortlist:
-            if ranks_boilerplate_last(world, self._request.passages):
-                parts = drop_boilerplate(parts)
+            if is_boilerplate is not None:
+                parts = drop_boilerplate(parts, is_boilerplate)
             if world.defaults.values.merges_copies:
                 parts = merge_copies(parts)
             return shortlist(parts, count, settings.exclude_chunk_types_from_llm)
@@ -298,7 +300,7 @@ class ReaderRetrieval:
         The index searches for the `most` best chunks while tail and words are read.
         """
         query = self._request.query
-        vector = self.pipeline.embed(attempt, scope, query.strip())
+        vector, attempt.states = self.pipeline.embed(scope, attempt.world, query.strip())
         deps, ref, mode = self.pipeline.deps, position.ref, attempt.mode
         wait_for_hits = None
         if not attempt.by_words:

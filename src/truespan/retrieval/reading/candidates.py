@@ -22,7 +22,6 @@ from truespan.retrieval import fused
 from truespan.retrieval.fused import (
     Candidate,
     FusedSearch,
-    pool_bound,
 )
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
@@ -32,7 +31,6 @@ from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.stages import (
     Fetched,
     HitPager,
-    changes_in,
     complete_until,
     limit_to_scope,
     reveal,
@@ -238,7 +236,8 @@ class ReadCandidates:
                 break
             wanted = length + max(lacking, 1)
         self.seen = len(pager.hits) if pager.exhausted else None
-        bound = pool_bound(scored)
+        bound = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else -inf
+        bound = round(bound, SCORE_DECIMALS)
         seen = [hit for hit in hits if round(hit.score, SCORE_DECIMALS) >= bound]
         self._note_failures(seen, self._places_of(seen).union(named))
         return scored
@@ -376,7 +375,7 @@ class ReadCandidates:
             with self._pipeline.deps.trace.stage(Stage.VERIFIED):
                 read = store.read_chunks(self._scope, ids, word_states=word_states)
                 self._records.update(read)
-                self.changes = changes_in(read)
+                self.changes = next((record.changes for record in read.values()), None)
 
     def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
         """Record the damage of the hits and places that were examined.

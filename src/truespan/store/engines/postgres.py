@@ -36,6 +36,8 @@ from truespan.store.engines.session import (
     Row,
     Rows,
     Session,
+    SingleStatements,
+    Statements,
     expand_macros,
     is_world_id,
     scope_values,
@@ -236,24 +238,18 @@ class PostgresDatabase(Database):
         self._opened: ConnectionPool[Connection] | None = None
         self._lock = threading.Lock()
 
-    def read_once(
-        self,
-        scope: Scope | str | None,
-        sql: LiteralString,
-        values: dict[str, Any],
-        *,
-        shared: bool = False,
-    ) -> list[Row]:
-        role = SHARED_ROLE if scope is None else BOTH_ROLES if shared else WORLD_ROLE
-        bound = {**_scope_values(scope), **values}
+    def at(self, scope: Scope | str | None, *, shared: bool = False, **values: Any) -> Statements:
+        return _PostgresStatements(self, scope, values, shared)
+
+    def read_once(self, role: str, sql: LiteralString, values: dict[str, Any]) -> list[Row]:
+        """Run one reading statement; a second time if a restarted server closed the connection."""
         try:
-            return self._run_once(role, sql, bound)
+            return self._run_once(role, sql, values)
         except StoreBusy as error:
             if error.message != LOST:
                 raise
-            # A restarted server has closed all connections.
             self._pool.check()
-            return self._run_once(role, sql, bound)
+            return self._run_once(role, sql, values)
 
     def _run_once(self, role: str, sql: LiteralString, values: dict[str, Any]) -> list[Row]:
         with map_errors(), self._pool.connection() as connection:
@@ -395,6 +391,14 @@ class PostgresDatabase(Database):
         except InvalidConfiguration as error:
             # The address was valid when the store was opened.
             raise StoreBusy(UNREACHABLE) from error
+
+
+class _PostgresStatements(SingleStatements[PostgresDatabase]):
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
+        role = SHARED_ROLE if self.scope is None else BOTH_ROLES if self.both else WORLD_ROLE
+        bound = {**_scope_values(self.scope), **self.values, **values}
+        return self.database.read_once(role, sql, bound)
 
 
 def _scope_values(scope: Scope | str | None) -> dict[str, Any]:

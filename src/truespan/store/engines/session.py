@@ -29,9 +29,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, LiteralString, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Generic, LiteralString, ParamSpec, TypeAlias, TypeVar
 
-from truespan.core.cancel import check_cancelled
 from truespan.errors import StoreBusy
 from truespan.protocols import Clock
 from truespan.types.audience import EVERYONE
@@ -199,25 +198,17 @@ class Database(ABC):
     use tables that belong to no world.
     """
 
-    def at(self, scope: Scope | str, *, shared: bool = False, **values: Any) -> Statements:
-        """Return a runner of single statements with these values, each in one round trip."""
-        return _SingleStatements(self, scope, values, shared)
+    @abstractmethod
+    def at(self, scope: Scope | str | None, *, shared: bool = False, **values: Any) -> Statements:
+        """Return a runner of single statements with these values, each in one round trip.
+
+        They are run for a scope, or on shared tables if the scope is None.
+        """
 
     @property
     def shared(self) -> Statements:
         """A runner of single statements on tables that belong to no world."""
-        return _SingleStatements(self, None, {}, False)
-
-    @abstractmethod
-    def read_once(
-        self,
-        scope: Scope | str | None,
-        sql: LiteralString,
-        values: dict[str, Any],
-        *,
-        shared: bool = False,
-    ) -> list[Row]:
-        """Run one reading statement for a scope, or on shared tables if the scope is None."""
+        return self.at(None)
 
     @abstractmethod
     def read(
@@ -299,18 +290,18 @@ def retry_on_conflict(method: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
+DatabaseT = TypeVar("DatabaseT", bound=Database)
+
+
 @dataclass(slots=True)
-class _SingleStatements(Statements):
-    database: Database
+class SingleStatements(Statements, Generic[DatabaseT]):
+    """Runs statements, each in its own transaction."""
+
+    database: DatabaseT
     scope: Scope | str | None
     values: dict[str, Any]
     both: bool
     """Whether statements may also use tables that belong to no world."""
-
-    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
-        check_cancelled()
-        bound = {**self.values, **values}
-        return self.database.read_once(self.scope, sql, bound, shared=self.both)
 
     @retry_on_conflict
     def execute(self, sql: LiteralString, /, **values: Any) -> int:

@@ -36,6 +36,8 @@ from truespan.store.engines.session import (
     Row,
     Rows,
     Session,
+    SingleStatements,
+    Statements,
     expand_macros,
     scope_values,
     update_clause,
@@ -241,21 +243,8 @@ class SqliteDatabase(Database):
                 # Read again inside the transaction: another process may have migrated meanwhile.
                 migrate(self.connection)
 
-    def read_once(
-        self,
-        scope: Scope | str | None,
-        sql: LiteralString,
-        values: dict[str, Any],
-        *,
-        shared: bool = False,
-    ) -> list[Row]:
-        bound = _bindable({**scope_values(scope), **values})
-        try:
-            return self.connection.execute(_translate(sql, single=True), bound).fetchall()
-        except Exception:
-            # Entered only now: a context manager would slow down every read of a search.
-            with self.map_errors():
-                raise
+    def at(self, scope: Scope | str | None, *, shared: bool = False, **values: Any) -> Statements:
+        return _SqliteStatements(self, scope, values, shared)
 
     @contextmanager
     def read(
@@ -495,6 +484,19 @@ def migrate(connection: apsw.Connection) -> None:
 def known_schemas() -> range:
     """Return the versions of SQLite libraries that can be opened."""
     return range(OLDEST_VERSION, newest_version("sqlite") + 1)
+
+
+class _SqliteStatements(SingleStatements[SqliteDatabase]):
+    def all(self, sql: LiteralString, /, **values: Any) -> list[Row]:
+        check_cancelled()
+        database, statement = self.database, _translate(sql, single=True)
+        bound = _bindable({**scope_values(self.scope), **self.values, **values})
+        try:
+            return database.connection.execute(statement, bound).fetchall()
+        except Exception:
+            # Entered only now: a context manager would slow down every read of a search.
+            with database.map_errors():
+                raise
 
 
 # Shared by threads: caches of texts and frozen profiles.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Final, LiteralString, NamedTuple
 
 from msgspec.structs import replace
@@ -49,7 +50,7 @@ from truespan.types.chunk import (
     StoredChunk,
 )
 from truespan.types.document import RevisionRef
-from truespan.types.ids import ChunkId, TextHash, WorldId, hash_bytes
+from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.reading import ListedChunk
 from truespan.types.scope import Scope
 from truespan.types.text import CanonicalText, Place, name_places
@@ -241,7 +242,8 @@ class Chunks(Part):
         broken = [
             point.chunk.chunk_id
             for point, row in zip(points, rows, strict=True)
-            if not point.intact or (row[7] is not None and hash_bytes(row[7]) != row[_CHUNK + 10])
+            if not point.intact
+            or (row[7] is not None and sha256(row[7]).hexdigest() != row[_CHUNK + 10])
         ]
         wrong = [point.chunk.text_hash for point in points if point.wrong_vector]
         if not broken and not wrong:
@@ -546,7 +548,7 @@ def _read_record(
     intact = chunk_checksum(scope.world, scope.generation.number, labels.ref, cells) == recorded
     stored = None
     if data is not None:
-        intact = intact and hash_bytes(data) == row_hash == text_hash
+        intact = intact and sha256(data).hexdigest() == row_hash == text_hash
         stored = StoredChunk(
             chunk_id=chunk_id,
             index=position,
