@@ -204,8 +204,9 @@ def test_tail_without_states_gets_them_once(lib: LibraryFixture) -> None:
 def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     world = lib.world("w", tide__txt=TIDE)
     deps, scope = world.access.pipeline.deps, scope_of(world)
-    first = embed_query(deps, scope, "Which tide?", word_states=True)
-    again = embed_query(deps, scope, "Which tide?", word_states=True)
+    record = world.access.record()
+    first = embed_query(deps, scope, "Which tide?", record)
+    again = embed_query(deps, scope, "Which tide?", record)
 
     assert first == again
     assert first.states is not None
@@ -215,7 +216,7 @@ def test_query_states_are_cached_without_the_words(lib: LibraryFixture) -> None:
     assert rows == first.states.rows
     assert b"tide" not in rows
     lib.sql("UPDATE query_cache SET states = x'00'")
-    assert embed_query(deps, scope, "Which tide?", word_states=True) == first
+    assert embed_query(deps, scope, "Which tide?", record) == first
     assert lib.embedder.queries == ["Which tide?"] * 2
 
 
@@ -225,7 +226,7 @@ def test_cached_query_without_states_is_embedded_again_for_them(lib: LibraryFixt
     deps, scope = world.access.pipeline.deps, scope_of(world)
     plain = embed_query(deps, scope, "tide")
     assert plain.states is None
-    with_states = embed_query(deps, scope, "tide", word_states=True)
+    with_states = embed_query(deps, scope, "tide", world.access.record())
 
     assert with_states.vector == plain.vector
     assert with_states.states is not None
@@ -242,6 +243,6 @@ def test_long_query_has_the_states_of_all_its_parts(lib: LibraryFixture) -> None
         split=lambda text, _limit: [" ".join(words[:40]), " ".join(words[30:])],
     )
     text = " ".join(words * 10)
-    found = embed_query(deps, scope_of(world), text, split=True, word_states=True)
+    found = embed_query(deps, scope_of(world), text, world.access.record())
 
     assert found.states == StateEmbedder().embed_query_with_states(" ".join(words))[1]

@@ -17,7 +17,7 @@ from tests.unit.test_fused import sources
 from truespan.engine.world import World
 from truespan.errors import StoreBusy
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.retrieval.refine import MIN_FEEDBACK_WORDS, compare_with_best
+from truespan.retrieval.fused import MIN_FEEDBACK_WORDS, compare_with_best
 from truespan.testing import WordEmbedder
 from truespan.types.bundle import SearchResult
 from truespan.types.ids import TextHash, hash_text

@@ -15,7 +15,7 @@ from tests.support.worlds import make_library, other_profile, vector_of
 from tests.unit.test_fused import TALES, Blind, sources
 from truespan.errors import InvalidArgument
 from truespan.evaluation.golden import Expected, GoldenQuery
-from truespan.retrieval.refine import CandidateText, Refinement
+from truespan.retrieval.fused import CandidateText, Refinement
 from truespan.types.bundle import SearchResult
 from truespan.types.profile import _SHIPPED, knows_well
 from truespan.types.vectors import MAX_WORDS, STATE_SIZE, QueryStates, Vector, WordStates, pack_rows

@@ -21,13 +21,14 @@ from msgspec.structs import replace
 from truespan.retrieval import fused
 from truespan.retrieval.fused import (
     Candidate,
+    CandidateText,
     FusedSearch,
+    Refinement,
 )
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query import SCORE_DECIMALS, calibration_of
 from truespan.retrieval.reading.words import ReadScores
-from truespan.retrieval.refine import CandidateText, Refinement
 from truespan.retrieval.stages import (
     Fetched,
     HitPager,
