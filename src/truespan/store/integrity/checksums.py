@@ -121,11 +121,13 @@ DETAILS: Final = "r.metadata, r.properties, r.derived, r.derived_error"
 DETAILS_COUNT: Final = DETAILS.count(",") + 1
 
 
-def revision_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
-    """Return the checksum of a revision; the cells are those of `REVISION_CELLS`."""
+def revision_checksum(world: WorldId, cells: RevisionCells) -> bytes:
+    """Return the checksum of a revision."""
+    declared, stated = cells.language_declared, cells.language_stated
     # Every document is verified in every run, so that a call for each cell would show.
-    numbers = [int(cell) if cell is True or cell is False else cell for cell in cells]
-    return checksum("revisions", world, *numbers)
+    if isinstance(declared, bool) or isinstance(stated, bool):
+        cells = cells._replace(language_declared=int(declared), language_stated=int(stated))
+    return checksum("revisions", world, *cells)
 
 
 def details_checksum(world: WorldId, ref: RevisionRef, cells: Sequence[object]) -> bytes:
