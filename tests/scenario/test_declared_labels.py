@@ -230,6 +230,21 @@ def test_a_sidecar_describes_its_document_and_is_none_itself(lib: LibraryFixture
 
 
 @proves("document.sidecar")
+def test_sidecar_added_later_labels_an_unchanged_document(lib: LibraryFixture) -> None:
+    world = lib.world()
+    path = lib.write("docs/lamp.txt", TEXT)
+    folder = str(Path(path).parent)
+    world.ingest(folder)
+    assert world.ingest(folder).unchanged == 1
+
+    lib.write("docs/lamp.txt.meta.toml", "tags = ['sea']")
+    report = world.ingest(folder)
+
+    assert (report.unchanged, report.relabelled) == (1, ["lamp.txt"])
+    assert world.documents.get("lamp.txt").tags == ("sea",)
+
+
+@proves("document.sidecar")
 def test_a_manifest_wins_over_a_sidecar(lib: LibraryFixture) -> None:
     world = lib.world()
     lib.write("lamp.txt", TEXT)

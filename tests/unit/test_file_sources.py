@@ -452,6 +452,23 @@ def test_a_sidecar_that_leads_nowhere_is_not_overlooked(
         files.read_sidecar(broken)
 
 
+def test_source_has_no_sidecar_only_if_its_folder_was_listed_without_any(tmp_path: Path) -> None:
+    tree(tmp_path, "a/a.txt", "a/link.txt", "b/b.txt", "b/c.txt", "b/c.txt.Meta.TOML")
+    (tmp_path / "a" / "link.txt").unlink()
+    (tmp_path / "a" / "link.txt").symlink_to(tmp_path / "b" / "c.txt")
+
+    def alone(path: Path, *, within: bool = False) -> dict[str, bool]:
+        folders = [str(tmp_path)] if within else None
+        found = FileSources(supported).find([str(path)], DocumentOptions(), within=folders)
+        return {source.name: source.no_sidecar for source in found}
+
+    assert alone(tmp_path) == {"a.txt": True, "link.txt": True, "b.txt": False, "c.txt": False}
+    # Confined, the source is the target of the link, beside which there is a sidecar.
+    assert alone(tmp_path / "a", within=True) == {"a.txt": True, "c.txt": False}
+    assert alone(tmp_path / "*" / "[ab].txt") == {"a.txt": True, "b.txt": False}
+    assert alone(tmp_path / "a" / "a.txt") == {"a.txt": False}
+
+
 def test_shown_path_begins_with_the_searched_folder() -> None:
     rows = {
         ("/data/books", "/data/books/a.txt"): "books/a.txt",

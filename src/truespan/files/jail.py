@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from truespan.errors import SourceMissing, SourceTooLarge, SourceUnreadable, resource_error
-from truespan.ingest.manifest import PathPattern, path_fault, split_path
+from truespan.ingest.manifest import SIDECAR_ENDINGS, PathPattern, path_fault, split_path
 from truespan.types.ids import slug
 from truespan.types.source import UPLOAD, DocumentOptions, Source, display_path, short_path
 
@@ -52,6 +52,7 @@ def make_source(
     origin: str = "",
     confined: bool = False,
     member: str = "",
+    no_sidecar: bool = False,
 ) -> Source:
     """Return a file below a folder as a source.
 
@@ -77,29 +78,39 @@ def make_source(
         shown_path=shown_path,
         confined=confined,
         member=member,
+        no_sidecar=no_sidecar,
     )
 
 
-def walk(folder: str, pattern: PathPattern) -> Iterator[os.DirEntry[str]]:
-    """Yield the matching entries below a folder, by name; links to folders are not entered.
+def walk(folder: str, pattern: PathPattern) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """Yield the matching entries below a folder, by name, and whether each has sidecars beside it.
 
-    Every entry except a folder is yielded, even if it is not a regular file.
+    Every entry except a folder is yielded, even if it is not a regular file. Links to folders are
+    not entered.
 
     Raises:
         SourceUnreadable: a folder cannot be listed, so files may be missing.
     """
     # A stack instead of recursion: folders may be nested deeper than Python can call.
-    opened = [(pattern.begin(), iter(list_folder(folder)))]
+    opened = [(pattern.begin(), *_list_with_sidecars(folder))]
     while opened:
-        states, entries = opened[-1]
+        states, entries, sidecars = opened[-1]
         entry = next(entries, None)
         if entry is None:
             opened.pop()
         elif not _is_folder(entry):
             if pattern.accepts(states, entry.name):
-                yield entry
+                yield entry, sidecars
         elif deeper := pattern.enter(states, entry.name):
-            opened.append((deeper, iter(list_folder(entry.path))))
+            opened.append((deeper, *_list_with_sidecars(entry.path)))
+
+
+def _list_with_sidecars(folder: str) -> tuple[Iterator[os.DirEntry[str]], bool]:
+    """Return the entries of a folder, and whether there are sidecars among them."""
+    entries = list_folder(folder)
+    # The file system may ignore case.
+    names = [entry.name.casefold() for entry in entries]
+    return iter(entries), any(name.endswith(SIDECAR_ENDINGS) for name in names)
 
 
 def list_folder(folder: str) -> list[os.DirEntry[str]]:

@@ -147,7 +147,7 @@ class _ManifestSearch:
             return None
         matches = [
             match
-            for match in walk(folder.path, PathPattern.of(parts[first:]))
+            for match, _ in walk(folder.path, PathPattern.of(parts[first:]))
             if match.path != self.manifest and not match.name.endswith(SIDECAR_ENDINGS)
         ]
         # Each file counts once, however many links lead to it.
@@ -402,8 +402,8 @@ class _PathSearch(Struct):
         """Add the files below a folder; return the number of added and skipped files."""
         added = skipped = 0
         last = pattern[-1] if pattern else ""
-        for entry in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
-            if entry.name.endswith(SIDECAR_ENDINGS):
+        for entry, sidecars in walk(folder, PathPattern.of(pattern or [ANY_DEPTH])):
+            if sidecars and entry.name.endswith(SIDECAR_ENDINGS):
                 continue
             file = None
             # `suppress` would cost more than the rest.
@@ -414,7 +414,9 @@ class _PathSearch(Struct):
                 # There may be a circle of links.
                 file = None
             if file is not None and not _is_manifest(file, jailed=self.jails is not None):
-                self._add_file(file, folder)
+                # The target of a link has its sidecar elsewhere.
+                alone = not sidecars and file == entry.path
+                self._add_file(file, folder, no_sidecar=alone)
                 added += 1
             else:
                 self.unsupported.add(entry.path)
@@ -422,7 +424,9 @@ class _PathSearch(Struct):
         self.roots.append(Root(folder, added, "/".join(pattern)))
         return added + skipped
 
-    def _add_file(self, path: str, root: str, member: str = "") -> None:
+    def _add_file(
+        self, path: str, root: str, member: str = "", *, no_sidecar: bool = False
+    ) -> None:
         key = f"{path}/{member}" if member else path
         if key in self.sources or path in self.sources:
             return
@@ -433,7 +437,13 @@ class _PathSearch(Struct):
             size = 0
         confined = self.jails is not None
         self.sources[key] = make_source(
-            path, size, self.declared, root=root, confined=confined, member=member
+            path,
+            size,
+            self.declared,
+            root=root,
+            confined=confined,
+            member=member,
+            no_sidecar=no_sidecar,
         )
 
 

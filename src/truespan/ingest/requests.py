@@ -351,7 +351,9 @@ def split_sources(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
 
 def share_to_json(sources: Sequence[Source], *, prune: bool) -> JobShare:
     """Return a share as it is stored with its job."""
-    share = {"sources": [to_builtins(source) for source in sources], "prune": prune}
+    # The folders may have changed when the share is ingested.
+    listed = [replace(source, no_sidecar=False) for source in sources]
+    share = {"sources": [to_builtins(source) for source in listed], "prune": prune}
     request = json.dumps(share, sort_keys=True)
     # An empty file counts too: no share has the size 0.
     size = sum(max(source.size, 1) for source in sources)

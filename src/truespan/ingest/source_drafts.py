@@ -170,7 +170,8 @@ class DraftMaker:
         """Return whether a file without declared labels is stored as it is now.
 
         This is a shortcut for the many files of a folder that are unchanged: if it returns False,
-        `make` decides, with more work for each file.
+        `make` decides, with more work for each file. A sidecar that was added since the folder was
+        listed is noticed by the next run.
         """
         if source.member or source.upload or source.refusal or source.declared != UNDECLARED:
             return False
@@ -184,7 +185,7 @@ class DraftMaker:
         if self._audience_by_rule(source, known) not in (None, known.audience):
             return False
         try:
-            if source.is_page or self._read_sidecar(source) is not None:
+            if not source.no_sidecar and (source.is_page or self._read_sidecar(source) is not None):
                 return False
             data = self._read_file(source)
         except SourceRefused:

@@ -386,6 +386,8 @@ class Source(Struct, frozen=True, gc=False):
     """Path inside the file at `path`, if the document is a member of an archive or similar."""
     refusal: Refusal | None = None
     """Reason why the source cannot be ingested, if known before it is read."""
+    no_sidecar: bool = False
+    """Whether the listing of its folder, in which it was found, had no sidecars."""
 
     @property
     def is_page(self) -> bool:
