@@ -175,6 +175,26 @@ def test_folders_of_one_name_show_more_of_their_paths(lib: LibraryFixture) -> No
 
 
 @proves("search.sources")
+def test_moved_file_shows_more_of_its_path_if_another_has_the_short_one(
+    lib: LibraryFixture,
+) -> None:
+    first = Path(lib.write("a/docs/README.md", NORTH)).parent
+    second = Path(lib.write("b/docs/old.md", SOUTH))
+    world = lib.library.create_world("world")
+    world.ingest(str(first))
+    world.ingest(str(second.parent))
+
+    second.rename(second.with_name("README.md"))
+    plan = world.plan_ingest(str(second.parent), prune=True)
+    report = world.ingest(str(second.parent), prune=True)
+
+    assert plan.moved == tuple(report.moved)
+    assert [moved.after for moved in report.moved] == ["b/docs/README.md"]
+    shown = ["docs/README.md", "b/docs/README.md"]
+    assert [document.shown_path for document in world.documents.list()] == shown
+
+
+@proves("search.sources")
 def test_a_path_stays_as_it_was_unless_more_of_it_is_known(lib: LibraryFixture) -> None:
     file = Path(lib.write("top/docs/a.md", NORTH))
     world = lib.library.create_world("world")

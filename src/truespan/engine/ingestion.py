@@ -22,6 +22,7 @@ from truespan.errors import (
     StoreDamaged,
 )
 from truespan.ingest import requests
+from truespan.ingest.pipeline import with_unique_paths
 from truespan.ingest.plan import DryRun
 from truespan.ingest.report import (
     IngestDeps,
@@ -222,15 +223,13 @@ class IngestJobs:
             self._count_and_calibrate_each(document.doc_id for document in done)
             return WorkOutcome.DONE
         found = requests.find_sources(deps, scope, request)
-        shares = (
-            requests.split_sources(found.sources)
-            if self._components.queue.queue_id is not None
-            else []
-        )
+        shares: list[tuple[Source, ...]] = []
+        if self._components.queue.queue_id is not None:
+            shares = requests.split_sources(with_unique_paths(deps, scope, found.sources))
         if len(shares) > 1:
             # Raises if the request would be refused.
             removed = requests.find_removed(deps, scope, request, found)
-            requests.move_documents(deps, scope, found, removed, log)
+            requests.move_documents(deps, scope, found.sources, removed, log)
             own, owner = self._components.processes.own(), self._components.job_owner
             prune = request.options.prune
             stored = [requests.share_to_json(sources, prune=prune) for sources in shares]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from shlex import quote
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ from truespan.types.picture import SOURCE
 from truespan.types.profile import MULTILINGUAL_LANGUAGES, is_trained_for
 from truespan.types.request import DEFAULT_LANGUAGE, matches_language
 from truespan.types.scope import Scope
-from truespan.types.source import Source
+from truespan.types.source import Source, make_paths_unique
 from truespan.types.telemetry import CounterName, Stage
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ def ingest_sources(
     """Ingest sources into a world; a refused source is reported, and the others are ingested."""
     with collecting_less():
         return _Run(deps, scope, sources, log).run()
+
+
+def with_unique_paths(
+    deps: IngestDeps, scope: Scope, sources: Sequence[Source]
+) -> tuple[Source, ...]:
+    """Return sources whose shown paths differ from each other and from those of other documents."""
+    return make_paths_unique(sources, partial(deps.store.path_owners, scope))
 
 
 def remove_documents(
@@ -137,6 +144,8 @@ class _Run:
         known = {document.doc_id: document for document in documents}
         self._log.enter(Phase.READING)
         self._skip_unchanged(known)
+        # Unchanged files keep their shown paths.
+        self._sources = with_unique_paths(self._deps, self._scope, self._sources)
         with closing(self._make_drafts(known)) as drafts, ExitStack() as stack:
             queue = None
             if self._is_parallel():

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
 from typing import TypeAlias
@@ -23,7 +22,7 @@ from truespan.errors import InvalidArgument, SourceMissing, SourceRefused
 from truespan.ingest.manifest import parse_manifest
 from truespan.ingest.members import MemberReader, expand_members
 from truespan.ingest.pages import find_pages_of_sitemap, split_paths, with_pages
-from truespan.ingest.pipeline import ingest_sources, remove_documents
+from truespan.ingest.pipeline import ingest_sources, remove_documents, with_unique_paths
 from truespan.ingest.plan import DryRun, count_requests, documents_to_remove, plan_run
 from truespan.ingest.report import IngestDeps, IngestReport, Moved, RunLog
 from truespan.ingest.source_drafts import DraftMaker
@@ -37,7 +36,6 @@ from truespan.types.source import (
     IngestOptions,
     Source,
     is_page,
-    make_paths_unique,
     short_path,
     to_utf8,
 )
@@ -117,6 +115,7 @@ def find_sources(
 
     A manifest is checked as a whole first. Files that hold several documents are opened, and their
     members become sources. Pass `open_files=False` to learn only whether there are any sources.
+    The shown paths of sources may be equal; see `with_unique_paths`.
     """
 
     def expand(found: FoundSources) -> FoundSources:
@@ -141,8 +140,7 @@ def find_sources(
         found = expand(deps.sources.find(files, declared, within=request.options.within))
         pages = [Entry(0, address, None, declared) for address in addresses]
         found = _require_single(declared, with_pages(found, deps.pages, pages))
-    owners = partial(deps.store.path_owners, scope)
-    return replace(found, sources=make_paths_unique(found.sources, owners))
+    return found
 
 
 def _find_in_manifest(
@@ -168,9 +166,10 @@ def _require_single(declared: DocumentOptions, found: FoundSources) -> FoundSour
 def plan_request(deps: IngestDeps, scope: Scope, request: IngestRequest) -> DryRun:
     """Return the effects of a request without running it."""
     found = find_sources(deps, scope, request)
+    found = replace(found, sources=with_unique_paths(deps, scope, found.sources))
     limits = deps.embedder.limits.within(deps.limits)
     removed = find_removed(deps, scope, request, found)
-    moves = _find_moves(deps, scope, found, removed)
+    moves = _find_moves(deps, scope, found.sources, removed)
     new_ids = {document.number: source.doc_id for document, source in moves}
     documents = [
         replace(document, doc_id=new_ids.get(document.number, document.doc_id))
@@ -201,7 +200,7 @@ def run_request(
     removed = find_removed(deps, scope, request, found)
     if choice is not None:
         removed = list(filter(choice.removes, removed))
-    moved, removed = move_documents(deps, scope, found, removed, log)
+    moved, removed = move_documents(deps, scope, found.sources, removed, log)
     if removed and on_prune is not None:
         on_prune(removed)
     report = ingest_sources(deps, scope, found.sources, log)
@@ -257,7 +256,7 @@ def _take_gone_pages(
 def move_documents(
     deps: IngestDeps,
     scope: Scope,
-    sources: Iterable[Source],
+    sources: Sequence[Source],
     removed: Sequence[Document],
     log: RunLog,
 ) -> tuple[list[Move], list[Document]]:
@@ -267,6 +266,8 @@ def move_documents(
     that remain to be removed.
     """
     moved: list[Move] = []
+    if removed:
+        sources = with_unique_paths(deps, scope, sources)
     for document, source in _find_moves(deps, scope, sources, removed):
         is_moved = deps.store.move_document(
             scope,
@@ -290,7 +291,7 @@ def move_documents(
 
 
 def _find_moves(
-    deps: IngestDeps, scope: Scope, sources: Iterable[Source], removed: Sequence[Document]
+    deps: IngestDeps, scope: Scope, sources: Sequence[Source], removed: Sequence[Document]
 ) -> list[Move]:
     """Return the removed documents whose content is in a new source, with that source.
 
@@ -302,7 +303,6 @@ def _find_moves(
             lost.setdefault(document.source_hash, []).append(document)
     if not lost:
         return []
-    sources = list(sources)
     named = {source.doc_id for source in sources}
     known = {document.doc_id for document in deps.store.documents(scope, named=named)}
     reader = MemberReader(deps)
