@@ -66,3 +66,17 @@ def test_document_without_words_is_not_counted_forever(tmp_path: Path) -> None:
     result = room.world.search("lamp", mode="keyword", floor=0.0)
 
     assert [notice.code for notice in result.warnings] == ["no_word_matches"]
+
+
+@proves("search.words-explained")
+def test_ingesting_unchanged_files_counts_words_by_new_rules(tmp_path: Path) -> None:
+    room = study(tmp_path, embedder=WordEmbedder())
+    paths = [room.lib.write(name, LAMP) for name in ("a.txt", "b.txt")]
+    room.world.ingest(paths)
+    [(recipe,)] = room.lib.sql("SELECT DISTINCT recipe FROM word_counts")
+
+    room.lib.sql("UPDATE word_counts SET recipe = 'earlier'")
+    report = room.world.ingest(paths)
+
+    assert report.unchanged == 2
+    assert room.lib.sql("SELECT recipe FROM word_counts") == [(recipe,)] * 2
