@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar
 
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import InvalidArgument, NotAllowed, WorldNotFound
+from truespan.errors import InvalidArgument, NotAllowed, TruespanError, WorldNotFound
 from truespan.retrieval.pipeline import Pipeline, require_world, with_stable_snapshot
 from truespan.types.scope import Authority, Generation, GenerationSelector, Scope, Verb
 from truespan.types.scope import World as WorldRecord
@@ -27,6 +28,12 @@ class WorldAccess(Struct, frozen=True, dict=True):
     world: str
     target: GenerationSelector = None
     """The generation that requests use: None for the default, a domain's key, or a number."""
+
+    def shown_name(self) -> str:
+        """Return the name of the world, or how it was named if it cannot be read."""
+        with suppress(TruespanError):
+            return self.record().name
+        return self.world
 
     def record(self) -> WorldRecord:
         return require_world(self.components.store, self.authority, self.world, self.target)
@@ -113,3 +120,12 @@ class WorldAccess(Struct, frozen=True, dict=True):
             raise NotAllowed("change generations")
         generation = record.generation
         return Scope(self.authority, record.id, generation) if generation else None
+
+
+class WorldPart(Struct, frozen=True):
+    """A part of the interface of a world. As text it names the world and nothing inside it."""
+
+    _access: WorldAccess
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of world {self._access.shown_name()!r}>"

@@ -196,6 +196,10 @@ class Components(Struct, frozen=True):
     mark_query: Callable[[str, str], str] = lambda _world, _query: ""
     """Function that returns the usage log's replacement for a query of a world."""
 
+    def __repr__(self) -> str:
+        """Return a short text; the settings and connections would fill a screen."""
+        return "Components()"
+
     @property
     def job_owner(self) -> str:
         """Return the owner of queued jobs: a persistent queue, or this process."""

@@ -8,10 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.engine.access import WorldAccess
+from truespan.engine.access import WorldPart
 from truespan.engine.arguments import list_arguments
 from truespan.engine.jobs import remove_uploads
 from truespan.errors import (
@@ -66,15 +65,13 @@ def _title_label(document: Document) -> tuple[int, str, str]:
     return document.number, document.shown_path, document.title
 
 
-class Documents(Struct, frozen=True):
+class Documents(WorldPart, frozen=True):
     """The documents of one world.
 
     A document is named by number, doc id, declared URL or path; the end of the path is enough. To
     read it, its title, its file name without the ending, or the beginning of either is enough too,
     if no other document has it.
     """
-
-    _access: WorldAccess
 
     def list(self) -> list[Document]:
         """Return the documents of the world, by number."""

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.engine.access import WorldAccess
+from truespan.engine.access import WorldPart
 from truespan.engine.answering import Answerer
 from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
@@ -94,10 +94,8 @@ class _Run(Struct, frozen=True):
         return replace(summarize(self.name, tuple(results)), warnings=self.warnings)
 
 
-class WorldEvaluation(Struct, frozen=True):
+class WorldEvaluation(WorldPart, frozen=True):
     """Golden queries for the generations of one world."""
-
-    _access: WorldAccess
 
     def run(
         self,

@@ -9,7 +9,7 @@ from typing import Literal, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.engine.access import WorldAccess
+from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.doctor import check_generation
 from truespan.engine.evaluation import Golden, WorldEvaluation
 from truespan.engine.ingestion import IngestJobs
@@ -51,10 +51,8 @@ class Promotion(Struct, frozen=True):
     """The result of the golden queries; None when none were asked."""
 
 
-class Generations(Struct, frozen=True):
+class Generations(WorldPart, frozen=True):
     """The generations of one world. Changing them needs the right to administer the world."""
-
-    _access: WorldAccess
 
     def list(self) -> list[GenerationRecord]:
         """Return every generation of the world, by number; none while it is empty."""

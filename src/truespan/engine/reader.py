@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.engine.access import WorldAccess
+from truespan.engine.access import WorldPart
 from truespan.engine.answering import Answerer, Find, asked_answer, final_answer, keep_answerable
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
@@ -69,13 +68,15 @@ MIN_CLOSE_COVERAGE = 0.25
 """Minimum share of the rarity of a query's words for a passage to be close to the query."""
 
 
-class Reader(Struct, frozen=True):
+class Reader(WorldPart, frozen=True):
     """One reader of a world. Results depend only on the read part of a book."""
 
-    _access: WorldAccess
     name: str
     _tried: tuple[int, int] | None = None
     """A document and a sentence that count as the only position; None for recorded positions."""
+
+    def __repr__(self) -> str:
+        return f"<Reader {self.name!r} of world {self._access.shown_name()!r}>"
 
     def set_position(
         self,

@@ -47,6 +47,9 @@ class World(WorldQueries, WorldIngestion):
     def __init__(self, access: WorldAccess) -> None:
         self.access = access
 
+    def __repr__(self) -> str:
+        return f"<World {self.access.shown_name()!r}>"
+
     @property
     def id(self) -> str:
         """The id, or the name by which the world was opened."""

@@ -17,6 +17,9 @@ class WorldJobs(Jobs, frozen=True):
 
     access: WorldAccess
 
+    def __repr__(self) -> str:
+        return f"<WorldJobs of world {self.access.shown_name()!r}>"
+
     @overload
     def resume(self, job: str, *, background: Literal[True]) -> Job: ...
 
