@@ -280,3 +280,27 @@ def test_progress_without_a_terminal_is_plain_lines() -> None:
         "31%: 1 of 4 documents, 10 chunks, 3.3/s, 3 s, about 7 s left\n",
         "90%: 1 of 4 documents, 10 chunks, 2.5/s, 4 s, about 0 s left\n",
     ]
+
+
+def test_question_without_position_says_how_to_record_one(shell: Shell) -> None:
+    assert shell("ingest", "note.md")[0] == 0
+    for arguments in (("ask", "Who?", "--reader", "ada"), ("reader", "show", "--reader", "ada")):
+        code, out, _ = shell(*arguments)
+
+        assert (code, "truespan reader set BOOK --reader NAME" in out) == (0, True)
+
+
+def test_advice_of_a_deletion_names_the_world(shell: Shell) -> None:
+    assert shell("ingest", "note.md")[0] == 0
+
+    _, _, err = shell("delete", "absent.md")
+
+    assert "'truespan status --world main' lists its documents." in err
+
+
+def test_messages_of_the_parser_end_with_one_stop(shell: Shell) -> None:
+    for arguments, end in (
+        (("restore", "one", "two"), "extra argument (two). See 'truespan restore --help'."),
+        (("serch", "key"), "'search', 'serve'?) See 'truespan --help'."),
+    ):
+        assert shell(*arguments)[2].strip().endswith(end)

@@ -115,6 +115,8 @@ def test_what_is_no_chapter_or_several_is_refused_with_the_candidates() -> None:
         (NESTED, "chapter ii", "'PART I, CHAPTER II. THE BOAT', 'PART II, CHAPTER II. THE BOAT"),
         (NESTED, "the storm", "'PART I, CHAPTER III. THE STORM', 'PART II, CHAPTER I. THE STORM'"),
         (NESTED, "part 3", "no chapter"), (NESTED, "part 1 chapter 4", "no chapter"),
+        (NESTED, "99", "'PART II, CHAPTER I. THE STORM', 'PART II, CHAPTER II. THE BOAT AGAIN' and "
+         "3 more."),
     ]  # fmt: skip
     wrong = {
         (names[0], wanted[:9]): found

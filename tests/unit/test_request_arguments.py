@@ -1,4 +1,4 @@
-"""Arguments that do not exist: the error names the one that was probably meant."""
+"""Wrong arguments: the error names the one that was probably meant, or the type in JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from truespan.errors import InvalidArgument
 from truespan.types.request import check_arguments
+from truespan.wire.arguments import SearchArguments, parse_arguments
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,25 @@ def test_argument_unlike_any_other_is_only_refused() -> None:
     given: Any = {"xyzzy": 3}
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'xyzzy'$"):
         check_arguments(given)
+
+
+def test_wrong_json_argument_is_explained_in_json_types() -> None:
+    for given, explained in (
+        ({"top_k": "3"}, "The argument 'top_k' is wrong: expected integer, got string."),
+        ({"top_k": 2.5}, "The argument 'top_k' is wrong: expected integer, got number."),
+        ({"top_k": -1}, "The argument 'top_k' is wrong: expected integer >= 0."),
+        ({"tags": "notes"}, "The argument 'tags' is wrong: expected array, got string."),
+        ({"signed": 1}, "The argument 'signed' is wrong: expected boolean, got integer."),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            parse_arguments(SearchArguments, {"query": "lamp", **given})
+        assert refused.value.message == explained
+
+
+def test_unknown_json_argument_names_the_closest_and_all() -> None:
+    for name, advice in (("topk", " Did you mean 'top_k'?"), ("xyzzy", "")):
+        with pytest.raises(InvalidArgument) as refused:
+            parse_arguments(SearchArguments, {"query": "lamp", name: 3})
+        assert refused.value.message.startswith(
+            f"There is no argument '{name}'.{advice} Known arguments: mode,"
+        )

@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
         if command == "truespan" and option in _COMMAND_OPTIONS:
             message = f"No such option {option!r}."
             advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
-        if message[-1:] not in (".", "?", ")"):
+        if not message.endswith((".", "?", "?)")):
             message += "."
         return _report(InvalidArgument(message, advice=advice), arguments)
     except (KeyboardInterrupt, Abort):

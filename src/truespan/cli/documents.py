@@ -20,6 +20,7 @@ from truespan.cli.options import (
     RunHere,
     SignTo,
     WorldName,
+    find_world,
     metadata_from,
     open_library,
     resolve_document,
@@ -196,7 +197,7 @@ def delete(
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     deletes = yes or asks or not whole
     with open_library(library) as opened:
-        chosen = opened.world(world, create=False)
+        chosen = find_world(opened, world)
         if reference is not None:
             reference = resolve_document(chosen, reference)
         status = chosen.status()
@@ -307,7 +308,7 @@ def resume_job(
     from truespan.engine.jobs import MAINTENANCE, REINDEX
 
     with open_library(library) as opened:
-        chosen = opened.world(world, create=False)
+        chosen = find_world(opened, world)
         kind = chosen.jobs.get(job).kind
         if kind in MAINTENANCE:
             if here and opened.has_workers:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import BookName, Json, Place, ReaderName, describe, resolve_document
-from truespan.cli.terminal import echo, table
+from truespan.cli.terminal import SET_POSITION, echo, table
 from truespan.types.arguments import POSITION_ARGUMENTS
 from truespan.wire.serialize import to_json
 
@@ -129,7 +129,7 @@ def show_notes(notes: Sequence["Note"]) -> str:
 def show_positions(positions: Sequence["ReadingPosition"]) -> str:
     """Show the positions of a reader: last sentence and chapter, nothing past them."""
     if not positions:
-        return "No reading position is recorded, so nothing is readable."
+        return f"No reading position is recorded, so nothing is readable. {SET_POSITION}"
     lines: list[str] = []
     for place in positions:
         mark = " (current)" if place.current else ""

@@ -32,6 +32,10 @@ _LINES_COUNT = re.compile(r"^>(?:\t| {3}| (?:[-*+•]|\d+[.)]) )| \| ", re.MULTI
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""
 _SAID_BY_DOCTOR = frozenset({"floor_does_not_discriminate"})
+SET_POSITION = "'truespan reader set BOOK --reader NAME --through-chapter 1' records one."
+"""Advice where a reader has no position."""
+_ADVICE = {"no_reading_position": SET_POSITION}
+"""Advice on a command by the code of a notice, which callers of all interfaces get."""
 
 
 def printable(text: str) -> str:
@@ -158,7 +162,11 @@ def table(rows: Sequence[Sequence[object]]) -> list[str]:
 
 def show_notices(notices: Iterable[Notice]) -> list[str]:
     """Return notices as lines, except those about the model that 'truespan doctor' shows."""
-    return [f"Note: {notice.message}" for notice in notices if notice.code not in _SAID_BY_DOCTOR]
+    return [
+        " ".join(filter(None, ("Note:", notice.message, _ADVICE.get(notice.code))))
+        for notice in notices
+        if notice.code not in _SAID_BY_DOCTOR
+    ]
 
 
 def name_others(part: Passage | SourceNote | Citation) -> str:

@@ -276,6 +276,11 @@ def parse_arguments(kind: type[Value], values: dict[str, Any]) -> Value:
         raise InvalidArgument(explain_error(error, kind)) from None
 
 
+JSON_TYPES = {"bool": "boolean", "float": "number", "int": "integer", "str": "string"}
+"""Names of types in JSON by their names in Python."""
+_PYTHON_TYPES = re.compile(rf"\b({'|'.join(JSON_TYPES)})\b")
+
+
 def explain_error(error: msgspec.ValidationError, kind: type) -> str:
     """Return a validation error as a sentence, with names of arguments and types but no values."""
     text = str(error)
@@ -283,15 +288,19 @@ def explain_error(error: msgspec.ValidationError, kind: type) -> str:
     if field and "missing" in text:
         return f"The argument {field[1]!r} is missing."
     if field:
-        known = ", ".join(getattr(kind, "__struct_fields__", ())) or "none"
-        name = field[1][:MAX_SHOWN_NAME_LENGTH]
-        return f"There is no argument {name!r}. Known arguments: {known}."
+        from difflib import get_close_matches
+
+        known, name = getattr(kind, "__struct_fields__", ()), field[1][:MAX_SHOWN_NAME_LENGTH]
+        close = get_close_matches(name, known, n=1)
+        text = f"There is no argument {name!r}."
+        text += f" Did you mean {close[0]!r}?" if close else ""
+        return f"{text} Known arguments: {', '.join(known) or 'none'}."
     what, _, where = text.replace("`", "").partition(" - at $.")
     if what.startswith("Invalid enum value"):
         hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
         if choices := _choices(hints.get(where)):
             return f"The argument {where!r} must be one of {', '.join(choices)}."
-    what = what[:1].lower() + what[1:]
+    what = _PYTHON_TYPES.sub(lambda found: JSON_TYPES[found[0]], what[:1].lower() + what[1:])
     return (
         f"The argument {where!r} is wrong: {what}." if where else f"The request is wrong: {what}."
     )

@@ -329,8 +329,8 @@ def _refuse(chapters: Sequence[Chapter], wanted: str) -> InvalidArgument:
     if close:
         text += f" The closest: {', '.join(map(repr, listed))}."
     elif listed:
-        dots = ", ..." if len(chapters) > len(listed) else ""
-        text += f" The chapters: {', '.join(map(repr, listed))}{dots}."
+        more = f" and {len(chapters) - len(listed)} more" if len(chapters) > len(listed) else ""
+        text += f" The chapters: {', '.join(map(repr, listed))}{more}."
     return InvalidArgument(text, advice="'truespan show DOCUMENT' lists them.")
 
 
