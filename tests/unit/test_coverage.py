@@ -126,6 +126,13 @@ def test_missing_names_no_stop_words_of_an_english_query() -> None:
     assert measured.missing(query, texts, 9) == ("lamp", "lit")
 
 
+def test_missing_names_no_stop_words_in_a_language_of_the_texts() -> None:
+    query = parse_query("Darf ich einen Hund halten?", ("english", "german"))
+    measured = WordRarity(tuple((word.content_forms, 1.0) for word in query.words))
+
+    assert measured.missing("Darf ich einen Hund halten?", TEXTS, 9) == ("darf", "hund", "halten")
+
+
 @proves("decision.evidence")
 def test_inflected_form_covers_a_word_in_part() -> None:
     texts = ["Paleoklimatologlar iklimi inceler.", "Havaliman\u0131 kalabal\u0131k."]

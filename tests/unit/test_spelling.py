@@ -142,5 +142,14 @@ def test_word_that_is_spelt_right_is_joined_by_nothing() -> None:
         [word] = parse_query(text, ["english"]).words
         return suggest_terms(word, lambda _: {"fill": 0.6, "lantern": 0.6}, len)
 
-    assert suggest("killed") == {}
+    assert suggest("killed") == suggest("dosed") == {}
     assert suggest("lantren") == {"english": ("lantern",)}
+
+
+def test_stop_word_joins_no_word() -> None:
+    [word] = parse_query("hund", (ENGLISH, GERMAN)).words
+    similar = {"und": 0.8, "bund": 0.6}
+
+    found = suggest_terms(word, lambda _: similar, len)
+
+    assert found == {ENGLISH: ("und", "bund"), GERMAN: ("bund",)}

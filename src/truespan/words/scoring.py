@@ -211,12 +211,14 @@ class WordRarity(Struct, frozen=True):
     def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
         """Return the rarest words of the query that no text contains, as the query has them.
 
-        English stop words are no subject of a question, also if the texts are in other languages.
+        Stop words of English and of the languages of the texts are no subject of a question.
         """
         contained = {number for text in texts for number in self._find(text)}
+        languages = {"english", *(name for forms, _ in self.words for name in forms)}
+        stops = frozenset[str]().union(*(STOP_WORDS.get(name, ()) for name in languages))
         names: dict[str, str] = {}
         for word, number in zip(words(query), self._find(query), strict=True):
-            if number and number not in contained and word not in STOP_WORDS["english"]:
+            if number and number not in contained and word not in stops:
                 names.setdefault(number, word)
         rarest = sorted(names, key=lambda number: -self.words[int(number)][1])
         return tuple(names[number] for number in rarest[:most])

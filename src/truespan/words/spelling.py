@@ -20,6 +20,7 @@ from truespan.types.bundle import Notice
 from truespan.types.document import Vocabulary
 from truespan.words.english import common_words
 from truespan.words.query import Forms, QueryWord, WordQuery
+from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, words
 
 if TYPE_CHECKING:
@@ -155,22 +156,24 @@ def suggest_terms(
     `find_similar` returns terms that are spelt like a term, with their similarity. `count` returns
     the number of chunks with given terms among those that take part; of equally similar terms the
     most frequent come first. Words in quotes, stop words of any language, short words, words with
-    digits and frequent English words, which are spelt right, are not joined by others.
+    digits and frequent English words with their inflections, which are spelt right, are not joined
+    by others. Stop words join none.
     """
     text = word.text
     if word.exact or word.stops or len(text) < MIN_LETTERS or any(map(str.isdigit, text)):
         return {}
-    if "english" in word.forms and text in common_words():
+    if "english" in word.forms and not common_words().isdisjoint((text, *word.forms["english"])):
         return {}
     stemmers: dict[str, list[str]] = {}
     for name, terms in word.forms.items():
         for term in terms:
             stemmers.setdefault(term, []).append(name)
     similar = sorted(
-        (-similarity, term, names)
+        (-similarity, term, kept)
         for own, names in stemmers.items()
         for term, similarity in find_similar(own).items()
         if count_slips(own, term) <= (1 if len(own) < LONG else 2)
+        and (kept := [name for name in names if term not in STOP_WORDS.get(name, ())])
     )
     chosen: dict[str, tuple[str, ...]] = {}
     missing = MAX_TERMS
