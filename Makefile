@@ -270,4 +270,4 @@ lock: ## update the lock files (needs uv)
 		--no-header --no-annotate --quiet --upgrade --group docs -o lock/docs.txt
 
 clean: ## remove the environments, the demo library, the site and the benchmark results
-	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(OCR) $(TORCH) $(DOCS) dist site .cache bench/results demo-library .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FRAMEWORKS) $(OCR) $(TORCH) $(DOCS) dist site .cache bench/results examples/demo-library .pytest_cache .ruff_cache .hypothesis

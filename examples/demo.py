@@ -1,6 +1,7 @@
 """The demo: six short parts about one mystery, and a last question with two answers.
 
-The library stays in ./demo-library for use with the `truespan` command.
+The library stays in examples/demo-library for use with the `truespan` command. It is no folder of
+the current one, where commands look for the only library.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from truespan.types.ids import hash_text
 
 BOOK = Path(__file__).with_name("the-glass-ferry.md")
 PAPERS = Path(__file__).with_name("papers") / "library.jsonl"
-LIBRARY = Path("demo-library")
+LIBRARY = Path("examples/demo-library")
 SETTINGS = """# Each picture gets a marker in the text, a file, and a chunk that describes it.
 docx_extract_images = true
 docx_inline_figure_placeholders = true
@@ -53,7 +54,7 @@ say = console.print
 
 def main() -> None:
     """Run the demo from start to end."""
-    LIBRARY.mkdir(exist_ok=True)
+    LIBRARY.mkdir(parents=True, exist_ok=True)
     (LIBRARY / "truespan.toml").write_text(SETTINGS, encoding="utf-8")
     with truespan.open(LIBRARY, create=True) as library:
         world = ingest(library)
@@ -65,9 +66,9 @@ def main() -> None:
     with truespan.open(LIBRARY) as library:
         query_as_reader(library.world("mysteries"))
     say(
-        f"\nThe library is in ./{LIBRARY}. Try it yourself:\n"
-        f'  .venv/bin/truespan search "Who has the key?" -L {LIBRARY} -w mysteries\n'
-        f"  .venv/bin/truespan serve -L {LIBRARY}   # then open http://127.0.0.1:8700/"
+        f"\nThe library is in {LIBRARY}. Try it yourself:\n"
+        f'  .venv/bin/truespan ask "Who has a key?" -L {LIBRARY} -w mysteries\n'
+        f"  .venv/bin/truespan serve -L {LIBRARY}"
     )
 
 
@@ -114,7 +115,7 @@ def damage_and_repair(library: Library, world: World, passages: list[Passage]) -
     world.repair()
     plan = library.doctor([world.name])[world.name]
     state = "nothing to do" if plan.healthy else str(plan.counts())
-    say("\ntruespan repair\ntruespan doctor")
+    say("\nRepair both, as 'truespan repair' does, and compare them:")
     say(f"  {plan.checked_chunks} chunks and {plan.checked_points} points compared, {state}.")
     if not plan.healthy:
         sys.exit(1)
@@ -226,7 +227,7 @@ def query_as_reader(world: World) -> None:
         say(f"\n{when}, at sentence {place.sid}:")
         answer = reader.answer(LAST_QUESTION)
         if answer.mode is AnswerMode.FALLBACK:
-            say(f"  {answer.answer}", style="yellow")
+            show_text(answer.answer, lines=8, style="yellow")
             continue
         found = reader.retrieve(LAST_QUESTION, top_k=1, granularity="sentence")
         [best] = found.retrieved_chunks
@@ -234,11 +235,11 @@ def query_as_reader(world: World) -> None:
         say(f"  ✓ {best.relevance_score:.3f}  {best.chapter}", style="green")
 
 
-def show_text(text: str, lines: int = 3) -> None:
+def show_text(text: str, lines: int = 3, style: str = "") -> None:
     """Print the beginning of a text, indented."""
     wrapped = Text(" ".join(text.split())).wrap(console, min(console.width, 96) - 4)
     for line in wrapped[:lines]:
-        say(f"  {line.plain.rstrip()}", markup=False, soft_wrap=True)
+        say(f"  {line.plain.rstrip()}", markup=False, soft_wrap=True, style=style)
     if len(wrapped) > lines:
         say("  ...", markup=False)
 

@@ -49,4 +49,4 @@ def build_pipeline(retriever: TruespanRetriever | TruespanReadingRetriever) -> P
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "demo-library")
+    main(sys.argv[1] if len(sys.argv) > 1 else "examples/demo-library")

@@ -38,4 +38,4 @@ def show(who: str, found: list[Document]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "demo-library")
+    main(sys.argv[1] if len(sys.argv) > 1 else "examples/demo-library")

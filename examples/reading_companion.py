@@ -68,4 +68,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "demo-library")
+    main(sys.argv[1] if len(sys.argv) > 1 else "examples/demo-library")
