@@ -225,7 +225,7 @@ class AnswerAttempt(Attempt):
     fitter: PassageFitter | None = None
     """Fits the chunks that a model gets to the options of the request."""
     closest: tuple[Visible, ...] = ()
-    """The best chunks below the floor, where no chunk reached it."""
+    """Chunks below the floor that a refusal shows, where no chunk reached it."""
     measured: Measured = field(default_factory=Measured)
     generated: tuple[str, ...] = ()
     """Further queries that a chat model wrote."""
@@ -269,6 +269,8 @@ class AnswerAttempt(Attempt):
         )
         # Only English names were measured: other languages inflect them, or capitalise other words.
         names = find_names(self.query or "") if asked_in in (None, "en") else None
+        if not self.chunks:
+            self.closest = choose_closest(closest, rarity)
         covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
             coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
@@ -444,6 +446,18 @@ def _find_candidates_once(
             rarity = word_rarity(pipeline.deps.store, scope, world, query)
         attempt.measure(pipeline.deps, settings, vector, rarity, closest)
     return attempt
+
+
+def choose_closest(closest: Sequence[Visible], rarity: WordRarity) -> tuple[Visible, ...]:
+    """Return the chunks that a refusal shows: the one with most of the query's words comes first.
+
+    A name that the model does not know says little about similarity. The others are the most
+    similar ones, in their order; the most similar one is always among them.
+    """
+    shares = [own.share for own in rarity.cover([part.text for part in closest])]
+    first = shares.index(max(shares)) if shares else 0
+    others = (part for place, part in enumerate(closest) if place != first)
+    return (*closest[first : first + 1], *others)[:MAX_NEAR_MISSES]
 
 
 def _find_closest(

@@ -1,0 +1,29 @@
+"""The passages that a refusal shows: the one with the words of the question, then the closest."""
+
+from __future__ import annotations
+
+from tests.promises import proves
+from tests.unit.sources import source
+from truespan.retrieval.search import choose_closest
+from truespan.words.query import parse_query
+from truespan.words.scoring import WordRarity
+
+TEXTS = ("Four servers run.", "The gate is shut.", "Bins are emptied.", "Call Weber, 0171 555.")
+
+
+def shown(query: str, *texts: str) -> list[str]:
+    words = parse_query(query, ["english"]).words
+    rarity = WordRarity(tuple((word.content_forms, 1.0) for word in words))
+    parts = [source(text, start=number) for number, text in enumerate(texts)]
+    return [part.text for part in choose_closest(parts, rarity)]
+
+
+@proves("answers.refusal-explained")
+def test_passage_with_the_words_of_the_question_comes_first() -> None:
+    assert shown("What is Weber's number?", *TEXTS) == [TEXTS[3], *TEXTS[:2]]
+
+
+@proves("answers.refusal-explained")
+def test_closest_passages_keep_their_order_without_words_of_the_question() -> None:
+    assert shown("How is insulin dosed?", *TEXTS) == [*TEXTS[:3]]
+    assert shown("How is insulin dosed?") == []
