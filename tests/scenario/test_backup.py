@@ -167,6 +167,17 @@ def test_a_store_with_statements_of_its_own_is_refused(
     assert not (tmp_path / "again").exists()
 
 
+@proves("upkeep.deletion-complete")
+def test_backup_into_the_library_is_refused(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(source)
+    before = sorted(path.name for path in source.iterdir())
+    with opened(source) as library:
+        for path in (source / "b", source / "index" / "b", tmp_path / "link" / "b"):
+            with pytest.raises(InvalidArgument, match="in the folder of the library"):
+                library.backup(path)
+    assert sorted(path.name for path in source.iterdir()) == before
+
+
 @proves("upkeep.backup-restores")
 def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")

@@ -352,7 +352,7 @@ class Library:
         Other processes may read and write meanwhile; the backup contains one state.
 
         Args:
-            path: The file to write.
+            path: The file to write, outside the folder of the library.
             vectors: Whether to include vectors. Without them the file is smaller, but a restored
                 library must embed everything again.
             settings: Whether to include truespan.toml.
@@ -363,7 +363,8 @@ class Library:
             A report with the size and the digest of the file.
 
         Raises:
-            InvalidArgument: The file exists, and `replace` is not given.
+            InvalidArgument: The file exists, and `replace` is not given; or it would be in the
+                folder of the library.
             NotAllowed: The caller is not the owner.
             StorageFull: The disk is full.
         """

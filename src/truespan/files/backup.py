@@ -193,6 +193,8 @@ class BackupWriter(Struct, frozen=True):
     `pictures` has the kept uploads; None if uploads are not kept.
     """
 
+    folder: Path
+    """Folder of the library."""
     store: FileSnapshots | ServerSnapshots
     assets: AssetFolder
     pictures: PictureFolder | None
@@ -208,6 +210,13 @@ class BackupWriter(Struct, frozen=True):
         """Write a backup under a temporary name, read it back, and then rename it."""
         target = Path(path).absolute()
         _require_free_name(target, replace=replace)
+        # A deletion says that the text is gone from every file of the library.
+        if target.resolve().is_relative_to(self.folder.resolve()):
+            raise InvalidArgument(
+                f"{target} is in the folder of the library.",
+                advice="Choose a path outside: a backup in it is lost with the library, and keeps "
+                "what is deleted from it.",
+            )
         require_space(target.parent, self.reserve + 2 * self.store.size())
         work = target.with_name(target.name + _PARTIAL)
         lock = _claim_folder(work)

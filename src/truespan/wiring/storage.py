@@ -186,6 +186,7 @@ def backup_writer(
         return metadata.version("truespan")
 
     return BackupWriter(
+        folder=folder,
         store=ServerSnapshots(store.as_rows, settings.disk_reserve)
         if is_on_server(settings)
         else FileSnapshots(folder / STORE_FILE),
