@@ -96,8 +96,30 @@ def explain_empty(
     if reasons:
         text = f"Every document in scope was left out by {reasons}. {ASK_FOR_ANY}"
         return Notice("default_filter_emptied_result", text)
-    nothing = NOTHING_EMBEDDED if scope.documents else NO_DOCUMENT
+    nothing = NOTHING_EMBEDDED if scope.documents else _name_unmatched(catalog, filters)
     return _name_places(store, scope, catalog, filters) or nothing
+
+
+def _name_unmatched(catalog: DocumentCatalog, filters: Filters) -> Notice:
+    """Return a warning that no document matches, with a tag or a document that does not exist.
+
+    The catalog has only documents that the caller may see.
+    """
+    tags = sorted({tag for entry in catalog if not entry.damaged for tag in entry.tags})
+    for tag in filters.tags:
+        if tag not in tags:
+            text = f"No document has the tag {tag!r}.{_list_closest(tag, tags)}"
+            return replace(NO_DOCUMENT, message=text)
+    for name in filters.documents or ():
+        if not catalog.named([name]):
+            return replace(NO_DOCUMENT, message=f"There is no document {name!r} in this world.")
+    return NO_DOCUMENT
+
+
+def _list_closest(wanted: str, names: Sequence[str]) -> str:
+    """Return a sentence with the names closest to `wanted`; blank if there are none."""
+    listed = ", ".join(map(repr, closest_names(wanted, names)))
+    return f" The closest: {listed}." if listed else ""
 
 
 def _name_places(
@@ -115,9 +137,7 @@ def _name_places(
     for member, wanted in (("chapter", filters.chapter), ("section", filters.section)):
         names = list(dict.fromkeys(getattr(place, member) for place in places))
         if wanted is not None and fold_name(wanted) not in fold_names(names):
-            listed = ", ".join(repr(name) for name in closest_names(wanted, names))
-            closest = f" The closest: {listed}." if listed else ""
-            text = f"No {member} in scope is named {wanted!r}.{closest}"
+            text = f"No {member} in scope is named {wanted!r}.{_list_closest(wanted, names)}"
             if member == "chapter":
                 return Notice("chapter_not_found", text)
             return Notice("section_not_found", text)
