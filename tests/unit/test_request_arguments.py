@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.worlds import make_library
 from truespan.errors import InvalidArgument
 from truespan.types.request import check_arguments
 from truespan.wire.arguments import SearchArguments, parse_arguments
@@ -19,6 +21,22 @@ def test_unknown_argument_names_the_closest(name: str, meant: str) -> None:
     for filters in (True, False):
         with pytest.raises(TypeError, match=f"argument '{name}'. Did you mean '{meant}'"):
             check_arguments(given, filters=filters)
+
+
+def test_wrong_types_are_refused_by_the_library(tmp_path: Path) -> None:
+    wrong: Any = 3
+    world = make_library(tmp_path).library.world()
+    for call, message in (
+        (lambda: world.ingest(wrong), "paths must be a path or a list of paths."),
+        (lambda: world.ingest([wrong]), "paths must be a path or a list of paths."),
+        (lambda: world.add_texts(wrong), "texts must be a list of strings."),
+        (lambda: world.add_texts("text"), "texts must be a list of strings."),
+        (lambda: world.search("lamp", tags=wrong), "tags must be a list of strings."),
+        (lambda: world.search("lamp", tags="notes"), "tags must be a list of strings."),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            call()
+        assert refused.value.message == message
 
 
 def test_argument_unlike_any_other_is_only_refused() -> None:

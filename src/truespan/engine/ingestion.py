@@ -113,7 +113,11 @@ class IngestJobs:
         sitemap: str | None = None,
     ) -> IngestRequest:
         """Return a checked request with absolute paths, which any process can run."""
-        listed = [paths] if isinstance(paths, str | PurePath) else list(paths)
+        given = [paths] if isinstance(paths, str | PurePath) else paths
+        # A caller without a type checker may pass anything.
+        listed = [*given] if isinstance(given, Iterable) else [given]
+        if not all(isinstance(path, str | PurePath) for path in listed):
+            raise InvalidArgument("paths must be a path or a list of paths.")
         if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
             raise InvalidArgument("Pass either paths, a manifest or a sitemap.")
         if manifest is not None and options.declared != DocumentOptions():

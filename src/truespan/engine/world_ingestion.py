@@ -548,7 +548,8 @@ def _as_uploads(
     texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
 ) -> list[Upload]:
     """Return texts as files, each with its metadata; raises InvalidArgument."""
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+    is_list = isinstance(texts, Sequence) and not isinstance(texts, str)
+    if not is_list or not all(isinstance(text, str) for text in texts):
         raise InvalidArgument("texts must be a list of strings.")
     for name, values in (("ids", ids), ("metadata", metadata)):
         if values is not None and len(values) != len(texts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self, TypedDict, cast
 from unicodedata import category
@@ -442,8 +442,9 @@ class Filters(Struct, frozen=True):
                 continue
             if name not in _LISTS:
                 _check_length(name, value, MAX_NAME_LENGTH)
-            # A string is a sequence too, but never a list of filters.
-            elif isinstance(value, str) or not all(isinstance(part, str) for part in value or ()):
+            elif value is not None and not (
+                isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+            ):
                 raise InvalidArgument(f"{name} must be a list of strings.")
         if self.kinds and (unknown := set(self.kinds) - set(DocumentKind)):
             known = " or ".join(repr(kind.value) for kind in DocumentKind)
@@ -460,7 +461,8 @@ class Filters(Struct, frozen=True):
                 given[name] = _check_conditions(value)
             elif value is None and name in ("tags", "kinds"):
                 given[name] = ()
-            elif name in _LISTS and value is not None and not isinstance(value, str):
+            # A string is iterable too, but never a list of filters.
+            elif name in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
                 given[name] = tuple(value)
             else:
                 given[name] = value
