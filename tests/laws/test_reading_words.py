@@ -32,7 +32,7 @@ from truespan.engine.world import World
 from truespan.errors import StorageFull
 from truespan.retrieval import fused
 from truespan.retrieval.reading import book as reading
-from truespan.retrieval.reading.candidates import ReadCandidates
+from truespan.retrieval.reading.candidates import FusedBookSearch
 from truespan.types.bundle import ContextBundle
 from truespan.types.chunk import ChunkRecord
 from truespan.types.ids import ChunkId, TextHash
@@ -259,7 +259,7 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
     )
     monkeypatch.setattr(fused, "POOL", 6)
     tried: list[list[int]] = []
-    verify, verify_best = ReadCandidates.verify, fused.FusedSearch._verify_best
+    verify, verify_best = FusedBookSearch.verify, fused.FusedSearch._verify_best
 
     def note_candidates(self: Any, candidates: Any) -> Any:
         tried[-1].extend(part.key for part in candidates)
@@ -269,7 +269,7 @@ def test_no_chunk_is_tried_twice_with_a_wrong_index(
         tried.append([])
         return verify_best(self, *args)
 
-    monkeypatch.setattr(ReadCandidates, "verify", note_candidates)
+    monkeypatch.setattr(FusedBookSearch, "verify", note_candidates)
     monkeypatch.setattr(fused.FusedSearch, "_verify_best", note_call)
     for reader in dict(readers_at(world, (300, 590))).values():
         for query in QUERIES:

@@ -375,7 +375,7 @@ def test_a_readers_scope_is_refused(tmp_path: Path) -> None:
     world: World = lib.world(**TALES)
     scope = lib.scope(world).for_reader(1, 1, 0)
 
-    with pytest.raises(ValueError, match="ReadCandidates"):
+    with pytest.raises(ValueError, match="FusedBookSearch"):
         fetch_fused(
             lib.library._components.retrieval_deps(lambda _: None),
             scope,

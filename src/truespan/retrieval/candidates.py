@@ -106,7 +106,7 @@ def fetch_fused(
     """
     if scope.position is not None:
         # Counts of whole revisions would reveal which words are rare in unread text.
-        raise ValueError("A reader is searched for with 'ReadCandidates'.")
+        raise ValueError("A reader is searched for with 'FusedBookSearch'.")
     with deps.trace.stage(Stage.WORDS):
         words = word_scores(deps.store, scope, world, query)
     refines, phrases = world.defaults.values.refines, words.query.phrases
@@ -197,8 +197,7 @@ class WorldCandidates(Struct):
         )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
-        layout, scope = self.counted.finder.layout, self.scope
-        return [layout.chunk_id(scope, place) for place in self.words.top(count, SCORE_DECIMALS)]
+        return self.counted.top(count, SCORE_DECIMALS)
 
     def with_phrases(self) -> list[ChunkId]:
         with self.deps.trace.stage(Stage.WORDS):

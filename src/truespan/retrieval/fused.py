@@ -12,7 +12,7 @@ Candidates are ranked before their text is read, and verified in that order unti
 One that cannot be verified is skipped; it changes neither the order nor the scale of the others.
 Chunks past the candidates follow by similarity, so that requesting more never reorders.
 
-`WorldCandidates` are the chunks of a world, `ReadCandidates` those that a reader may see.
+`WorldCandidates` are the chunks of a world, `FusedBookSearch` those that a reader may see.
 
 Both scores are measured against values that do not change with the size of a world, so that one
 weight fits a short story and a hundred thousand chunks:
@@ -346,9 +346,13 @@ class Candidate(Struct, Generic[KeyT], frozen=True):
 class Candidates(Protocol[KeyT, FoundT_co]):
     """The chunks that a fused search may return, by their keys."""
 
-    query: WordQuery
-    words: ChunkScores
-    """BM25 scores of the chunks with a word of the query."""
+    @property
+    def query(self) -> WordQuery: ...
+    @property
+    def words(self) -> ChunkScores:
+        """BM25 scores of the chunks with a word of the query."""
+        ...
+
     min_step: ClassVar[int]
     """Minimum number of candidates verified together after the first ones; doubled each time."""
 

@@ -222,7 +222,7 @@ class ReaderRetrieval:
             attempt.closest = () if chosen else closest[:MAX_NEAR_MISSES]
         attempt.fitter = self._fitter(attempt, attempt.scope, search.vector)
         if settings.evidence is not None:
-            words = search.words if isinstance(search, FusedBookSearch) else None
+            words = search.counted if isinstance(search, FusedBookSearch) else None
             if words is None:
                 store, scope = self.pipeline.deps.store, attempt.scope
                 words = score_read(store, scope, world, position, search.tail, query)
@@ -334,12 +334,12 @@ class ReaderRetrieval:
         weight = 1.0 if mode is Mode.KEYWORD else deps.fused_weight
         refines = attempt.world.defaults.values.refines
         return FusedBookSearch(
-            pipeline=self.pipeline,
+            deps=deps,
             scope=scope,
             vector=vector,
             floor=floor,
             tail=parts,
-            words=words,
+            counted=words,
             weight=weight,
             wait_for_hits=wait_for_hits,
             refines=refines,

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 from typing import ClassVar, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.retrieval import fused
+from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.fused import (
     Candidate,
     CandidateText,
@@ -26,7 +27,6 @@ from truespan.retrieval.fused import (
     Refinement,
 )
 from truespan.retrieval.pack import Packed
-from truespan.retrieval.pipeline import Pipeline
 from truespan.retrieval.query import SCORE_DECIMALS, calibration_of
 from truespan.retrieval.reading.words import ReadScores
 from truespan.retrieval.stages import (
@@ -46,6 +46,8 @@ from truespan.types.scope import Scope, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import FailureKind, Hit, VerificationFailure, Visible
 from truespan.types.vectors import QueryStates, Vector, WordStates, similarities_of
+from truespan.words.query import WordQuery
+from truespan.words.scoring import ChunkScores
 from truespan.words.spelling import name_similar
 
 ROUNDING = 2e-6
@@ -73,125 +75,93 @@ class Found(Struct, frozen=True):
         return seen, self.fetched.down_to(last)
 
 
-class FusedBookSearch(Struct, frozen=True):
-    """One query against the read part of a book, by its words and by similarity."""
+class FusedBookSearch(Struct):
+    """One query against the read part of a book, by its words and by similarity.
 
-    pipeline: Pipeline
-    scope: Scope
-    vector: Vector
-    floor: float | None
-    tail: list[Visible]
-    words: ReadScores
-    weight: float
-    wait_for_hits: Callable[[], HitPager] | None
-    """Waits for the closest hits of the index, which was queried already. Without it, only chunks
-    with a word of the query are candidates."""
-    refines: bool = False
-    """Whether the best candidates are ranked again by their text."""
-    trained: bool = True
-    """Whether the model knows the language of the read part well."""
-    crossed: bool = False
-    """Whether the read part is in another language than the query, and the model knows both."""
-    states: QueryStates | None = None
-    """States of the words of the query."""
-    tail_states: Mapping[TextHash, WordStates] = {}
-    """States of the words of the tail."""
-    tail_vectors: Mapping[TextHash, Vector] = {}
-
-    def find(self, k: int, select: Select) -> Found:
-        """Rank what may be among the best, and verify it in this order until there is enough."""
-        candidates = ReadCandidates(
-            pipeline=self.pipeline,
-            scope=self.scope,
-            vector=self.vector,
-            floor=self.floor,
-            tail=self.tail,
-            words=self.words,
-            wait_for_hits=self.wait_for_hits,
-            trained=self.trained,
-            crossed=self.crossed,
-            tail_states=self.tail_states,
-            tail_vectors=self.tail_vectors,
-        )
-        deps = self.pipeline.deps
-        # A calibration measured in the world would reveal unread text; the scope excludes it.
-        calibration = calibration_of(deps.store, self.scope, shipped_first=True)
-        by_words = self.wait_for_hits is None
-        refinement = None
-        if self.refines and not by_words:
-            words = self.words
-            refinement = Refinement(
-                words.ranking_rarity, self.states, deps.without, written=words.rarity
-            )
-        search = FusedSearch(candidates, self.weight, calibration, deps.trace, refinement)
-        outcome = search.find(k, select, by_words=by_words)
-        similar = name_similar(self.words.query, (found.text for found in outcome.found))
-        fetched = ReadFetched(
-            failures=[*{**candidates.repairs, **candidates.failures}.values()],
-            changes=candidates.changes,
-            notices=tuple(filter(None, (outcome.mismatch, similar))),
-            seen=candidates.seen,
-            words=self.words.query,
-            repairs=frozenset(candidates.repairs.keys() - candidates.failures.keys()),
-        )
-        return Found(outcome.found, fetched)
-
-
-class ReadCandidates:
-    """The chunks that a reader may see as candidates: stored chunks and the tail, by their places.
-
-    `wait_for_hits` waits for the closest hits of the index, which was queried already. It is None
-    if words alone name the candidates.
+    Its candidates are stored chunks and the tail, by their places.
     """
 
     min_step: ClassVar[int] = 16
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        scope: Scope,
-        vector: Vector,
-        floor: float | None,
-        tail: list[Visible],
-        words: ReadScores,
-        wait_for_hits: Callable[[], HitPager] | None,
-        trained: bool = True,
-        crossed: bool = False,
-        tail_states: Mapping[TextHash, WordStates] | None = None,
-        tail_vectors: Mapping[TextHash, Vector] | None = None,
-    ) -> None:
-        self._pipeline, self._scope, self._vector = pipeline, scope, vector
-        self._floor, self._tail, self._read_words = floor, tail, words
-        self.query, self.words = words.query, words.scores
-        self._wait_for_hits, self._trained, self._crossed = wait_for_hits, trained, crossed
-        self._tail_states, self._tail_vectors = tail_states or {}, tail_vectors or {}
-        self._pager: HitPager | None = None
-        self._scores: dict[int, float | None] = {}
-        """Similarity at each place; None where the vector is missing or damaged."""
-        self._records: dict[ChunkId, ChunkRecord] = {}
-        self._seen: dict[int, list[Visible]] = {}
-        """Passages that the reader may see at each verified place."""
-        self.failures: dict[ChunkId, VerificationFailure] = {}
-        self.repairs: dict[ChunkId, VerificationFailure] = {}
-        """Points to write again, whose chunks were not left out."""
-        self.changes: int | None = None
-        """Change count of the world, if it came with the last read of the store."""
-        self.seen: int | None = None
-        """Number of points at or above the floor, if the index returned all of them."""
+    deps: RetrievalDeps
+    scope: Scope
+    vector: Vector
+    floor: float | None
+    tail: list[Visible]
+    counted: ReadScores
+    weight: float
+    wait_for_hits: Callable[[], HitPager] | None
+    """Waits for the closest hits of the index, which was queried already. Without it, only chunks
+    with a word of the query are candidates."""
+    refines: bool
+    """Whether the best candidates are ranked again by their text."""
+    trained: bool
+    """Whether the model knows the language of the read part well."""
+    crossed: bool
+    """Whether the read part is in another language than the query, and the model knows both."""
+    states: QueryStates | None
+    """States of the words of the query."""
+    tail_states: Mapping[TextHash, WordStates]
+    """States of the words of the tail."""
+    tail_vectors: Mapping[TextHash, Vector]
+    _pager: HitPager | None = None
+    _scores: dict[int, float | None] = field(default_factory=dict)
+    """Similarity at each place; None where the vector is missing or damaged."""
+    _records: dict[ChunkId, ChunkRecord] = field(default_factory=dict)
+    _revealed: dict[int, list[Visible]] = field(default_factory=dict)
+    """Passages that the reader may see at each verified place."""
+    _failures: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    _repairs: dict[ChunkId, VerificationFailure] = field(default_factory=dict)
+    """Points to write again, whose chunks were not left out."""
+    _changes: int | None = None
+    """Change count of the world, if it came with the last read of the store."""
+    _seen: int | None = None
+    """Number of points at or above the floor, if the index returned all of them."""
+
+    def find(self, k: int, select: Select) -> Found:
+        """Rank what may be among the best, and verify it in this order until there is enough."""
+        # A calibration measured in the world would reveal unread text; the scope excludes it.
+        calibration = calibration_of(self.deps.store, self.scope, shipped_first=True)
+        by_words, counted = self.wait_for_hits is None, self.counted
+        refinement = None
+        if self.refines and not by_words:
+            refinement = Refinement(
+                counted.ranking_rarity, self.states, self.deps.without, written=counted.rarity
+            )
+        search = FusedSearch(self, self.weight, calibration, self.deps.trace, refinement)
+        outcome = search.find(k, select, by_words=by_words)
+        similar = name_similar(self.query, (found.text for found in outcome.found))
+        fetched = ReadFetched(
+            failures=[*{**self._repairs, **self._failures}.values()],
+            changes=self._changes,
+            notices=tuple(filter(None, (outcome.mismatch, similar))),
+            seen=self._seen,
+            words=self.query,
+            repairs=frozenset(self._repairs.keys() - self._failures.keys()),
+        )
+        return Found(outcome.found, fetched)
+
+    @property
+    def query(self) -> WordQuery:
+        return self.counted.query
+
+    @property
+    def words(self) -> ChunkScores:
+        return self.counted.scores
 
     def best_by_words(self, count: int) -> list[int]:
         return self.words.top(count, SCORE_DECIMALS)
 
     def with_phrases(self) -> list[int]:
-        words = self._read_words
+        words = self.counted
         places = words.with_phrases()[: fused.MAX_BY_WORDS]
         self._read([words.part.ids[place] for place in places if place < words.tail])
         return [place for place in places if self._has_phrases(place)]
 
     def _has_phrases(self, place: int) -> bool:
-        words = self._read_words
+        words = self.counted
         if place >= words.tail:
-            text = self._tail[place - words.tail].text
+            text = self.tail[place - words.tail].text
         else:
             record = self._records.get(words.part.ids[place])
             if record is None or record.chunk is None or not record.is_intact():
@@ -211,20 +181,20 @@ class ReadCandidates:
         All that are as close as the last of the pool are among them, however many hits of other
         chunks there are.
         """
-        if self._wait_for_hits is None:
+        if self.wait_for_hits is None:
             return self.score_named(named)
         # The stored vectors are compared while the index searches.
         self._compare(named)
-        with self._pipeline.deps.trace.stage(Stage.HITS):
-            pager = self._pager = self._wait_for_hits()
-        tail = self._read_words.tail
-        places = {tail + number for number in range(len(self._tail))}.union(named)
+        with self.deps.trace.stage(Stage.HITS):
+            pager = self._pager = self.wait_for_hits()
+        tail = self.counted.tail
+        places = {tail + number for number in range(len(self.tail))}.union(named)
         # One more than the pool shows where the pool ends, in nearly every search.
         wanted = fused.POOL + 1
         while True:
             length = complete_until(pager.hits, wanted, exhausted=pager.exhausted)
             if length is None:
-                with self._pipeline.deps.trace.stage(Stage.HITS):
+                with self.deps.trace.stage(Stage.HITS):
                     pager.extend(wanted)
                 continue
             hits = pager.hits[:length]
@@ -236,7 +206,7 @@ class ReadCandidates:
             if lacking <= 0 and hits[-1].score < scored[fused.POOL - 1].score - ROUNDING:
                 break
             wanted = length + max(lacking, 1)
-        self.seen = len(pager.hits) if pager.exhausted else None
+        self._seen = len(pager.hits) if pager.exhausted else None
         bound = scored[fused.POOL - 1].score if len(scored) >= fused.POOL else -inf
         bound = round(bound, SCORE_DECIMALS)
         seen = [hit for hit in hits if round(hit.score, SCORE_DECIMALS) >= bound]
@@ -249,9 +219,9 @@ class ReadCandidates:
         Vectors are read only where the index has hits that may be among them, and everywhere once
         it has no more hits.
         """
-        pager, part, tail = self._pager, self._read_words.part, self._read_words.tail
+        pager, part, tail = self._pager, self.counted.part, self.counted.tail
         stored = (chunk.index for chunk in part.chunks.values() if chunk.embedded)
-        places = {*stored, *range(tail, tail + len(self._tail))} - chosen
+        places = {*stored, *range(tail, tail + len(self.tail))} - chosen
         while pager is not None and not pager.exhausted and count < len(places):
             near = self._places_of(pager.hits)
             seen = [place for place in places if place in near or place >= tail]
@@ -262,94 +232,92 @@ class ReadCandidates:
                 bound = pager.hits[-1].score + ROUNDING
                 if len(scored) >= count and scored[count - 1].score > bound:
                     return scored
-            with self._pipeline.deps.trace.stage(Stage.HITS):
+            with self.deps.trace.stage(Stage.HITS):
                 pager.extend(len(pager.hits) + max(lacking, 1))
         return sorted(self._score(places), key=Candidate.order)
 
     def _places_of(self, hits: Iterable[Hit]) -> set[int]:
         """Return the places of the hits that the reader may see."""
-        chunks = self._read_words.part.chunks
+        chunks = self.counted.part.chunks
         return {chunks[hit.chunk_id].index for hit in hits if hit.chunk_id in chunks}
 
     def _score(self, places: Iterable[int]) -> list[Candidate[int]]:
         """Return the candidates at these places that reach the floor, most similar first."""
-        tail, places = self._read_words.tail, list(places)
+        tail, places = self.counted.tail, list(places)
         self._compare(places)
         found = [
             Candidate(
                 key=place,
                 document=0,
-                index=place if place < tail else self._tail[place - tail].index,
+                index=place if place < tail else self.tail[place - tail].index,
                 score=score,
                 bm25=bm25,
-                trained=self._trained,
-                crossed=self._crossed,
+                trained=self.trained,
+                crossed=self.crossed,
             )
             for place, bm25 in zip(places, self.words.of_each(places), strict=True)
             if (score := self._scores[place]) is not None
-            and (self._floor is None or reaches(score, self._floor))
+            and (self.floor is None or reaches(score, self.floor))
         ]
         return sorted(found, key=lambda part: -part.score)
 
     def _compare(self, places: Iterable[int]) -> None:
         """Compute the similarity at these places from the stored vectors, each once."""
-        part, tail, known = self._read_words.part, self._read_words.tail, self._scores
+        part, tail, known = self.counted.part, self.counted.tail, self._scores
         hashes = {
             place: part.chunks[part.ids[place]].text_hash
             for place in places
             if place < tail and place not in known
         }
-        self.changes = None
-        vectors = (
-            self._pipeline.deps.store.vectors(self._scope, [*hashes.values()]) if hashes else {}
-        )
+        self._changes = None
+        vectors = self.deps.store.vectors(self.scope, [*hashes.values()]) if hashes else {}
         ranked = [place for place, text_hash in hashes.items() if text_hash in vectors]
         similarities = similarities_of(
-            self._vector,
+            self.vector,
             [vectors[hashes[place]] for place in ranked],
-            self._scope.profile.distance,
+            self.scope.profile.distance,
         )
         known.update(dict.fromkeys(hashes))
         known.update(zip(ranked, similarities, strict=True))
-        known.update((tail + n, part.score) for n, part in enumerate(self._tail))
+        known.update((tail + n, part.score) for n, part in enumerate(self.tail))
 
     def read_texts(
         self, candidates: Sequence[Candidate[int]], *, word_states: bool
     ) -> dict[int, CandidateText]:
-        ids, language_of = self._read_words.part.ids, self._read_words.language_of
+        ids, language_of = self.counted.part.ids, self.counted.language_of
         self._read([ids[one.key] for one in candidates if one.key in ids], word_states=word_states)
         texts = dict[int, CandidateText]()
         for key, parts in self._reveal(candidates).items():
             record = self._records.get(ids[key]) if key in ids else None
             stored = record.chunk.word_states if record and record.chunk else None
             if parts:
-                states = stored or self._tail_states.get(parts[0].text_hash)
+                states = stored or self.tail_states.get(parts[0].text_hash)
                 text = "\n".join(part.text for part in parts)
                 texts[key] = CandidateText(text, language_of(key), states)
         return texts
 
     def read_vectors(self, candidates: Sequence[Candidate[int]]) -> dict[int, Vector]:
-        part, tail = self._read_words.part, self._read_words.tail
+        part, tail = self.counted.part, self.counted.tail
         hashes = {
             one.key: part.chunks[part.ids[one.key]].text_hash
             if one.key < tail
-            else self._tail[one.key - tail].text_hash
+            else self.tail[one.key - tail].text_hash
             for one in candidates
         }
-        self.changes = None
-        stored = self._pipeline.deps.store.vectors(self._scope, [*hashes.values()])
-        vectors = {**stored, **self._tail_vectors}
+        self._changes = None
+        stored = self.deps.store.vectors(self.scope, [*hashes.values()])
+        vectors = {**stored, **self.tail_vectors}
         return {key: vectors[known] for key, known in hashes.items() if known in vectors}
 
     def verify(self, candidates: Sequence[Candidate[int]]) -> Iterator[Visible]:
         seen = self._reveal(candidates)
         for one in candidates:
-            language = self._read_words.language_of(one.key)
+            language = self.counted.language_of(one.key)
             yield from (replace(part, fused=one.fused, language=language) for part in seen[one.key])
 
     def _reveal(self, candidates: Sequence[Candidate[int]]) -> dict[int, list[Visible]]:
         """Return the visible part of each candidate; candidates that fail are left out."""
-        part, tail, seen = self._read_words.part, self._read_words.tail, self._seen
+        part, tail, seen = self.counted.part, self.counted.tail, self._revealed
         unseen = [one for one in candidates if one.key not in seen]
         hits = [
             # The hash belongs to the text whose stored vector was compared.
@@ -358,25 +326,25 @@ class ReadCandidates:
             if one.key < tail and (chunk := part.ids[one.key])
         ]
         self._read([hit.chunk_id for hit in hits if hit.chunk_id not in self._records])
-        with self._pipeline.deps.trace.stage(Stage.VERIFIED):
+        with self.deps.trace.stage(Stage.VERIFIED):
             outcome = verify(hits, self._records)
-        self.failures.update({failed.chunk_id: failed for failed in outcome.failures})
+        self._failures.update({failed.chunk_id: failed for failed in outcome.failures})
         verified = {found.chunk.chunk_id: found for found in outcome.verified}
         for one in unseen:
             if one.key >= tail:
-                seen[one.key] = [self._tail[one.key - tail]]
+                seen[one.key] = [self.tail[one.key - tail]]
             else:
                 found = verified.get(part.ids[one.key])
-                seen[one.key] = reveal(found, self._scope) if found else []
+                seen[one.key] = reveal(found, self.scope) if found else []
         return {one.key: seen[one.key] for one in candidates}
 
     def _read(self, ids: Sequence[ChunkId], *, word_states: bool = False) -> None:
         if ids:
-            store = self._pipeline.deps.store
-            with self._pipeline.deps.trace.stage(Stage.VERIFIED):
-                read = store.read_chunks(self._scope, ids, word_states=word_states)
+            store = self.deps.store
+            with self.deps.trace.stage(Stage.VERIFIED):
+                read = store.read_chunks(self.scope, ids, word_states=word_states)
                 self._records.update(read)
-                self.changes = next((record.changes for record in read.values()), None)
+                self._changes = next((record.changes for record in read.values()), None)
 
     def _note_failures(self, hits: Sequence[Hit], places: Iterable[int]) -> None:
         """Record the damage of the hits and places that were examined.
@@ -385,7 +353,7 @@ class ReadCandidates:
         result. A point in the index with another text is only repaired: the stored vector ranks
         its chunk.
         """
-        part = self._read_words.part
+        part = self.counted.part
         others = [
             hit
             for hit in hits
@@ -393,28 +361,28 @@ class ReadCandidates:
         ]
         self._read([hit.chunk_id for hit in others if hit.chunk_id not in self._records])
         outcome = verify(others, self._records)
-        for failed in limit_to_scope(outcome, self._records, self._scope).failures:
+        for failed in limit_to_scope(outcome, self._records, self.scope).failures:
             record = self._records.get(failed.chunk_id)
             # An index that ignores the scope may return what belongs to other documents.
             if record is None or self._is_of_book(record.document):
-                self.failures[failed.chunk_id] = failed
+                self._failures[failed.chunk_id] = failed
         for hit in hits:
             known = part.chunks.get(hit.chunk_id)
             if known is not None and known.text_hash != hit.text_hash:
                 hashes = hit.text_hash, known.text_hash
-                self.repairs[hit.chunk_id] = VerificationFailure(
+                self._repairs[hit.chunk_id] = VerificationFailure(
                     FailureKind.STALE, hit.chunk_id, *hashes, hit.score
                 )
         for place in places:
             if place < part.end and self._scores[place] is None:
                 chunk = part.ids[place]
                 text_hash = part.chunks[chunk].text_hash
-                self.failures[chunk] = VerificationFailure(
+                self._failures[chunk] = VerificationFailure(
                     FailureKind.STALE, chunk, text_hash, text_hash
                 )
 
     def _is_of_book(self, document: DocumentLabel) -> bool:
-        scope = self._scope
+        scope = self.scope
         return admits(scope.documents, document.number) and document.revision == scope.revision
 
 
