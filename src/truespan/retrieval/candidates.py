@@ -197,7 +197,8 @@ class WorldCandidates(Struct):
         )
 
     def best_by_words(self, count: int) -> list[ChunkId]:
-        return self.counted.top(count, SCORE_DECIMALS)
+        layout, scope = self.counted.finder.layout, self.scope
+        return [layout.chunk_id(scope, place) for place in self.words.top(count, SCORE_DECIMALS)]
 
     def with_phrases(self) -> list[ChunkId]:
         with self.deps.trace.stage(Stage.WORDS):

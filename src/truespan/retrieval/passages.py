@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from truespan.errors import StoreDamaged
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.pack import BundleAttempt, Packer
-from truespan.retrieval.pipeline import boilerplate_test
+from truespan.retrieval.pipeline import Attempt, boilerplate_test
 from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, count_rendered
 from truespan.text.tables import added_characters, added_tokens
@@ -45,7 +45,6 @@ from truespan.types.vectors import Vector, similarity_of
 
 if TYPE_CHECKING:
     from truespan.retrieval.excerpts import Excerpt, Run
-    from truespan.words.query import WordQuery
     from truespan.words.searched import SearchedWords
 
 MAX_SENTENCES = 32
@@ -116,9 +115,9 @@ class Divided(Struct, frozen=True):
 
 
 class PassageFitter(Struct, frozen=True):
-    """Fits the passages of one request, in rank order, to its options.
+    """Fits the passages of one attempt, in rank order, to the options of its request.
 
-    Sentences are chosen by the words of `query`, if there is one; `words` are those that the search
+    Sentences are chosen by the words of the query, if there is one, with the words that the search
     compared, if it did. `vector` is the vector by which passages were ranked.
     """
 
@@ -126,9 +125,7 @@ class PassageFitter(Struct, frozen=True):
     scope: Scope
     options: PassageOptions
     vector: Vector
-    query: str | None
-    mode: Mode
-    words: WordQuery | None = None
+    attempt: Attempt
     warnings: list[Notice] = field(default_factory=list)
 
     def quoting(self) -> PassageFitter:
@@ -162,18 +159,17 @@ class PassageFitter(Struct, frozen=True):
         """
         wanted = [
             number
-            for number, part in enumerate(parts if self.query else ())
+            for number, part in enumerate(parts if self.attempt.query else ())
             if (every or not (part.location is None or is_exact(part.location)))
             and part.best_sentence is None
             and part.kind is ChunkKind.TEXT
             and part.first_sid != part.last_sid
         ]
-        if not wanted or not self.query:
+        if not wanted:
             return list(parts)
         from truespan.retrieval.best_sentence import locate_best
-        from truespan.words.searched import SearchedWords
 
-        words = SearchedWords(self.query, self.words)
+        words = self._searched_words()
         try:
             return locate_best(self.deps, self.scope, words, parts, wanted)
         except StoreDamaged:
@@ -191,9 +187,8 @@ class PassageFitter(Struct, frozen=True):
         verified is not marked.
         """
         from truespan.retrieval.best_sentence import spoken_in
-        from truespan.words.searched import SearchedWords
 
-        words = SearchedWords(self.query or "", self.words) if self._compares_words else None
+        words = self._searched_words() if self._compares_words else None
         inside = [self._sentences_in(part) for part in parts]
         chosen: dict[int, Visible] = {}
         unmatched: list[int] = []
@@ -208,20 +203,16 @@ class PassageFitter(Struct, frozen=True):
             best = max((score for score, _ in scored), default=0.0)
             if best:
                 chosen[place] = next(sentence for score, sentence in scored if score == best)
-            elif sentences and self.mode is not Mode.KEYWORD:
+            elif sentences and self.attempt.mode is not Mode.KEYWORD:
                 unmatched.append(place)
         if unmatched:
             # All passages together must not cost more than a choice of sentences.
             most = max(MAX_SENTENCES // len(unmatched), 1)
-            vectors = self._vectors([one for place in unmatched for one in inside[place][:most]])
+            similar = self._compare([one for place in unmatched for one in inside[place][:most]])
             for place in unmatched:
-                known = [one for one in inside[place][:most] if one.text_hash in vectors]
-                distance = self.scope.profile.distance
-                near = [
-                    similarity_of(self.vector, vectors[one.text_hash], distance) for one in known
-                ]
-                if near:
-                    chosen[place] = known[near.index(max(near))]
+                known = [one for one in inside[place][:most] if one.text_hash in similar]
+                if known:
+                    chosen[place] = max(known, key=lambda one: similar[one.text_hash])
         return [
             replace(
                 part,
@@ -234,11 +225,17 @@ class PassageFitter(Struct, frozen=True):
     @property
     def _compares_words(self) -> bool:
         """Whether words of the query decide between sentences."""
-        return bool(self.query) and self.mode is not Mode.VECTOR
+        return bool(self.attempt.query) and self.attempt.mode is not Mode.VECTOR
+
+    def _searched_words(self) -> SearchedWords:
+        """Return the words of the query, as the search compared them if it did."""
+        from truespan.words.searched import SearchedWords
+
+        return SearchedWords(self.attempt.query or "", self.attempt.fetched.words)
 
     def _sentences_in(self, part: Visible) -> list[Visible]:
         """Return the whole sentences of a passage, without headings if there are others."""
-        stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+        stretch = self._read(part, 0)
         if stretch is None:
             return []
         found = [
@@ -257,12 +254,11 @@ class PassageFitter(Struct, frozen=True):
         """
         from truespan.retrieval.best_sentence import spoken_in
         from truespan.retrieval.excerpts import SentenceWords, choose_excerpts, count_unmatched
-        from truespan.words.searched import SearchedWords
 
         divided = [self._divide(part) for part in chosen]
         every = [one for part in divided for run in part.runs for one in run]
         found = [frozenset[str]()] * len(every)
-        words = SearchedWords(self.query or "", self.words)
+        words = self._searched_words()
         if self._compares_words:
             found = words.find([(one.text, spoken_in(one)) for one in every])
         rest = iter(found)
@@ -294,7 +290,7 @@ class PassageFitter(Struct, frozen=True):
 
     def _divide(self, part: Visible) -> Divided:
         """Return a passage with its sentences, divided at headings and ends of chapters."""
-        stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+        stretch = self._read(part, 0)
         if stretch is None:
             return Divided(part, None, [[part]])
         runs: list[list[Visible]] = [[]]
@@ -315,15 +311,10 @@ class PassageFitter(Struct, frozen=True):
         places = [(run, at) for run, found in enumerate(divided.runs) for at in range(len(found))]
         places = places[: MAX_SENTENCES // MAX_UNMATCHED]
         best = 0, 0
-        if places[1:] and self.mode is not Mode.KEYWORD:
+        if places[1:] and self.attempt.mode is not Mode.KEYWORD:
             parts = [divided.runs[run][at] for run, at in places]
-            vectors, distance = self._vectors(parts), self.scope.profile.distance
-            near = [
-                similarity_of(self.vector, vectors[one.text_hash], distance)
-                if one.text_hash in vectors
-                else -inf
-                for one in parts
-            ]
+            similar = self._compare(parts)
+            near = [similar.get(one.text_hash, -inf) for one in parts]
             best = places[near.index(max(near))]
         run, at = best
         return Excerpt(1.0, number, run, *grow(runs[run], at, at))
@@ -338,7 +329,7 @@ class PassageFitter(Struct, frozen=True):
         candidates: list[Visible] = []
         seen: set[tuple[int, int]] = set()
         for part in chosen:
-            stretch = None if part.kind is ChunkKind.FIGURE else self._read(part, 0)
+            stretch = self._read(part, 0)
             if stretch is None:
                 candidates.append(part)
                 continue
@@ -366,24 +357,22 @@ class PassageFitter(Struct, frozen=True):
         `score` becomes the similarity of the sentence itself, wherever that was computed.
         """
         from truespan.retrieval.best_sentence import spoken_in
-        from truespan.words.searched import SearchedWords
 
         by_words = [0.0] * len(candidates)
-        if self.query is not None and self._compares_words:
-            words = SearchedWords(self.query, self.words)
-            by_words = words.score([(part.text, spoken_in(part)) for part in candidates])
+        if self._compares_words:
+            by_words = self._searched_words().score(
+                [(part.text, spoken_in(part)) for part in candidates]
+            )
         order = sorted(range(len(candidates)), key=lambda place: -by_words[place])
-        if self.mode is Mode.KEYWORD and self.query is not None:
+        if self.attempt.mode is Mode.KEYWORD and self.attempt.query is not None:
             return [candidates[place] for place in order]
         order = sorted(order[:MAX_SENTENCES])
-        vectors = self._vectors([candidates[place] for place in order])
-        distance, scored = self.scope.profile.distance, []
-        for place in order:
-            part = candidates[place]
-            vector = vectors.get(part.text_hash)
-            if vector is not None:
-                score = similarity_of(self.vector, vector, distance)
-                scored.append((replace(part, score=score), by_words[place]))
+        similar = self._compare([candidates[place] for place in order])
+        scored = [
+            (replace(part, score=similar[part.text_hash]), by_words[place])
+            for place in order
+            if (part := candidates[place]).text_hash in similar
+        ]
         lowest = min((part.score for part, _ in scored), default=0.0)
         span = max((part.score for part, _ in scored), default=0.0) - lowest
         most = max((words for _, words in scored), default=0.0)
@@ -396,12 +385,17 @@ class PassageFitter(Struct, frozen=True):
         scored.sort(key=lambda pair: -round(blend(*pair), SCORE_DECIMALS))
         return [part for part, _ in scored]
 
-    def _vectors(self, parts: Sequence[Visible]) -> dict[TextHash, Vector]:
-        """Return the vectors of sentences, from the store or otherwise from the provider."""
+    def _compare(self, parts: Sequence[Visible]) -> dict[TextHash, float]:
+        """Return the similarity of sentences to the query, by the hashes of their texts.
+
+        Their vectors come from the store, or otherwise from the provider.
+        """
         texts = {part.text_hash: part.text for part in parts}
         stored = self.deps.store.vectors(self.scope, list(texts)) if texts else {}
         missing = {known: text for known, text in texts.items() if known not in stored}
-        return stored | self.deps.embed(self.scope, missing)
+        vectors = stored | self.deps.embed(self.scope, missing)
+        distance = self.scope.profile.distance
+        return {known: similarity_of(self.vector, own, distance) for known, own in vectors.items()}
 
     def _widen(self, chosen: Sequence[Visible], budget: Budget) -> list[Visible]:
         """Return passages with the neighbours that fit; the best passages come first."""
@@ -410,9 +404,7 @@ class PassageFitter(Struct, frozen=True):
             covered.add(part.document, part.start, part.end)
         widened: list[Visible] = []
         for part in chosen:
-            stretch = None
-            if part.kind is not ChunkKind.FIGURE:
-                stretch = self._read(part, self.options.neighbours)
+            stretch = self._read(part, self.options.neighbours)
             wider = part if stretch is None else self._widen_part(part, stretch, covered, budget)
             covered.add(wider.document, wider.start, wider.end)
             widened.append(wider)
@@ -474,8 +466,10 @@ class PassageFitter(Struct, frozen=True):
     def _read(self, part: Visible, around: int) -> Stretch | None:
         """Read the sentences of a passage and some around it; None, with a warning, if damaged.
 
-        Nothing past a reader's position is read.
+        A figure has none. Nothing past a reader's position is read.
         """
+        if part.kind is ChunkKind.FIGURE:
+            return None
         scope = self.scope
         first, last = max(part.first_sid - around, 0), part.last_sid + around
         revision = part.revision

@@ -177,15 +177,7 @@ class Retrieval:
         attempt.steps += ["searched", "filtered", "ranked"]
         attempt.packed = pack_reranked(attempt, stage, selected.ranked, packer, trace)
         attempt.steps += ["reranked"] if stage else []
-        fitter = PassageFitter(
-            deps=self.pipeline.deps,
-            scope=scope,
-            options=request.passages,
-            vector=ranking,
-            query=request.query,
-            mode=attempt.mode,
-            words=attempt.fetched.words,
-        )
+        fitter = PassageFitter(self.pipeline.deps, scope, request.passages, ranking, attempt)
         fit_packed(attempt, fitter)
         counted = attempt.fetched.down_to(attempt.packed.last)
         readable = len(counted.verified)

@@ -164,15 +164,7 @@ def search_once(
         visible = attempt.reorder(stage, visible)
         if is_boilerplate is not None:
             visible = put_boilerplate_last(visible, is_boilerplate)
-    fitter = PassageFitter(
-        deps=pipeline.deps,
-        scope=scope,
-        options=options,
-        vector=vector,
-        query=query,
-        mode=attempt.mode,
-        words=attempt.fetched.words,
-    )
+    fitter = PassageFitter(pipeline.deps, scope, options, vector, attempt)
     budget = Budget(tokens, tables=defaults.renders_tables)
     attempt.chunks = tuple(fitter.fit(visible[:shown], request.top_k, budget))
     attempt.warnings += fitter.warnings
@@ -424,15 +416,7 @@ def _find_candidates_once(
             shortlist_best=shortlist_best,
         )
         attempt.joining = frozenset(part.chunk_id for part in chosen) - own
-    attempt.fitter = PassageFitter(
-        deps=pipeline.deps,
-        scope=scope,
-        options=options,
-        vector=vector,
-        query=query,
-        mode=attempt.mode,
-        words=attempt.fetched.words,
-    )
+    attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, attempt)
     attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
     closest = ()
     if not chosen or settings.evidence is not None:

@@ -181,7 +181,8 @@ class ReaderRetrieval:
         attempt.packed = pack_reranked(attempt, self._stage, found.visible, packer, trace)
         attempt.steps += ["reranked"] if self._stage else []
         attempt.count(*found.down_to(attempt.packed.last))
-        fit_packed(attempt, self._fitter(attempt, attempt.scope, search.vector))
+        deps, scope = self.pipeline.deps, attempt.scope
+        fit_packed(attempt, PassageFitter(deps, scope, options, search.vector, attempt))
         is_last = not options.reads_sentences
         attempt.settled = is_last and attempt.fetched.changes == world.changes
         return attempt
@@ -220,13 +221,13 @@ class ReaderRetrieval:
             count = MAX_NEAR_MISSES if settings.evidence is None else LAST_RANK
             closest = self._find_closest(attempt, search, shortlist_best, count)
             attempt.closest = () if chosen else closest[:MAX_NEAR_MISSES]
-        attempt.fitter = self._fitter(attempt, attempt.scope, search.vector)
+        deps, options = self.pipeline.deps, self._request.passages
+        attempt.fitter = PassageFitter(deps, attempt.scope, options, search.vector, attempt)
         if settings.evidence is not None:
             words = search.counted if isinstance(search, FusedBookSearch) else None
             if words is None:
-                store, scope = self.pipeline.deps.store, attempt.scope
+                store, scope = deps.store, attempt.scope
                 words = score_read(store, scope, world, position, search.tail, query)
-            deps = self.pipeline.deps
             attempt.measure(deps, settings, search.vector, words.rarity, closest, words.language)
         return attempt
 
@@ -275,17 +276,6 @@ class ReaderRetrieval:
                     raise DocumentNotFound(book)
             attempt.warnings.append(NO_POSITION)
             return None
-
-    def _fitter(self, attempt: Attempt, scope: Scope, vector: Vector) -> PassageFitter:
-        return PassageFitter(
-            deps=self.pipeline.deps,
-            scope=scope,
-            options=self._request.passages,
-            vector=vector,
-            query=self._request.query,
-            mode=attempt.mode,
-            words=attempt.fetched.words,
-        )
 
     def _search(
         self,
