@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -219,14 +219,7 @@ class PassageOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of the library."""
-        return {
-            "mode": self.mode,
-            "rerank": self.rerank,
-            "neighbours": self.neighbours,
-            "max_tokens": self.max_tokens,
-            "include_boilerplate": self.include_boilerplate,
-            "granularity": self.granularity,
-        }
+        return asdict(self)
 
 
 _ANY = "'any' for all. Default: all, or {!r} by the contract."

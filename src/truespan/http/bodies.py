@@ -116,27 +116,12 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: floa
     """Return the whole body, within a limit of bytes and seconds."""
     if not header(scope, b"content-length") and not header(scope, b"transfer-encoding"):
         return b""
-    check_length(scope, limit)
     try:
         async with asyncio.timeout(seconds):
-            return await _join_body(receive, limit)
+            pieces = _stream_body(scope, receive, limit, BODY_SETTING)
+            return b"".join([piece async for piece in pieces])
     except TimeoutError:
         raise errors.DeadlineExceeded(seconds, "body") from None
-
-
-async def _join_body(receive: Receive, limit: int) -> bytes:
-    pieces: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise errors.Interrupted
-        pieces.append(message.get("body", b""))
-        length += len(pieces[-1])
-        if length > limit:
-            raise errors.RequestTooLarge(limit, setting=BODY_SETTING)
-        if not message.get("more_body", False):
-            return b"".join(pieces)
 
 
 def parse_json(kind: type, scope: Scope, body: bytes) -> Any:
