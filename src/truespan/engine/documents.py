@@ -45,6 +45,7 @@ from truespan.types.reading import (
     MAX_PAGE_CHUNKS,
     PAGE_CHUNKS,
     PAGE_SENTENCES,
+    ActiveRevision,
     ChunkPage,
     PageRequest,
     SentencePage,
@@ -189,13 +190,9 @@ class Documents(WorldPart, frozen=True):
         wanted, store = PageRequest(offset, limit), self._access.components.store
 
         def read() -> SentencePage:
-            scope, document = self._find(reference)
-            revision = store.in_force(scope, document.number)
-            if revision is None:
-                raise DocumentNotFound(str(reference))
+            scope, revision = self._find_active(reference)
             return active_pages(store, scope, revision).page(wanted)
 
-        self._access.readable_scope()
         return self._access.with_stable_snapshot(read)
 
     def chunks(
@@ -223,10 +220,7 @@ class Documents(WorldPart, frozen=True):
         store = self._access.components.store
 
         def read() -> ChunkPage:
-            scope, document = self._find(reference)
-            revision = store.in_force(scope, document.number)
-            if revision is None:
-                raise DocumentNotFound(str(reference))
+            scope, revision = self._find_active(reference)
             profile = scope.generation.chunking
             chunking = profile.name if profile else revision.chunking
             total, chunks = store.list_chunks(
@@ -244,7 +238,7 @@ class Documents(WorldPart, frozen=True):
                     for chunk in chunks
                 ]
             return ChunkPage(
-                document=document.number,
+                document=revision.ref.document,
                 doc_id=revision.doc_id,
                 title=revision.title,
                 source=revision.name,
@@ -262,7 +256,6 @@ class Documents(WorldPart, frozen=True):
                 created_at=revision.created_at,
             )
 
-        self._access.readable_scope()
         return self._access.with_stable_snapshot(read)
 
     def image(self, image_ref: str) -> StoredImage:
@@ -284,7 +277,6 @@ class Documents(WorldPart, frozen=True):
             pages = active_pages(store, scope, revision)
             return pages.image_of(self._access.components.assets, revision.images, wanted)
 
-        self._access.readable_scope()
         found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
@@ -325,7 +317,6 @@ class Documents(WorldPart, frozen=True):
                 return None
             return draw_page(components, scope, revision, page, sentence=sentence)
 
-        self._access.readable_scope()
         found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
@@ -528,6 +519,14 @@ class Documents(WorldPart, frozen=True):
                 raise DocumentNotFound(name)
             found = [document]
         return scope, self._name(scope, found)[0]
+
+    def _find_active(self, reference: str | int) -> tuple[Scope, ActiveRevision]:
+        """Return the active revision of a document; raises DocumentNotFound if it has none."""
+        scope, document = self._find(reference)
+        revision = self._access.components.store.in_force(scope, document.number)
+        if revision is None:
+            raise DocumentNotFound(str(reference))
+        return scope, revision
 
     def _has_contract_fields(self) -> bool:
         return self._access.record().defaults.values.contract_fields

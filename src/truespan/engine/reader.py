@@ -38,6 +38,7 @@ from truespan.types.reading import (
     LAST_FIRST,
     NOTHING_READ,
     PAGE_SENTENCES,
+    ActiveRevision,
     PageRequest,
     Position,
     ReadingPosition,
@@ -203,16 +204,11 @@ class Reader(WorldPart, frozen=True):
             PositionNotFound: The reader has no position in such a book.
             StoreDamaged: A sentence differs from its hash.
         """
-        wanted = PageRequest(offset, limit)
+        wanted, store = PageRequest(offset, limit), self._access.components.store
 
         def read() -> SentencePage:
-            scope, positions = self._positions()
-            position = find_position(positions, book)
-            if scope is None or position is None:
-                raise PositionNotFound
-            return read_pages(self._access.components.store, scope, position).page(wanted)
+            return read_pages(store, *self._open_book(book)).page(wanted)
 
-        self._scope()
         return self._access.with_stable_snapshot(read)
 
     def image(self, image_ref: str) -> StoredImage:
@@ -227,19 +223,15 @@ class Reader(WorldPart, frozen=True):
         wanted, components = wanted_image(image_ref), self._access.components
 
         def read() -> StoredImage | None:
-            if wanted is None:
-                return None
             scope, positions = self._positions()
-            position = next((item for item in positions if item.doc_id == wanted.doc_id), None)
-            if scope is None or position is None:
+            doc_id = wanted and wanted.doc_id
+            position = next((item for item in positions if item.doc_id == doc_id), None)
+            if wanted is None or scope is None or position is None:
                 return None
-            active = components.store.in_force(scope, position.document)
-            if active is None or active.ref.revision != position.revision:
-                raise Restart
+            active = self._require_active(scope, position)
             pages = read_pages(components.store, scope, position)
             return pages.image_of(components.assets, active.images, wanted)
 
-        self._scope()
         found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
@@ -268,16 +260,10 @@ class Reader(WorldPart, frozen=True):
         components = self._access.components
 
         def read() -> PagePicture | None:
-            scope, positions = self._positions()
-            position = find_position(positions, book)
-            if scope is None or position is None:
-                raise PositionNotFound
-            active = components.store.in_force(scope, position.document)
-            if active is None or active.ref.revision != position.revision:
-                raise Restart
+            scope, position = self._open_book(book)
+            active = self._require_active(scope, position)
             return draw_page(components, scope, active, page, until=position.sid)
 
-        self._scope()
         found = self._access.with_stable_snapshot(read)
         if found is None:
             raise ImageNotFound
@@ -654,6 +640,21 @@ class Reader(WorldPart, frozen=True):
     def _positions(self) -> tuple[Scope | None, list[Position]]:
         scope = self._scope()
         return scope, self._read_positions(scope) if scope else []
+
+    def _open_book(self, book: str | None) -> tuple[Scope, Position]:
+        """Return the position in a book, by default the current one; raises PositionNotFound."""
+        scope, positions = self._positions()
+        position = find_position(positions, book)
+        if scope is None or position is None:
+            raise PositionNotFound
+        return scope, position
+
+    def _require_active(self, scope: Scope, position: Position) -> ActiveRevision:
+        """Return the revision of a position; raises Restart if another one is active by now."""
+        active = self._access.components.store.in_force(scope, position.document)
+        if active is None or active.ref.revision != position.revision:
+            raise Restart
+        return active
 
     def _read_positions(self, scope: Scope) -> list[Position]:
         store = self._access.components.store
