@@ -361,9 +361,7 @@ class WeightReport(Struct, frozen=True):
     """The proposal in words, or the reason why there is none."""
 
 
-def propose_weight(
-    evaluations: Mapping[float, Evaluation], in_force: float, *, seed: int = SEED
-) -> WeightReport:
+def propose_weight(evaluations: Mapping[float, Evaluation], in_force: float) -> WeightReport:
     """Return the best weight if it is significantly better than the current weight. `evaluations`
     has an evaluation of the same queries for each weight, including the current weight.
     """
@@ -385,7 +383,7 @@ def propose_weight(
             [new - old for new, old in zip(column, current, strict=True)]
             for column in values.values()
         ]
-        p = largest_gain_test(gains, seed=seed)
+        p = largest_gain_test(gains, seed=SEED)
     found = WeightReport(
         in_force=in_force,
         best=best,
@@ -468,9 +466,7 @@ class EvidenceReport(Struct, frozen=True):
     """The proposal in words, or the reason why there is none."""
 
 
-def propose_evidence(
-    queries: Sequence[WeighedQuery], in_force: float, *, seed: int = SEED
-) -> EvidenceReport:
+def propose_evidence(queries: Sequence[WeighedQuery], in_force: float) -> EvidenceReport:
     """Return the best threshold if it is significantly better than the current threshold."""
     present = [query for query in queries if query.present]
     absent = [query for query in queries if not query.present]
@@ -498,7 +494,7 @@ def propose_evidence(
         for threshold in thresholds
         if threshold != current.threshold
     ]
-    p = largest_gain_test(gains, seed=seed)
+    p = largest_gain_test(gains, seed=SEED)
     figures = (
         f"{_describe(best)} instead of {_describe(current)}, "
         f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"

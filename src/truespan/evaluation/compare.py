@@ -224,7 +224,6 @@ def gate_generation(
     allowed_drop: float = ALLOWED_DROP,
     *,
     min_hit_rate: float = 0.0,
-    seed: int = SEED,
 ) -> Verdict:
     """Compare a generation with the generation that it would replace, if any."""
     # Alone, it must have run every query, and at least one must be judged. In both cases the hit
@@ -232,7 +231,7 @@ def gate_generation(
     check_share("The minimum hit rate", min_hit_rate)
     reasons: list[Notice] = []
     if old:
-        reasons += gate(compare(old, new, seed=seed), allowed_drop).reasons
+        reasons += gate(compare(old, new), allowed_drop).reasons
     else:
         if not new.totals.judged:
             reasons.append(Notice("nothing_judged", "No golden query has expectations."))
@@ -249,23 +248,21 @@ def gate_generation(
     return Verdict(not reasons, tuple(reasons))
 
 
-def randomisation_test(differences: Sequence[float], *, seed: int, rounds: int = ROUNDS) -> float:
+def randomisation_test(differences: Sequence[float], *, seed: int) -> float:
     """Return the p-value of the two-sided paired randomisation test."""
-    # With few differences all reversals are tried, with more differences `rounds` of them, chosen
+    # With few differences all reversals are tried, with more differences `ROUNDS` of them, chosen
     # by `seed` alone. Sums are of whole numbers, so that neither order nor machine decides a tie.
     whole = [round(value * _SCALE) for value in differences if abs(value) > EQUAL_WITHIN]
     if len(whole) <= _EXACT_UP_TO:
         return _exact(whole)
     total = sum(whole)
     extreme = 0
-    for reversals in _reversals(len(whole), seed, rounds):
+    for reversals in _reversals(len(whole), seed):
         extreme += abs(total - 2 * sum(compress(whole, reversals))) >= abs(total)
-    return (extreme + 1) / (rounds + 1)
+    return (extreme + 1) / (ROUNDS + 1)
 
 
-def largest_gain_test(
-    gains: Sequence[Sequence[float]], *, seed: int, rounds: int = ROUNDS
-) -> float:
+def largest_gain_test(gains: Sequence[Sequence[float]], *, seed: int) -> float:
     """Return the p-value of the largest mean gain of several alternatives over one baseline.
 
     Each row has the gains of one alternative, query by query. A round reverses the gains of some
@@ -279,19 +276,19 @@ def largest_gain_test(
     rows = list(zip(*changed, strict=True))
     totals = [sum(row) for row in rows]
     largest, extreme = max(totals), 0
-    for reversals in _reversals(len(changed), seed, rounds):
+    for reversals in _reversals(len(changed), seed):
         reached = (
             total - 2 * sum(compress(row, reversals))
             for row, total in zip(rows, totals, strict=True)
         )
         extreme += max(reached) >= largest
-    return (extreme + 1) / (rounds + 1)
+    return (extreme + 1) / (ROUNDS + 1)
 
 
-def _reversals(count: int, seed: int, rounds: int) -> Iterator[bytes]:
+def _reversals(count: int, seed: int) -> Iterator[bytes]:
     """Yield, for each round, whether each of `count` differences is reversed."""
     bits = shake_256(f"truespan paired randomisation {seed}".encode())
-    signs = bits.digest(count * rounds).translate(_LOWEST_BIT)
+    signs = bits.digest(count * ROUNDS).translate(_LOWEST_BIT)
     for start in range(0, len(signs), count):
         check_cancelled()
         yield signs[start : start + count]
