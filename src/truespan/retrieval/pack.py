@@ -420,7 +420,6 @@ def _source_notes(
 
 
 def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> SourceNote:
-    labels = part.labels
     return SourceNote(
         chunk_id=part.chunk_id,
         document=part.document,
@@ -442,15 +441,9 @@ def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> Source
         match=part.match,
         best_sentence=part.best_sentence,
         other_places=part.other_places,
-        source_url=labels.source_url,
-        address=labels.address,
-        path=labels.path,
-        language=labels.language,
         text_language=language_of_passage(part, contract=defaults.contract_fields),
-        version=labels.version,
-        tags=labels.tags,
-        metadata=labels.metadata,
         text_key=text_key_of(part, tables=defaults.renders_tables),
+        **asdict(part.labels),
     )
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
@@ -612,7 +612,7 @@ def _in_order_of(reranked: Sequence[Visible], ranked: list[Verified]) -> list[Ve
 
 def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) -> Passage:
     """Return the part of a chunk to show: the chunk, one sentence, or the chunk with neighbours."""
-    chunk, document, labels = found.chunk, found.document, part.labels
+    chunk, document = found.chunk, found.document
     figure = chunk.figure
     return Passage(
         chunk_id=chunk.chunk_id,
@@ -647,16 +647,10 @@ def _passage(part: Visible, found: Verified, scope: Scope, *, contract: bool) ->
         match=part.match,
         best_sentence=part.best_sentence,
         other_places=part.other_places,
-        source_url=labels.source_url,
-        address=labels.address,
-        path=labels.path,
-        language=labels.language,
         text_language=language_of_passage(part, contract=contract),
-        version=labels.version,
-        tags=labels.tags,
-        metadata=labels.metadata,
         content=part.text if contract else UNSET,
         start_char=part.start if contract else UNSET,
         end_char=part.end if contract else UNSET,
         space_id=scope.world if contract else UNSET,
+        **asdict(part.labels),
     )
