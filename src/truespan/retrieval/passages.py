@@ -9,7 +9,6 @@ reader, no sentence past the position is read or takes part in a choice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING
@@ -563,7 +562,7 @@ def _read_stretch(
     for sentence in stored:
         content = text[sentence.start - start : sentence.end - start]
         between = text[before - start : sentence.start - start]
-        if sha256(content.encode()).digest() != sentence.digest or between.strip():
+        if not sentence.matches(content) or between.strip():
             raise StoreDamaged("A sentence of the document does not match its hash.")
         before = sentence.end
     return Stretch(text, tuple(stored))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -73,6 +74,10 @@ class StoredSentence(PlacedSentence, frozen=True):
     """A sentence from the store, verified with its place, and the digest of its text."""
 
     digest: bytes
+
+    def matches(self, text: str) -> bool:
+        """Return whether a text is the text of the sentence."""
+        return sha256(text.encode()).digest() == self.digest
 
 
 class TailChunk(Struct, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -112,7 +111,7 @@ class Pages(Struct, frozen=True):
         places = CanonicalText(text, passage.starts, passage.places, pages=passage.pages)
         for sentence in shown:
             content = text[sentence.start - start : sentence.end - start]
-            if sha256(content.encode()).digest() != sentence.digest:
+            if not sentence.matches(content):
                 raise StoreDamaged("A sentence of the document does not match its hash.")
             place, page = places.place_at(sentence.start), places.page_at(sentence.start)
             chapter = place.chapter or self.head.title
@@ -337,7 +336,7 @@ def describe_position(store: Store, scope: Scope, position: Position) -> Reading
         entries = store.places_until(scope, ref, last[0].end)
         reached = [name for name, _ in _chapter_starts(entries)]
         sentence = store.text_between(scope, ref, last[0].start, last[0].end)
-        if sha256(sentence.encode()).digest() != last[0].digest:
+        if not last[0].matches(sentence):
             raise StoreDamaged("A sentence of the book does not match its hash.")
     return ReadingPosition(
         document=position.document,

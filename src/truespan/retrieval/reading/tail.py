@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -201,8 +200,7 @@ def _check_sentences(text: str, start: int, stored: list[StoredSentence]) -> Non
     for sentence in stored:
         begin, end = sentence.start - start, sentence.end - start
         gap = text[before:begin] if before is not None else ""
-        whole = begin >= 0 and end <= len(text)
-        intact = not whole or sha256(text[begin:end].encode()).digest() == sentence.digest
-        if not intact or gap.strip():
+        is_whole = begin >= 0 and end <= len(text)
+        if (is_whole and not sentence.matches(text[begin:end])) or gap.strip():
             raise StoreDamaged("A sentence of the book does not match its hash.")
         before = end
