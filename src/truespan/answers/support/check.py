@@ -23,9 +23,8 @@ from truespan.answers.citations import citation_numbers
 from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.answers.support.claims import AnswerSentence, split_answer
 from truespan.answers.support.names import Name, find_name_words, fold_name, name_forms, same_people
-from truespan.answers.support.negation import Negated
 from truespan.answers.support.numbers import Number, find_numbers, number_keys, numbers_agree
-from truespan.answers.support.vocabulary import Vocabulary, guess_language
+from truespan.answers.support.vocabulary import Negated, Vocabulary, guess_language
 from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
 from truespan.text.sentences import sentence_spans
 from truespan.types.answer import SentenceSupport, Support, SupportReason

@@ -16,9 +16,8 @@ from itertools import combinations
 from msgspec import Struct
 
 from truespan.answers.support.names import find_name_words, fold_name
-from truespan.answers.support.negation import Negated
 from truespan.answers.support.numbers import Number, find_numbers, numbers_agree
-from truespan.answers.support.vocabulary import Vocabulary, guess_language
+from truespan.answers.support.vocabulary import Negated, Vocabulary, guess_language
 from truespan.text.sentences import sentence_spans
 from truespan.types.answer import Disagreement, DisagreementKind, QuotePart, Statement
 from truespan.types.chunk import ChunkKind
