@@ -27,7 +27,7 @@ from truespan.cli.options import (
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
 from truespan.types.arguments import DEFAULT_TOP_K, QUERY_ARGUMENTS, READING_TOP_K, RETRIEVAL_TOP_K
-from truespan.wire.serialize import exit_code_of_bundle, record_data, to_json
+from truespan.wire.serialize import exit_code_of, record_data, to_json
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
@@ -372,4 +372,4 @@ def report_bundle(bundle: "ContextBundle", *, context: bool, as_json: bool) -> i
         from truespan.cli.output.ask import print_bundle
 
         print_bundle(bundle)
-    return exit_code_of_bundle(bundle)
+    return 0 if bundle.error is None else exit_code_of(bundle.error.code)

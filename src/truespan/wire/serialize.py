@@ -96,11 +96,6 @@ def status_of(error: errors.TruespanError) -> Status:
     raise AssertionError("the root is in the table")
 
 
-def exit_code_of_bundle(bundle: ContextBundle) -> int:
-    """Return the exit code of a bundle: the exit code of its error, or 0."""
-    return 0 if bundle.error is None else exit_code_of(bundle.error.code)
-
-
 def exit_code_of(code: str) -> int:
     """Return the exit code for an error code; an unknown code counts as a bug."""
     kind = _error_type(code)
