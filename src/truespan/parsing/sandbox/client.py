@@ -289,11 +289,7 @@ class ChildParser:
         """
         if options.ocr and format_of(name, data) not in RECOGNISED:
             options = options._replace(ocr=False)
-        content = self._run(Task.PARSE, name, name, data, options)
-        try:
-            return msgspec.msgpack.decode(content, type=Loaded)
-        except msgspec.DecodeError:
-            raise LoaderCrashed(PurePath(name).name) from None
+        return _decode(name, self._run(Task.PARSE, name, name, data, options), Loaded)
 
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
@@ -304,11 +300,7 @@ class ChildParser:
             SourceRefused: the file cannot be opened, or reading it exceeded the limits.
         """
         request = msgspec.json.encode(MembersRequest(name, options, first)).decode()
-        content = self._run(Task.MEMBERS, name, request, data)
-        try:
-            return msgspec.msgpack.decode(content, type=Members)
-        except msgspec.DecodeError:
-            raise LoaderCrashed(PurePath(name).name) from None
+        return _decode(name, self._run(Task.MEMBERS, name, request, data), Members)
 
     def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
         """Draw a page of a source; see `parsing.pictures.draw`.
@@ -318,10 +310,7 @@ class ChildParser:
         """
         subject = msgspec.json.encode(request).decode()
         content = self._run(Task.DRAW, request.name, subject, data)
-        try:
-            drawn = msgspec.msgpack.decode(content, type=Rendering | None)
-        except msgspec.DecodeError:
-            raise LoaderCrashed(PurePath(request.name).name) from None
+        drawn: Rendering | None = _decode(request.name, content, Rendering | None)
         if drawn is not None and len(drawn.boxes) != len(request.parts):
             raise LoaderCrashed(PurePath(request.name).name)
         return drawn
@@ -334,10 +323,7 @@ class ChildParser:
         """
         subject = msgspec.json.encode(request).decode()
         content = self._run(Task.FIND_PLACES, request.name, subject, data)
-        try:
-            found = msgspec.msgpack.decode(content, type=tuple[PlacedPart, ...])
-        except msgspec.DecodeError:
-            raise LoaderCrashed(PurePath(request.name).name) from None
+        found: tuple[PlacedPart, ...] = _decode(request.name, content, tuple[PlacedPart, ...])
         if any(not 0 <= part.sid < len(request.sentences) or part.page < 1 for part in found):
             raise LoaderCrashed(PurePath(request.name).name)
         return found
@@ -355,10 +341,9 @@ class ChildParser:
         )
         content = self._run(Task.SPLIT, name, language, msgspec.msgpack.encode(sent))
         try:
-            sentences = _checked_sentences(text, content)
+            return _checked_sentences(text, content)
         except ValueError:
             raise LoaderCrashed(PurePath(name).name) from None
-        return sentences
 
     def _run(
         self,
@@ -435,6 +420,14 @@ class ChildParser:
                 with self._lock:
                     self._free.append(child)
             return answer
+
+
+def _decode(name: str, content: bytes, kind: Any) -> Any:
+    """Return the answer of a child as a type; raises LoaderCrashed."""
+    try:
+        return msgspec.msgpack.decode(content, type=kind)
+    except msgspec.DecodeError:
+        raise LoaderCrashed(PurePath(name).name) from None
 
 
 def _checked_sentences(text: str, content: bytes) -> Sentences:

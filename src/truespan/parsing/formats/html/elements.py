@@ -284,34 +284,29 @@ def _read_superscript(page: PageReader, *_: object) -> Iterator[None]:
     page.superscripts -= 1
 
 
-def _with_notes(inner: Handler | None) -> Handler:
-    """Return a handler for an element that contains notes, around its own handler, if any."""
+def _around(inner: Handler | None, enter: Callable[[PageReader], End]) -> Handler:
+    """Return a handler that enters a part of the page around another handler, if there is one."""
 
     @_handler
     def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
-        end_notes = page.enter(notes=page.notes + 1)
+        end_part = enter(page)
         end_inner = inner(page, tag, attributes) if inner else None
         yield
         if end_inner:
             end_inner()
-        end_notes()
+        end_part()
 
     return read
+
+
+def _with_notes(inner: Handler | None) -> Handler:
+    """Return a handler for an element that contains notes, around its own handler, if any."""
+    return _around(inner, lambda page: page.enter(notes=page.notes + 1))
 
 
 def _in_contents(inner: Handler) -> Handler:
     """Return a handler for a contents list around the handler of the element."""
-
-    @_handler
-    def read(page: PageReader, tag: str, attributes: Attributes) -> Iterator[None]:
-        end_contents = page.enter(region=replace(page.region, contents=True))
-        end_inner = inner(page, tag, attributes)
-        yield
-        if end_inner:
-            end_inner()
-        end_contents()
-
-    return read
+    return _around(inner, lambda page: page.enter(region=replace(page.region, contents=True)))
 
 
 def _may_hold_notes(handler: Handler) -> Handler:
