@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS, citation_numbers
 from truespan.answers.prompt import unrepeated_spans
-from truespan.answers.quote_failures import Part, explain_failure
+from truespan.answers.quote_failures import explain_failure
 from truespan.answers.verbatim import Run, fold, join_sources, trim
 from truespan.text.tables import unformat_rows
 from truespan.types.answer import Quote, QuotePart, QuoteVerdict
@@ -219,7 +219,12 @@ class _Lookup(Struct, frozen=True):
         failure = explain_failure(text, self.runs)
         if failure is None:
             return quote
-        parts = tuple(self._place(part) for part in failure.parts)
+        parts = tuple(
+            place_quote(
+                part.text, part.run.source_of(*part.span), part.run.last_sid, part.span, self.locate
+            )
+            for part in failure.parts
+        )
         if failure.verdict is QuoteVerdict.STITCHED:
             return replace(quote, verdict=failure.verdict, parts=parts)
         [part] = parts
@@ -234,18 +239,6 @@ class _Lookup(Struct, frozen=True):
             difference=failure.difference,
         )
 
-    def _place(self, part: Part) -> QuotePart:
-        source = part.run.source_of(*part.span)
-        sentences = _sentences(source, part.run.last_sid, part.span, self.locate)
-        return QuotePart(
-            text=part.text,
-            chunk_id=source.chunk_id,
-            document=source.document,
-            first_sid=sentences.first_sid,
-            last_sid=sentences.last_sid,
-            place=sentences.place,
-        )
-
 
 def _run_of(source: Visible) -> Run:
     [run] = join_sources([source])
@@ -255,26 +248,27 @@ def _run_of(source: Visible) -> Run:
 def _verified(
     text: str, source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
 ) -> Quote:
-    sentences = _sentences(source, last_sid, span, locate)
-    return Quote(
+    part = place_quote(text, source, last_sid, span, locate)
+    return Quote(**asdict(part), verified=True, verdict=QuoteVerdict.VERBATIM)
+
+
+def place_quote(
+    text: str, source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
+) -> QuotePart:
+    """Return a quote from a span of a source with its place, searching up to `last_sid`."""
+    # The description of a figure is not part of the text of its document.
+    if source.kind is ChunkKind.TEXT:
+        sentences = locate(source, last_sid, *span)
+    else:
+        sentences = SentenceRange(source.first_sid, source.last_sid)
+    return QuotePart(
         text=text,
-        verified=True,
         chunk_id=source.chunk_id,
         document=source.document,
         first_sid=sentences.first_sid,
         last_sid=sentences.last_sid,
         place=sentences.place,
-        verdict=QuoteVerdict.VERBATIM,
     )
-
-
-def _sentences(
-    source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
-) -> SentenceRange:
-    # The description of a figure is not part of the text of its document.
-    if source.kind is not ChunkKind.TEXT:
-        return SentenceRange(source.first_sid, source.last_sid)
-    return locate(source, last_sid, *span)
 
 
 def _without_citations(text: str) -> str:

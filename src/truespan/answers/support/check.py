@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
@@ -22,7 +22,14 @@ from msgspec import Struct, field
 from truespan.answers.citations import citation_numbers
 from truespan.answers.quotes import NO_QUOTES, Quotes
 from truespan.answers.support.claims import AnswerSentence, split_answer
-from truespan.answers.support.names import Name, find_name_words, fold_name, name_forms, same_people
+from truespan.answers.support.names import (
+    Name,
+    find_lower_words,
+    find_name_words,
+    fold_name,
+    name_forms,
+    same_people,
+)
 from truespan.answers.support.numbers import Number, find_numbers, number_keys, numbers_agree
 from truespan.answers.support.vocabulary import Negated, Vocabulary, guess_language
 from truespan.answers.table_cells import Cell, Claim, TableCells, find_cells
@@ -143,7 +150,7 @@ def check_support(
     """
     texts = [source.text for source in sources]
     vocabulary = Vocabulary(guess_language(" ".join(texts)) or guess_language(answer) or "english")
-    checker = _Checker(vocabulary, comparison, frozenset(_lower_words(answer, texts)), question)
+    checker = _Checker(vocabulary, comparison, find_lower_words([answer, *texts]), question)
     for number, source in enumerate(sources, 1):
         checker.add(number, source)
     quoted = bytearray(len(answer))
@@ -159,14 +166,6 @@ def check_support(
     return Support(
         round(supported / len(found), 4) if found else None, len(found), supported, found
     )
-
-
-def _lower_words(answer: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the folded words that occur in lower case."""
-    for text in (answer, *texts):
-        for found in re.finditer(r"[^\W\d_]+", text):
-            if not found[0][0].isupper():
-                yield fold_name(found[0])
 
 
 class _Checker(Struct):

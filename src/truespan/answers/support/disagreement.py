@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from msgspec import Struct
 
-from truespan.answers.support.names import find_name_words, fold_name
+from truespan.answers.quotes import Locate, place_quote
+from truespan.answers.support.names import find_lower_words, find_name_words, fold_name
 from truespan.answers.support.numbers import Number, find_numbers, numbers_agree
 from truespan.answers.support.vocabulary import Negated, Vocabulary, guess_language
 from truespan.text.sentences import sentence_spans
-from truespan.types.answer import Disagreement, DisagreementKind, QuotePart, Statement
+from truespan.types.answer import Disagreement, DisagreementKind, Statement
 from truespan.types.chunk import ChunkKind
-from truespan.types.text import SentenceRange
 from truespan.types.trust import Visible
 
 MAX_DISAGREEMENTS = 5
@@ -40,8 +40,6 @@ _LABEL_WORDS = """
 _LABELS = frozenset(_LABEL_WORDS.split())
 """Words before a number that names a thing instead of counting something."""
 _WORD_BEFORE = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,30}+)[\s.#:]{0,5}+\Z")
-
-Locate = Callable[[Visible, int, int, int], SentenceRange]
 
 
 class _Said(Struct, frozen=True):
@@ -65,7 +63,7 @@ def find_disagreements(sources: Sequence[Visible], locate: Locate) -> tuple[Disa
     if len({source.document for source in sources}) < 2 or not texts:
         return ()
     vocabulary = Vocabulary(guess_language(" ".join(texts)) or "english")
-    ordinary = frozenset(_lower_words(texts))
+    ordinary = find_lower_words(texts)
     said = [
         sentence
         for number, source in enumerate(sources, 1)
@@ -79,13 +77,6 @@ def find_disagreements(sources: Sequence[Visible], locate: Locate) -> tuple[Disa
             statements = _state(one, values[0], locate), _state(other, values[1], locate)
             found.setdefault((one.text, other.text), Disagreement(kind, statements))
     return tuple(found.values())
-
-
-def _lower_words(texts: Sequence[str]) -> Iterator[str]:
-    for text in texts:
-        for word in re.findall(r"[^\W\d_]+", text):
-            if not word[0].isupper():
-                yield fold_name(word)
 
 
 def _read(
@@ -180,14 +171,6 @@ def _differing_negation(one: _Said, other: _Said) -> str:
 
 
 def _state(said: _Said, value: str, locate: Locate) -> Statement:
-    source = said.source
-    sentences = locate(source, source.last_sid, *said.span)
-    quote = QuotePart(
-        text=" ".join(said.text.split()),
-        chunk_id=source.chunk_id,
-        document=source.document,
-        first_sid=sentences.first_sid,
-        last_sid=sentences.last_sid,
-        place=sentences.place,
-    )
+    source, text = said.source, " ".join(said.text.split())
+    quote = place_quote(text, source, source.last_sid, said.span, locate)
     return Statement(number=said.number, title=source.title, value=value, quote=quote)

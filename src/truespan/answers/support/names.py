@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
 from msgspec import Struct
@@ -89,6 +89,16 @@ def fold_name(word: str) -> str:
     return "".join(char for char in plain if char.isalnum())
 
 
+def find_lower_words(texts: Iterable[str]) -> frozenset[str]:
+    """Return the folded words that occur in lower case."""
+    return frozenset(
+        fold_name(word)
+        for text in texts
+        for word in re.findall(r"[^\W\d_]+", text)
+        if not word[0].isupper()
+    )
+
+
 def find_name_words(text: str, language: str, ordinary: frozenset[str]) -> list[Name]:
     """Return the capitalised words of a text that seem to be names.
 
@@ -107,7 +117,7 @@ def find_name_words(text: str, language: str, ordinary: frozenset[str]) -> list[
             continue
         if lower in MONTHS and lower != "may":
             continue  # Dates are compared as numbers.
-        opening = bool(_OPENS.search(text[max(0, word.start() - 12) : word.start()]))
+        opening = _opens_at(text, word)
         joined = (
             previous is not None
             and text[previous.end() : word.start()] in (" ", "-", "\n", ". ")
