@@ -82,6 +82,11 @@ class Part(Struct, frozen=True, eq=False):
     root: etree._Element
     relations: dict[str, Relation] = field(default_factory=dict)
 
+    def target_of(self, reference: str) -> str | None:
+        """Return the member that a relation refers to; None for an unknown or external one."""
+        found = self.relations.get(reference)
+        return None if found is None or found.external else found.target
+
     def find_related(self, kind: str) -> str | None:
         """Return the target of the first internal relation of a kind; None if there is none."""
         found = (r.target for r in self.relations.values() if r.kind == kind and not r.external)

@@ -47,9 +47,8 @@ def load_pptx(name: str, data: bytes, *, images: bool) -> Loaded:
         main = package.read_main("ppt/presentation.xml", f"{P}presentation")
         slides = Slides(package, Pictures(package.archive, images))
         for number, (reference, chapter) in enumerate(_list_slides(main.root), 1):
-            relation = main.relations.get(reference)
-            inside = relation is not None and not relation.external
-            part = package.read_new_part(relation.target) if relation and inside else None
+            target = main.target_of(reference)
+            part = package.read_new_part(target) if target else None
             if part is None:
                 slides.missing += 1
             else:
@@ -205,13 +204,11 @@ class Slides(Struct):
                 elif element.tag == _PICTURE:
                     self._add_picture(element, part, element, _alt(frame))
                 elif element.tag == f"{DIAGRAM}relIds":
-                    relation = part.relations.get(element.get(f"{R}dm", ""))
-                    diagram = self._read_linked(part, relation.target if relation else None)
+                    diagram = self._read_linked(part, part.target_of(element.get(f"{R}dm", "")))
                     if diagram is not None:
                         self._add_lines(_read_diagram(diagram.root))
                 else:
-                    relation = part.relations.get(element.get(f"{R}id", ""))
-                    chart = self._read_linked(part, relation.target if relation else None)
+                    chart = self._read_linked(part, part.target_of(element.get(f"{R}id", "")))
                     if chart is not None:
                         self._add_chart(chart)
 
@@ -243,8 +240,7 @@ class Slides(Struct):
     def _add_chart(self, part: Part) -> None:
         write_chart(part.root, self.writer)
         for shapes in part.root.iterchildren(f"{C}userShapes"):
-            relation = part.relations.get(shapes.get(f"{R}id", ""))
-            drawing = self._read_linked(part, relation.target if relation else None)
+            drawing = self._read_linked(part, part.target_of(shapes.get(f"{R}id", "")))
             for paragraph in drawing.root.iter(f"{A}p") if drawing else ():
                 self._add(BlockKind.PARAGRAPH, read_text(paragraph).strip())
 

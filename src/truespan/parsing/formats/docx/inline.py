@@ -253,10 +253,8 @@ class Inline:
     def _add_part(self, element: etree._Element, line: Line) -> None:
         """Add the text of a diagram or chart, which is a separate part."""
         reference = element.get(f"{R}id" if element.tag == CHART else f"{R}dm", "")
-        relation = self.part.relations.get(reference)
-        if relation is None or relation.external:
-            return
-        part = self.package.read_new_part(relation.target)
+        target = self.part.target_of(reference)
+        part = self.package.read_new_part(target) if target else None
         if part is not None:
             line.boxes.append((part.root, part))
 

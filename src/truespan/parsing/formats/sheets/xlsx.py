@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceRefused
 from truespan.parsing.archive import Archive
-from truespan.parsing.formats.ooxml import MC, A, OfficePackage, R, Relation, read_properties
+from truespan.parsing.formats.ooxml import MC, A, OfficePackage, Part, R, Relation, read_properties
 from truespan.parsing.formats.sheets import (
     REFERENCE,
     Note,
@@ -49,11 +49,11 @@ def load_xlsx(name: str, data: bytes, *, hidden: bool) -> Loaded:
         if entry.get("state", "visible") != "visible" and not hidden:
             book.hidden_sheets += 1
             continue
-        relation = main.relations.get(entry.get(f"{R}id", ""))
+        target = main.target_of(entry.get(f"{R}id", ""))
         sheet = Sheet(entry.get("name", ""), frozen_rows=titles.get(index, 0))
         try:
-            if relation and not relation.external:
-                book.read_sheet(sheet, relation.target)
+            if target:
+                book.read_sheet(sheet, target)
         except SourceBroken:
             book.broken += 1
             continue
@@ -190,7 +190,7 @@ class _Book(Struct):
                 sheet.headers.append(area._replace(bottom=area.top + int(count) - 1))
             return
         if relation.kind == "drawing":
-            sheet.boxes += self._read_drawing(part.root, part.relations)
+            sheet.boxes += self._read_drawing(part)
             return
         for element in part.root.iter(
             f"{{*}}{'comment' if relation.kind == 'comments' else relation.kind}"
@@ -200,9 +200,9 @@ class _Book(Struct):
             if found and text:
                 sheet.comments.append(Note(int(found[2]), column_index(found[1].upper()), text))
 
-    def _read_drawing(self, root: etree._Element, relations: dict[str, Relation]) -> Iterator[Note]:
+    def _read_drawing(self, drawing: Part) -> Iterator[Note]:
         """Yield the texts of the boxes and charts of a drawing."""
-        for anchor in root:
+        for anchor in drawing.root:
             row, column = 1, 0
             for element in anchor.iterfind("{*}from/{*}row"):
                 row = int(element.text) + 1 if (element.text or "").isdecimal() else 1
@@ -210,10 +210,8 @@ class _Book(Struct):
                 column = int(element.text) if (element.text or "").isdecimal() else 0
             lines = _paragraphs(anchor)
             for chart in anchor.iter(f"{C}chart"):
-                relation = relations.get(chart.get(f"{R}id", ""))
-                part = None
-                if relation and not relation.external:
-                    part = self.package.read_new_part(relation.target)
+                target = drawing.target_of(chart.get(f"{R}id", ""))
+                part = self.package.read_new_part(target) if target else None
                 for title in part.root.iter(f"{C}title") if part else ():
                     lines += _paragraphs(title)
             if lines:
