@@ -42,7 +42,7 @@ from truespan.types.source import (
     is_page,
     unknown,
 )
-from truespan.types.text import Validators
+from truespan.types.text import Validators, list_some
 
 if TYPE_CHECKING:
     from truespan.engine.components import Components
@@ -129,9 +129,7 @@ def describe_states(notes: Iterable[Passage | SourceNote | RetrievedNote]) -> It
                 named.append(note.path)
     for state, sentence in _SENTENCES.items():
         if named := paths.get(state):
-            more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
-            text = f"{sentence}: {', '.join(named[:MAX_NAMED])}{more}."
-            yield Notice(f"source_{state}", text)
+            yield Notice(f"source_{state}", f"{sentence}: {list_some(named, MAX_NAMED)}.")
 
 
 def list_states(components: Components, scope: Scope, seconds: float) -> list[DocumentFreshness]:

@@ -21,6 +21,7 @@ from truespan.types.document import (
 )
 from truespan.types.metadata import Scalar, Value, ValueKind, show_value, type_value
 from truespan.types.request import Filters, check_whole
+from truespan.types.text import list_some
 
 MAX_NAMES = 5
 """Maximum number of damaged documents that a warning names."""
@@ -156,7 +157,6 @@ def _name_damaged(entries: Iterable[CatalogEntry]) -> tuple[Notice, ...]:
     found = {entry.number: entry.name for entry in entries}
     if not found:
         return ()
-    names = ", ".join(found[number] for number in sorted(found)[:MAX_NAMES])
-    more = f" and {len(found) - MAX_NAMES} more" if len(found) > MAX_NAMES else ""
-    text = f"Labels or metadata do not match their checksum and are not counted: {names}{more}."
+    names = list_some([found[number] for number in sorted(found)], MAX_NAMES)
+    text = f"Labels or metadata do not match their checksum and are not counted: {names}."
     return (Notice("metadata_damaged", f"{text} Run 'truespan doctor'."),)

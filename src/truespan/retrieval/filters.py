@@ -12,7 +12,7 @@ from truespan.types.bundle import Notice
 from truespan.types.catalog import CatalogEntry, DocumentCatalog
 from truespan.types.request import Filters, matches_language
 from truespan.types.scope import Scope, Unlimited, World
-from truespan.types.text import fold_name, fold_names
+from truespan.types.text import fold_name, fold_names, list_some
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -186,12 +186,11 @@ def name_defaults(
 
 
 def name_unreadable(entries: Sequence[CatalogEntry]) -> Notice:
-    names = ", ".join(entry.name for entry in entries[:MAX_VALUES])
-    more = f" and {len(entries) - MAX_VALUES} more" if len(entries) > MAX_VALUES else ""
+    names = list_some([entry.name for entry in entries], MAX_VALUES)
     return Notice(
         METADATA_DAMAGED,
         "Metadata do not match their checksum, so that these documents were left out: "
-        f"{names}{more}. Run 'truespan doctor'.",
+        f"{names}. Run 'truespan doctor'.",
     )
 
 
@@ -202,8 +201,7 @@ def name_unknown_keys(catalog: DocumentCatalog, filters: Filters) -> list[Notice
     if not unknown:
         return []
     wanted = ", ".join(repr(key) for key in sorted(unknown))
-    known = sorted(catalog.metadata)
-    more = f" and {len(known) - MAX_KEYS} more" if len(known) > MAX_KEYS else ""
-    listed = f"there are: {', '.join(known[:MAX_KEYS])}{more}" if known else "there are no metadata"
+    known = list_some(sorted(catalog.metadata), MAX_KEYS)
+    listed = f"there are: {known}" if known else "there are no metadata"
     text = f"No document has metadata under {wanted}; {listed}."
     return [Notice("metadata_key_unknown", text)]

@@ -302,8 +302,13 @@ MAX_NAMED_SOURCES = 5
 def name_sources(sources: Iterable[str]) -> str:
     """Return paths or URLs in one line, each once; empty for none."""
     names = [*dict.fromkeys(" ".join(source.split()) for source in sources)]
-    more = len(names) - MAX_NAMED_SOURCES
-    return ", ".join(names[:MAX_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+    return list_some(names, MAX_NAMED_SOURCES)
+
+
+def list_some(names: Sequence[str], most: int) -> str:
+    """Return the first names in one line, and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def join_locations(labels: Iterable[str | None]) -> str | None:

@@ -9,6 +9,7 @@ from truespan.cli.terminal import pluralize
 from truespan.maintenance.doctor.leaks import is_canary
 from truespan.maintenance.doctor.plan import MANUAL, Action, Finding, Item, Plan, RepairResult
 from truespan.types.maintenance import Check, Manifest, Verdict
+from truespan.types.text import list_some
 from truespan.wire.serialize import members
 
 if TYPE_CHECKING:
@@ -139,8 +140,7 @@ def _items(items: Iterable[Item], indent: str) -> Iterator[str]:
         sign, count = "!" if action in MANUAL else "-", sum(item.count for item in found)
         yield f"{indent}{sign} {count} x {finding.value}: {action.remedy}"
         if named := [_subject(item) for item in found if item.subject]:
-            more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
-            yield f"{indent}    {', '.join(named[:_MAX_NAMED])}{more}"
+            yield f"{indent}    {list_some(named, _MAX_NAMED)}"
 
 
 def show_repairs(reports: Mapping[str, RepairReport]) -> str:

@@ -19,6 +19,7 @@ from truespan.types.ids import WorldId
 from truespan.types.metadata import read_metadata
 from truespan.types.scope import World
 from truespan.types.source import DocumentFreshness, Freshness, SourceState
+from truespan.types.text import list_some
 from truespan.wire.serialize import members
 
 _MAX_NAMED = 3
@@ -56,8 +57,7 @@ def show_watched(report: IngestReport) -> str:
 
     def name(label: str, names: Sequence[str]) -> Iterator[str]:
         if names:
-            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-            yield f"{label} {', '.join(names[:_MAX_NAMED])}{more}"
+            yield f"{label} {list_some(names, _MAX_NAMED)}"
 
     parts = [
         *name("ingested", report.ingested),
