@@ -17,7 +17,7 @@ from tests.support.reading_worlds import CHUNKINGS, stored
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import WordEmbedder, make_library, other_profile
 from tests.unit.sources import LABELS
-from truespan.retrieval.pack import pack
+from truespan.retrieval.pack import Packer
 from truespan.retrieval.repeats import render
 from truespan.retrieval.stages import rank_visible
 from truespan.types.bundle import ContextBundle
@@ -77,7 +77,7 @@ def said(parts: list[Visible]) -> set[tuple[int, int]]:
 def test_what_is_packed_is_within_the_budget_and_the_number_asked_for(
     candidates: list[Visible], k: int, budget: int
 ) -> None:
-    packed = pack(rank_visible(candidates), k=k, budget=budget)
+    packed = Packer(k=k, budget=budget).pack(rank_visible(candidates))
 
     assert sum(part.tokens for part in packed.chosen) <= budget
     assert len(packed.chosen) <= k
@@ -104,7 +104,7 @@ def test_the_budget_may_be_used_up_and_not_by_one_token_exceeded(
         for place, size in enumerate(sizes)
     ]
 
-    packed = pack(rank_visible(parts), k=20, budget=MAX_CONTEXT_TOKENS)
+    packed = Packer(k=20, budget=MAX_CONTEXT_TOKENS).pack(rank_visible(parts))
 
     assert [part.tokens for part in packed.chosen] == taken
 
@@ -116,7 +116,7 @@ def test_each_candidate_is_taken_unless_there_was_a_reason_at_its_turn(
     candidates: list[Visible], k: int, budget: int
 ) -> None:
     ranked = rank_visible(candidates)
-    packed = pack(ranked, k=k, budget=budget)
+    packed = Packer(k=k, budget=budget).pack(ranked)
 
     taken: list[Visible] = []
     reasons: dict[str, list[Visible]] = {}

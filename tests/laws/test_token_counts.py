@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -151,23 +151,6 @@ def test_the_units_of_a_map_lie_in_the_text_in_order(text: str) -> None:
     assert all(one < other for one, other in pairwise(tokens.totals))
 
 
-@given(texts, st.integers(0, 40), st.data())
-@examples(100)
-def test_a_bound_is_the_furthest_unit_that_still_fits(
-    text: str, limit: int, data: st.DataObject
-) -> None:
-    tokens = COUNTER.measure(text)
-    start = data.draw(st.sampled_from([0, *tokens.starts]))
-    weights = [after - before for before, after in pairwise(tokens.totals)]
-    ahead = [(at, weight) for at, weight in zip(tokens.starts, weights, strict=True) if at >= start]
-
-    bound = tokens.bound(start, limit)
-
-    sums = accumulate(weight for _, weight in ahead)
-    fitting = sum(total <= limit for total in sums)
-    assert bound == (ahead[fitting][0] if fitting < len(ahead) else len(text))
-
-
 # Size, memory and threads
 
 
@@ -192,7 +175,6 @@ def test_one_word_of_millions_of_letters_is_counted_and_can_be_cut() -> None:
 
     assert tokens.total == 5_000_000
     assert tokens.count(1_000_000, 1_001_000) == 1000
-    assert tokens.bound(7, 500) == 507
 
 
 def test_words_longer_than_are_tokenized_end_where_white_space_begins() -> None:

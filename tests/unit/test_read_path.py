@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.laws.examples import examples
 from tests.laws.test_budget import CANDIDATES
 from tests.support.worlds import LibraryFixture, MemoryIndex, make_library
-from truespan.retrieval.pack import Packer, pack
+from truespan.retrieval.pack import Packer
 from truespan.retrieval.repeats import CoveredText
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.text.boilerplate import is_boilerplate
@@ -134,7 +134,7 @@ def test_packing_a_list_that_grows_chooses_as_packing_it_at_once(
     packer, grown = Packer(**limits), list[Visible]()
     for step in [*steps, len(ranked)]:
         grown += ranked[len(grown) : len(grown) + step]
-        assert packer.pack(grown) == pack(grown, **limits)
+        assert packer.pack(grown) == Packer(**limits).pack(grown)
 
 
 @examples(60)

@@ -23,7 +23,7 @@ from truespan.errors import (
     TruespanError,
 )
 from truespan.observer import NULL_OBSERVER, NullObserver
-from truespan.retrieval.pack import Packer, pack, pack_reranked, require_candidates
+from truespan.retrieval.pack import Packer, pack_reranked, require_candidates
 from truespan.retrieval.pipeline import Attempt
 from truespan.retrieval.rerank import RerankOptions, RerankStage, check_scores, reorder
 from truespan.types.chunk import ChunkKind
@@ -241,14 +241,14 @@ def test_every_call_is_counted_by_its_outcome() -> None:
 
 def test_candidates_are_missing_until_there_are_enough_to_rerank() -> None:
     ranked = [chunk(number, score=1 - number / 10) for number in range(4)]
-    packed = pack(ranked, k=2, budget=100)
+    packed = Packer(k=2, budget=100).pack(ranked)
 
     assert require_candidates(packed, ranked, 0) is packed
     assert require_candidates(packed, ranked, 6).missing == 2
     assert require_candidates(packed, ranked, 6).last is None
     assert require_candidates(packed, ranked, 4).last == ranked[3].score
     assert require_candidates(packed, ranked, 1).last == ranked[1].score
-    lacking = pack(ranked, k=9, budget=100)
+    lacking = Packer(k=9, budget=100).pack(ranked)
     assert require_candidates(lacking, ranked, 2).missing == 5
 
 
@@ -271,7 +271,7 @@ def test_packing_follows_the_reranked_order() -> None:
     assert attempt.rerank is not None
     assert attempt.rerank.moved == 2
     plain = pack_reranked(attempt, None, ranked, *limits)
-    assert plain == pack(ranked, k=2, budget=10)
+    assert plain == Packer(k=2, budget=10).pack(ranked)
     # Chunks that were only fetched because others had to be skipped are out of reach.
     few = stage_of(Scripted(lambda texts: [0.0] * len(texts)), candidates=1)
     assert pack_reranked(attempt, few, ranked, *limits).seen <= 3
@@ -284,4 +284,4 @@ def test_a_failed_reranker_leaves_what_packing_alone_would_choose() -> None:
     packer = Packer(k=2, budget=10)
     packed = pack_reranked(attempt_in_no_world(), failing, ranked, packer, NULL_OBSERVER)
 
-    assert packed.chosen == pack(ranked, k=2, budget=10).chosen
+    assert packed.chosen == Packer(k=2, budget=10).pack(ranked).chosen

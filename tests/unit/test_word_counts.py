@@ -27,7 +27,9 @@ def terms(lib: LibraryFixture) -> set[str]:
 def score(lib: LibraryFixture, world: World, query: str, document: int = 1) -> float:
     record, scope = world.access.record(), lib.scope(world)
     revision = world.documents.get(document).active or 0
-    return word_scores(lib.store, scope, record, query).of(document, revision, 0)
+    found = word_scores(lib.store, scope, record, query)
+    place = found.finder.layout.place(document, revision, 0)
+    return 0.0 if place is None else found.scores.of(place)
 
 
 @proves("store.words-counted")

@@ -437,10 +437,6 @@ class WordScores(Struct, frozen=True):
         """Return the number of chunks with a word of the query."""
         return len(self.scores.places)
 
-    def of(self, document: int, revision: int, index: int) -> float:
-        place = self.finder.layout.place(document, revision, index)
-        return 0.0 if place is None else self.scores.of(place)
-
     def top(self, count: int, decimals: int) -> list[ChunkId]:
         """Return the ids of the best chunks with a word of the query, best first."""
         layout, scope = self.finder.layout, self.finder.scope

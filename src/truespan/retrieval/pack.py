@@ -198,20 +198,6 @@ class Packer:
         )
 
 
-def pack(
-    ranked: Sequence[Visible],
-    *,
-    k: int,
-    budget: float,
-    is_boilerplate: Callable[[str], bool] | None = None,
-    tables: bool = False,
-    merge: bool = False,
-) -> Packed:
-    """Choose once from chunks by rank; see `Packer`."""
-    packer = Packer(k=k, budget=budget, is_boilerplate=is_boilerplate, tables=tables, merge=merge)
-    return packer.pack(ranked)
-
-
 def require_candidates(packed: Packed, ranked: Sequence[Visible], count: int) -> Packed:
     """Return the packing, with the chunks missing for it and for `count` candidates to rerank."""
     if len(ranked) < count:

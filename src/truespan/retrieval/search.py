@@ -473,9 +473,8 @@ def _name_skipped(attempt: Attempt) -> Iterator[Notice]:
 
 def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
     """Return the chunks that an attempt selected for an answer, and count them."""
-    failures = tuple(attempt.fetched.failures)
     pipeline.deps.trace.count(CounterName.RETURNED, len(attempt.chunks))
-    for failed in failures:
+    for failed in attempt.fetched.failures:
         pipeline.deps.trace.count(CounterName.SKIPPED, 1, failed.kind)
     warnings = (*attempt.warnings, *_name_skipped(attempt))
     chunks, fitter = attempt.chunks, attempt.fitter
@@ -507,7 +506,6 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         scope=attempt.scope,
         chunks=chunks,
         warnings=warnings,
-        flaws=failures,
         closest=attempt.closest,
         measured=attempt.measured,
         generated=attempt.generated,

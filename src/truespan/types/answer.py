@@ -36,7 +36,7 @@ from truespan.types.scope import Scope, World
 from truespan.types.source import Freshness
 from truespan.types.text import SentencePlace
 from truespan.types.token import Secret
-from truespan.types.trust import OtherPlace, RerankScore, VerificationFailure, Visible
+from truespan.types.trust import OtherPlace, RerankScore, Visible
 
 
 class Role(StrEnum):
@@ -102,8 +102,7 @@ class Measured(Struct, frozen=True):
 class Retrieved(Struct, frozen=True):
     """Visible chunks by rank, their scope, and warnings for the caller.
 
-    `scope` is None if the world has no searchable documents. `flaws` are hits that failed
-    verification.
+    `scope` is None if the world has no searchable documents.
     """
 
     world: World
@@ -111,7 +110,6 @@ class Retrieved(Struct, frozen=True):
     scope: Scope | None = None
     chunks: tuple[Visible, ...] = ()
     warnings: tuple[Notice, ...] = ()
-    flaws: tuple[VerificationFailure, ...] = ()
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, if no chunk reached it."""
     measured: Measured = field(default_factory=Measured)

@@ -595,10 +595,3 @@ class TokenMap:
         starts = [unit - start for unit in self.starts[first:last]]
         totals = [total - before for total in self.totals[first : last + 1]]
         return TokenMap(self.text[start:end], starts, totals, self.recount, self.lone)
-
-    def bound(self, start: int, limit: int) -> int:
-        """Return the largest offset so that the units from `start` have at most `limit` tokens."""
-        first = bisect_left(self.starts, start)
-        room = self.totals[first] + limit
-        last = bisect_right(self.totals, room) - 1
-        return self.starts[last] if last < len(self.starts) else len(self.text)
