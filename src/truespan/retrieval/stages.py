@@ -512,7 +512,7 @@ def fetch_by_similarity(
     """Fetch and verify the hits closest to a vector until `select` has enough of them."""
     with deps.trace.stage(Stage.HITS):
         pager = HitPager(deps.index, scope, vector, floor, limit=k + SLACK)
-    return fetch_pages(deps, scope, pager, k=k, select=select, records={})
+    return fetch_pages(deps, scope, pager, k=k, select=select)
 
 
 def fetch_pages(
@@ -522,14 +522,12 @@ def fetch_pages(
     *,
     k: int,
     select: Select[SelectionT],
-    records: dict[ChunkId, ChunkRecord],
 ) -> tuple[Fetched, SelectionT]:
     """Verify the hits of a pager, with ties at the end, until `select` has enough of them.
 
-    Each row is read once; `records` has the rows that were read before. The selection is of all
-    chunks that are returned.
+    Each row is read once. The selection is of all chunks that are returned.
     """
-    wanted, changes = k, None
+    records, wanted, changes = dict[ChunkId, ChunkRecord](), k, None
     while True:
         hits = pager.hits
         length = complete_until(hits, wanted, exhausted=pager.exhausted)

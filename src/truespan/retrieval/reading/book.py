@@ -378,7 +378,7 @@ class BookSearch(Struct, frozen=True):
         with deps.trace.stage(Stage.HITS):
             pager = self.wait_for_hits()
         # One more than are wanted shows where those end, in nearly every search.
-        fetched, found = fetch_pages(deps, scope, pager, k=k + 1, select=rank_read, records={})
+        fetched, found = fetch_pages(deps, scope, pager, k=k + 1, select=rank_read)
         if failures := _without_vector(fetched.verified):
             failures = [*fetched.failures, *failures]
             fetched = replace(fetched, failures=failures)
