@@ -18,7 +18,7 @@ from bench.free import FreeEmbedder, free_library
 from bench.measure import percentile
 from bench.report import Figure, Options, at_most, run, say
 from truespan.engine.library import Library
-from truespan.retrieval.pack import BundleAttempt, assemble, pack
+from truespan.retrieval.pack import BundleAttempt, Packer, assemble
 from truespan.retrieval.stages import rank_visible, reveal, verify
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
@@ -97,7 +97,7 @@ def assembly(library: Library, scope: Scope, vector: Vector) -> float:
     visible = [part for one in verified for part in reveal(one, scope)]
 
     def once() -> None:
-        packed = pack(rank_visible(visible), k=TOP_K, budget=4000)
+        packed = Packer(k=TOP_K, budget=4000).pack(rank_visible(visible))
         attempt = BundleAttempt(
             record,
             Mode.VECTOR,
