@@ -4,12 +4,17 @@ To start Python, import all of the project and load its language detector takes 
 which most commands of tests do not need. Run as `python -m tests.support.forked_process NUMBER` it
 waits on the socket with that file number for programs to start, until the socket is closed.
 
+A fork that comes to its end runs its exit handlers and ends at once. Taking all of the project down
+again, object by object, would copy the memory that it shares with its parent and take longer than
+most commands.
+
 Tests about the start of a program (what it imports, prints or opens first) use `subprocess`.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -39,6 +44,8 @@ MODULES = (
 _LENGTH = struct.Struct("!I")
 _STATUS = struct.Struct("!i")
 _ASKING = Lock()
+_CODES: list[int] = []
+"""The exit code of this process, once it is a fork whose program has returned."""
 
 
 class ForkedProcess(subprocess.Popen):  # type: ignore[type-arg]
@@ -114,28 +121,53 @@ def _end(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Wait for programs to start; whoever comes back from waiting is a fork, and runs its own."""
+    # Exit handlers run in reverse order, so this is the last one of a fork.
+    atexit.register(_end_fork)
     for name in MODULES:
         import_module(name)
     from truespan.text.language import detect_language
 
     detect_language("The lamp of the harbour burned.")
+    # A garbage collector that goes through all of this would copy it into the memory of each fork.
+    gc.collect()
+    gc.freeze()
     if wanted := _wait_for_programs(socket.socket(fileno=int(sys.argv[1]))):
-        (first, *arguments), folder, environment = wanted
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
-        if first not in ("-c", "-m"):
-            sys.argv = [first, *arguments]
-            runpy.run_path(first, run_name="__main__")
-            return
-        program = arguments[0]
-        sys.argv = [first, *arguments[1:]]
-        if first == "-c":
-            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
-        else:
-            # What was imported before is run anew, as a module that starts is.
-            sys.modules.pop(program, None)
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        try:
+            _run(*wanted)
+        except SystemExit as end:
+            if not isinstance(end.code, int | None):
+                raise
+            _CODES.append(end.code or 0)
+            raise
+        _CODES.append(0)
+
+
+def _run(command: list[str], folder: str, environment: dict[str, str]) -> None:
+    first, *arguments = command
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    if first not in ("-c", "-m"):
+        sys.argv = [first, *arguments]
+        runpy.run_path(first, run_name="__main__")
+        return
+    program = arguments[0]
+    sys.argv = [first, *arguments[1:]]
+    if first == "-c":
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        # What was imported before is run anew, as a module that starts is.
+        sys.modules.pop(program, None)
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def _end_fork() -> None:
+    """End a fork whose program has returned; any other process ends as usual."""
+    if _CODES:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_CODES[-1] & 0xFF)
 
 
 def _wait_for_programs(control: socket.socket) -> tuple[list[str], str, dict[str, str]] | None:
