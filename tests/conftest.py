@@ -8,15 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Set
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests import promises
 from tests.support import fast, worlds
+from tests.support.loaded_models import keep_loaded_models
 from tests.support.store_matrix import ONE, columns_of, is_repeated, opens_libraries
-from truespan.providers import onnx, sentencepiece
 
 # Registers how much laws are tried before a profile is chosen. The environment of the frameworks
 # has no Hypothesis.
@@ -97,13 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_memory_for_files()
     worlds.STORES.append(str(config.getoption("--store")))
     use_defaults(str(config.getoption("--defaults")))
-    # Hundreds of tests open a library with a model of this machine one after the other. Its files
-    # are read and checked each time, but what was loaded from them stays.
-    onnx._IN_USE = {}
-    read_tokenizer = cache(sentencepiece.read_tokenizer)
-    sentencepiece.read_tokenizer = lambda content: read_tokenizer(content)
-    # Some tests import onnxruntime themselves.
-    onnx.disable_telemetry()
+    keep_loaded_models()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -125,9 +125,12 @@ def main() -> None:
     atexit.register(_end_fork)
     for name in MODULES:
         import_module(name)
+    from tests.support.loaded_models import keep_loaded_models, load_distributed_model
     from truespan.text.language import detect_language
 
     detect_language("The lamp of the harbour burned.")
+    keep_loaded_models()
+    load_distributed_model()
     # A garbage collector that goes through all of this would copy it into the memory of each fork.
     gc.collect()
     gc.freeze()
