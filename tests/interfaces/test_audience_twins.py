@@ -103,12 +103,15 @@ def test_hidden_documents_change_no_reply_over_http_and_mcp(tmp_path: Path) -> N
             change(full.twin.lib, full.twin.world)
             if number == len(LATER) or in_test_or_prove(False, number > 4):
                 asked = requests(full.twin)
-                for caller in calling:
-                    compared += 1
-                    answered += compare(plain, full, caller, asked)
+                for place, caller in enumerate(calling):
+                    # Two callers who see little share the requests in `make test`.
+                    shares = len(calling) > 1 and place < 2
+                    own = asked[place::2] if in_test_or_prove(shares, False) else asked
+                    compared += len(own)
+                    answered += compare(plain, full, caller, own)
         told = [differs(plain, full, one) for one in asked if str(one).startswith("GET")]
 
-    assert answered > 100 * compared
+    assert answered > compared // 4
     sent = {one.call.name for one in asked if isinstance(one, Request)}
     assert {call.name for call in OPERATIONS} - sent == {"deleteWorld", *TALKING}
     # The owner does see what only one of the two libraries has.

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.laws.examples import in_test_or_prove
 from tests.support.receipts import claims_of
 from truespan.engine.world import World
 from truespan.errors import TruespanError
@@ -23,6 +24,7 @@ QUERIES = (
     '"the lamp burned"',
     "which lamp burned at night in the harbour of ships, ropes, lawyers, zebras, payrolls",
 )
+MODES = (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD)
 NAMES = ("lamp.txt", "night.md", "rope.txt", "pay.txt", "nothing.txt")
 MADE_UP = "00000000-0000-0000-0000-000000000000"
 
@@ -79,16 +81,8 @@ def replies_about(world: World, name: str) -> list[str]:
 
 
 def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]:
-    for query in QUERIES:
-        for mode in (Mode.HYBRID, Mode.VECTOR, Mode.KEYWORD):
-            yield lambda query=query, mode=mode: world.search(
-                query, mode=mode, floor=0.0, top_k=20, highlight=True
-            )
-            yield lambda query=query, mode=mode: world.retrieve(query, mode=mode, top_k=5)
-        yield lambda query=query: world.answer(query)
-        yield lambda query=query: signed_claims(world.search(query, floor=0.0, signed=True))
-        yield lambda query=query: signed_claims(world.retrieve(query, signed=True))
-        yield lambda query=query: signed_claims(world.answer(query, signed=True))
+    for number, query in enumerate(QUERIES):
+        yield from _answers(world, query, number)
     yield lambda: world.search("lamp", chapter="Nigth")
     yield lambda: world.search("lamp", metadata={"salary": 3})
     yield lambda: world.search("lamp", language="de")
@@ -114,6 +108,21 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
         yield lambda chunk=chunk: told(lambda: world.documents.chunk(chunk)).replace(chunk, "ID")
         yield lambda chunk=chunk: world.why_not(chunk, "lamp")
     yield from _reader_reads(world)
+
+
+def _answers(world: World, query: str, number: int) -> Iterator[Callable[[], Any]]:
+    """Yield calls with a query: in one mode, which differs by query, and in `make prove` in all."""
+    for mode in in_test_or_prove([MODES[number % 3]], MODES):
+        yield lambda mode=mode: world.search(query, mode=mode, floor=0.0, top_k=20, highlight=True)
+    for mode in in_test_or_prove([MODES[(number + 1) % 3]], MODES):
+        yield lambda mode=mode: world.retrieve(query, mode=mode, top_k=5)
+    yield lambda: world.answer(query)
+    signed: list[Callable[[], Any]] = [
+        lambda: signed_claims(world.search(query, floor=0.0, signed=True)),
+        lambda: signed_claims(world.retrieve(query, signed=True)),
+        lambda: signed_claims(world.answer(query, signed=True)),
+    ]
+    yield from in_test_or_prove([signed[number % 3]], signed)
 
 
 def _reader_reads(world: World) -> Iterator[Callable[[], Any]]:
