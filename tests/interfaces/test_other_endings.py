@@ -27,6 +27,7 @@ from tests.interfaces.tenants import Names, Request, request
 from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.docx_maker import PNG, docx, p, picture, r
+from tests.support.known_vectors import known_vectors
 from tests.support.lookahead import BOUNDARY, QUERIES, READ, SECRETS, pairs
 from tests.support.providers.chat import OpenAiChatServer
 from truespan.cli import run
@@ -149,6 +150,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         token = base.tokens.create("ann's", worlds=["w"], readers=["ann"])[1].reveal()
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
+        # The law is about what follows, which the vector of a text does not depend on.
+        stack.enter_context(known_vectors())
         chat = stack.enter_context(OpenAiChatServer())
         chat.reply = list(SAID)
         for name, value in {

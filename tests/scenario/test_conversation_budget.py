@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,19 @@ TEXT = "# Harbour\n\n" + "\n\n".join(PARAGRAPHS)
 QUERIES = ("Who built the lighthouse?", "Which colour has the boathouse?", "Who scrapes the shed?")
 
 
-@pytest.fixture(params=["world", "reader"])
-def asked(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    with truespan.open(tmp_path / "library", create=True) as library:
+@pytest.fixture(scope="module")
+def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with a book, in which Ann has read nine sentences; it is only asked."""
+    with truespan.open(tmp_path_factory.mktemp("harbour") / "library", create=True) as library:
         world = library.world(create=True)
         report = world.add_text(TEXT, id="harbour", kind="book", chunking="sentences")
-        reader = world.reader("ann")
-        reader.set_position(report.ingested[0], sentence=9)
-        yield world if request.param == "world" else reader
+        world.reader("ann").set_position(report.ingested[0], sentence=9)
+        yield world
+
+
+@pytest.fixture(params=["world", "reader"])
+def asked(harbour: World, request: pytest.FixtureRequest) -> World | Reader:
+    return harbour if request.param == "world" else harbour.reader("ann")
 
 
 @proves("context.conversation-budget")
@@ -108,8 +114,6 @@ def test_changed_text_is_sent_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "seen", ["0123456789abcdef-12", ["x"], [1], ["0123456789abcdef-12"] * 5001]
 )
-def test_wrong_keys_are_refused(tmp_path: Path, seen: Any) -> None:
-    with truespan.open(tmp_path / "library", create=True) as library:
-        world = library.world(create=True)
-        with pytest.raises(InvalidArgument, match="keys"):
-            world.retrieve(QUERIES[0], seen=seen)
+def test_wrong_keys_are_refused(harbour: World, seen: Any) -> None:
+    with pytest.raises(InvalidArgument, match="keys"):
+        harbour.retrieve(QUERIES[0], seen=seen)
