@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.examples import in_test_or_prove
 from tests.support.forked_process import ForkedProcess
 from tests.support.postgres import Database, fresh_database
 from tests.support.worker_process import library
@@ -20,8 +21,8 @@ from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.types.job import JobState
 
-WORKERS, KILLS, WORLDS = 3, 8, 3
-DOCUMENTS = 42
+WORKERS, KILLS, WORLDS = 3, in_test_or_prove(4, 8), 3
+DOCUMENTS = in_test_or_prove(24, 42)
 WAIT = 90.0
 
 
@@ -263,7 +264,7 @@ def test_a_running_job_is_cancelled_from_another_process(
     tmp_path: Path, database: Database, opened: Library, chorus: Chorus
 ) -> None:
     world = opened.create_world("world")
-    job = world.ingest(written(tmp_path, "long.txt", 8000), background=True)
+    job = world.ingest(written(tmp_path, "long.txt", 4000), background=True)
     toiler = chorus.start()
     assert toiler.heard("batch")
 

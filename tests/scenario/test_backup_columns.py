@@ -20,7 +20,7 @@ from truespan.wiring.storage import restore_library
 
 MADE: dict[str, Path] = {}
 """The library of each store that is backed up; it is only read."""
-STRIDE = {"sqlite": in_test_or_prove(2, 1), "postgres": 3}
+STRIDE = {"sqlite": in_test_or_prove(3, 1), "postgres": in_test_or_prove(5, 3)}
 """Some of the steps at which processes are killed; those among rows have their own test."""
 
 
