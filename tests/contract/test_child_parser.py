@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.hostile_texts import HOSTILE_TEXTS
 from tests.support.pdf_maker import Page, column, make_pdf
@@ -324,7 +325,8 @@ def test_a_document_that_grows_too_much_is_refused():
 @pytest.mark.parametrize(
     ("probe", "content", "kind"),
     [
-        ("spin", "", SourceTooCostly),
+        # Each takes two seconds of the processor, as the tests of limits above do.
+        *in_test_or_prove([], [("spin", "", SourceTooCostly)]),
         ("wait", "", SourceTooCostly),
         ("wait_deaf", "", SourceTooCostly),
         ("allocate", 4 << 30, SourceTooCostly),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.index_process import wait_for_end
@@ -65,7 +66,7 @@ def damage(lib: LibraryFixture, world: World, kind: Finding, rng: random.Random)
         Finding.DAMAGED_TEXT,
     ],
 )
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(in_test_or_prove(3, 12)))
 def test_each_damage_is_repaired_without_a_provider(
     tmp_path: Path, kind: Finding, seed: int
 ) -> None:

@@ -140,7 +140,7 @@ def test_document_replaced_under_reading_is_old_or_new(
     tmp_path: Path,
 ) -> None:
     lib = make_library(tmp_path)
-    versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(12)]
+    versions = [f"{story(30, 'harbour')} Version {number} ends here." for number in range(6)]
     world = lib.world(a__txt=versions[0])
     odd: list[object] = []
     stop = threading.Event()
