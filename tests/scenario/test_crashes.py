@@ -101,7 +101,7 @@ def test_ingest_with_workers_killed_at_any_step_can_finish(opened: Library, tmp_
     expected = [(found.name, found.chunks) for found in whole.documents.list()]
     step = 0
     # Every step in 'make prove': each starts several processes.
-    for step in range(1, MAX_STEPS, in_test_or_prove(5, 1)):
+    for step in range(1, MAX_STEPS, in_test_or_prove(4, 1)):
         world = opened.create_world(f"workers-{step}")
         killed = killed_at(opened, world, "ingest with workers", step, folder)
         # A document is visible with all its chunks or not visible.
