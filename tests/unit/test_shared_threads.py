@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.laws.examples import in_test_or_prove
 from tests.promises import proves
 from tests.support import worlds
 from tests.support.sample_texts import story
@@ -30,7 +29,7 @@ from truespan.wire.serialize import STATUS
 from truespan.wiring import open_library
 from truespan.words.terms import terms
 
-THREADS, ROUNDS = 8, in_test_or_prove(1, 3)
+THREADS, ROUNDS = 8, 3
 LANGUAGES = ("en", "de", "fr", "ru", "es", "fi", "tr", "xx")
 LINES = [line for line in story(60).split("\n") if line][:24]
 FOREIGN = (
