@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from truespan.providers import onnx, sentencepiece
+from truespan.providers import cohort, local, onnx, sentencepiece
 from truespan.providers.local import BUNDLED_FOLDER, LocalModel
-from truespan.providers.model_files import ModelFiles
+from truespan.providers.model_files import ModelFiles, read_checked
 from truespan.providers.onnx import NetworkFiles
 
 _KNOWN: dict[tuple[str, ...], Any] = {}
@@ -24,6 +24,8 @@ def keep_loaded_models() -> None:
     sentencepiece.read_tokenizer = lambda content: read_tokenizer(content)
     # Some tests import onnxruntime themselves.
     onnx.disable_telemetry()
+    # Errors are not kept.
+    cohort.read_checked = local.read_checked = cache(read_checked)
     _keep(NetworkFiles, "check")
     _keep(ModelFiles, "_read_tokenizer")
 
