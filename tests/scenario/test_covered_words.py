@@ -173,7 +173,12 @@ def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_names_of_a_question_are_evidence_in_english_alone(tmp_path: Path) -> None:
+def test_names_of_a_question_are_evidence_in_its_language_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = other_profile(dimensions=4)
+    monkeypatch.setitem(profile._LANGUAGES, (own.provider, own.model), frozenset({"de", "en"}))
+
     def has_names(language: str, question: str, *, text: str = ANSWERING) -> bool | None:
         built = made(tmp_path / f"{language} {question}"[:40])
         path = built.lib.write("a.txt", scored(0.6, text, long=False))
@@ -187,6 +192,9 @@ def test_names_of_a_question_are_evidence_in_english_alone(tmp_path: Path) -> No
     assert has_names("en-GB", "Which key did Miller hold?") is False
     assert has_names("en", "Which key did he hold?") is None
     assert has_names("de", "Which key did Miller hold?", text=GERMAN) is None
+    assert has_names("de", "Wann hatte Jonas den zweiten Schlüssel?", text=GERMAN) is False
+    assert has_names("de", "Wie hieß der Hund von Müller?", text=GERMAN) is True
+    assert has_names("de", "Wer hatte den Schlüssel in der Nacht?", text=GERMAN) is None
 
 
 @proves("decision.evidence")

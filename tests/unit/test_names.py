@@ -13,7 +13,8 @@ from truespan.words.names import find_names, has_names
         ("Where had Mr. Darling hidden it?", {"mr", "darl"}),
         ("Who came? Nobody knew that Wendy did.", {"wendi"}),
         ("Where did Tom's aunt go, and what did I do?", {"tom"}),
-        ("Aspirin inhibits the production of PGE2.", {"pge2"}),
+        ("Aspirin inhibits the production of PGE2.", {"pge2", "2"}),
+        ("who won 1,066 votes, 3.5 %, on the 14th?", {"1066", "3", "5", "14"}),
         # The first word, a sentence, a quote, a stop word, a title and shouting have no name.
         ("Hook smokes cigars", set[str]()),
         ('What does "Lost boys" mean? Nobody says: Boys.', set[str]()),
@@ -25,13 +26,50 @@ from truespan.words.names import find_names, has_names
     ],
 )
 def test_names_are_capitalised_words_inside_sentences(query: str, names: set[str]) -> None:
-    assert find_names(query) == names
+    assert find_names(query, "english") == names
+
+
+@each_row(
+    ("query", "stemmer", "names"),
+    [
+        # German nouns behind an article or an adjective are no names.
+        ("Wer hat den ersten Brief von Luther 1521 gelesen?", "german", {"luth", "1521"}),
+        ("In welcher Stadt und in welchem Jahr starb Ada Lovelace?", "german", {"ada", "lovelac"}),
+        ("Wie viele Tore fielen im Spiel gegen Polen?", "german", {"pol"}),
+        ("¿Dónde nació Lutero en España?", "spanish", {"luter", "españ"}),
+        ("Когда Лютер приехал в Польшу?", "russian", {"лютер", "польш"}),
+        ("Polonya'nın başkenti Varşova mı?", "turkish", {"varşo"}),
+        # Scripts without capitals, and digits of other scripts.
+        ("١٩٧٣ متى كانت أزمة", "arabic", {"1973"}),
+        ("超级碗50是在2016年举行的吗", "chinese", {"50", "2016"}),
+        # A language without a stemmer.
+        ("Ai đã gặp Luther ở Maastricht?", "", {"luther", "maastricht"}),
+    ],
+)
+def test_names_follow_the_language(query: str, stemmer: str, names: set[str]) -> None:
+    assert find_names(query, stemmer) == names
 
 
 def test_passage_has_a_name_with_a_capital_alone() -> None:
-    names = find_names("How did Hook meet Smee?")
+    names = find_names("How did Hook meet Smee?", "english")
 
-    assert has_names("Hook came, and called Smee’s brother.", names)
-    assert not has_names("Smee came with a fish hook.", names)
-    assert not has_names("Hook came.", names)
-    assert not has_names("", names)
+    assert has_names("Hook came, and called Smee’s brother.", names, "english")
+    assert not has_names("Smee came with a fish hook.", names, "english")
+    assert not has_names("Hook came.", names, "english")
+    assert not has_names("", names, "english")
+
+
+def test_passage_has_an_inflected_name() -> None:
+    names = find_names("Когда Лютер приехал в Польшу?", "russian")
+
+    assert has_names("В Польше знали о Лютере мало.", names, "russian")
+    assert not has_names("В Пруссии знали о Лютере мало.", names, "russian")
+
+
+def test_passage_has_a_number_with_the_same_digits() -> None:
+    names = find_names("Was geschah 1521?", "german")
+
+    assert has_names("Im Jahr 1521 sprach er in Worms.", names, "german")
+    assert has_names("١٥٢١", names, "german")
+    assert has_names("Es waren 1.521 Menschen.", names, "german")
+    assert not has_names("Am 15. Mai 1520 und 15210 Tage danach.", names, "german")

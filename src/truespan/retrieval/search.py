@@ -259,10 +259,16 @@ class AnswerAttempt(Attempt):
             for chunk_id, own in spoken.items()
             if crosses_languages(profile, asked_in, own)
         )
-        # Only English names were measured: other languages inflect them, or capitalise other words.
-        names = find_names(self.query or "") if asked_in in (None, "en") else None
         if not self.chunks:
             self.closest = choose_closest(closest, rarity)
+        # Names are spelt alike in passages of the query's language alone.
+        asked_with = stemmer_of(asked_in) if asked_in else None
+        stemmers = {
+            chunk_id: stemmer
+            for chunk_id, own in spoken.items()
+            if (stemmer := stemmer_of(own)) == asked_with or asked_with is None
+        }
+        names = {name: find_names(self.query or "", name) for name in set(stemmers.values())}
         covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
             coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
@@ -280,9 +286,9 @@ class AnswerAttempt(Attempt):
                 and (usual := usual_late(profile, own, crossed=part.chunk_id in crossed))
             },
             has_names={
-                part.chunk_id: has_names(part.text, names)
+                part.chunk_id: has_names(part.text, names[stemmer], stemmer)
                 for part in self.chunks
-                if names and stemmer_of(spoken.get(part.chunk_id, "")) == "english"
+                if (stemmer := stemmers.get(part.chunk_id)) is not None and names[stemmer]
             },
             background=background,
             cohort=deps.cohort.digest,

@@ -1,43 +1,69 @@
-"""Names of a question: capitalised words that begin no sentence.
+"""Names of a question: capitalised words that begin no sentence, and numbers.
 
 A passage about someone or something else often has the other words of a question. A name is rarely
 replaced by another word, so its absence says more. Names are compared with capitalised words alone:
-"Hook" is no fish hook. In a title, or in German, capitals mark other words as well.
+"Hook" is no fish hook. In a title, capitals mark other words as well. German capitalises every
+noun: those behind an article or an adjective are no names. Scripts without capitals have only
+numbers as names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from itertools import pairwise
+from unicodedata import decimal
 
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function
 
 MAX_CAPITALISED = 0.6
 """Maximum share of capitalised words in a query that has names; one with more is a title."""
-STEMMER = "english"
 _WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d{3}(?!\d))*")
 _NEW_SENTENCE = re.compile(r"(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)[.?!:\"“]\s*$")
+_GERMAN_ARTICLE = re.compile(
+    r"d(er|ie|as|e[mns])|[kms]?ein(e[mnrs]?)?|(ihr|all|dies|jed|viel|welch)(e[mnrs]?)?"
+    r"|zu[mr]|beim|vom|[ai](m|ns)",
+    re.IGNORECASE,
+)
+_GERMAN_ADJECTIVE = re.compile(r"[a-zäöüß]+e[mnrs]?")
 
 
-def find_names(query: str) -> frozenset[str]:
-    """Return the terms of the names of an English query."""
-    found = list(_WORD.finditer(query))
+def find_names(query: str, stemmer: str) -> frozenset[str]:
+    """Return the terms of the names of a query, whose language has this stemmer."""
+    names, found = set(_find_numbers(query)), list(_WORD.finditer(query))
     capitalised = [word for word in found if word[0][0].isupper()]
     if len(capitalised) > MAX_CAPITALISED * len(found):
-        return frozenset()
-    stem = stem_function(STEMMER)
-    return frozenset(
-        stem(name)
-        for word in capitalised
-        if word.start() != found[0].start() and not _NEW_SENTENCE.search(query, 0, word.start())
-        for name in [word[0].casefold()]
-        if len(name) > 1 and name not in STOP_WORDS[STEMMER]
-    )
+        return frozenset(names)
+    stem, stop_words = stem_function(stemmer), STOP_WORDS.get(stemmer, frozenset())
+    for before, word in pairwise(found):
+        name = word[0].casefold()
+        if not word[0][0].isupper() or len(name) == 1 or name in stop_words:
+            continue
+        if _NEW_SENTENCE.search(query, 0, word.start()):
+            continue
+        if stemmer == "german" and _precedes_noun(before[0]):
+            continue
+        names.add(stem(name))
+    return frozenset(names)
 
 
-def has_names(text: str, names: Set[str]) -> bool:
-    """Return whether an English text has every name, capitalised."""
-    stem = stem_function(STEMMER)
+def has_names(text: str, names: Set[str], stemmer: str) -> bool:
+    """Return whether a text in a language with this stemmer has every name, capitalised."""
+    stem = stem_function(stemmer)
     words = {word for word in _WORD.findall(text) if word[0].isupper()}
-    return names <= {stem(word.casefold()) for word in words}
+    return names <= {stem(word.casefold()) for word in words}.union(_find_numbers(text))
+
+
+def _find_numbers(text: str) -> Iterator[str]:
+    """Yield the runs of digits of a text as digits of ASCII, without separators of thousands."""
+    for number in _NUMBER.findall(text):
+        yield "".join(str(decimal(digit)) for digit in number if digit.isdecimal())
+
+
+def _precedes_noun(word: str) -> bool:
+    """Return whether a German word is an article, or may be an adjective."""
+    if _GERMAN_ARTICLE.fullmatch(word):
+        return True
+    return bool(_GERMAN_ADJECTIVE.fullmatch(word)) and word not in STOP_WORDS["german"]
