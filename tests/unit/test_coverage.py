@@ -20,7 +20,7 @@ from truespan.words.scoring import (
     rarity_of,
     window_share_at,
 )
-from truespan.words.terms import stemmer_of, terms
+from truespan.words.terms import place_words, stemmer_of, terms, words
 
 TEXTS = [
     "The keeper lit the lamp at dusk.",
@@ -215,3 +215,14 @@ def test_pairs_and_triples_of_characters_are_parts_of_words() -> None:
     assert count("the keeper of the lamp", "en") == 5
     assert count("守灯塔的人在哪里", "zh") == 3.5
     assert count("ใครเป็นผู้ดูแลประภาคาร NFL", "th") == pytest.approx(1 + 20 / 7)
+
+
+def test_window_has_as_many_words_in_scripts_without_spaces() -> None:
+    for text, terms_of_a_word in (("ใครเป็นผู้ดูแลประภาคาร", 7), ("守灯塔的人在哪里", 2)):
+        found = list(words(text))
+        places = [at for at, _ in place_words(text, found)]
+        assert places == pytest.approx([n / terms_of_a_word for n in range(len(found))])
+
+    mixed = "Wei said 灯塔 很高 today"
+    assert list(place_words(mixed, words(mixed)))[-1] == (3.0, "today")
+    assert list(place_words("été où", words("été où"))) == [(0, "été"), (1, "où")]

@@ -21,6 +21,7 @@ may see.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from math import fsum, inf, log
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from truespan.types.decision import Coverage
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function, words
+from truespan.words.terms import TERMS_OF_A_WORD, place_words, stem_function, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,11 +178,6 @@ def score_chunks(
     return ChunkScores(places, values[places], best=best, possible=possible)
 
 
-TERMS_OF_A_WORD = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 7}
-"""Usual number of terms of a content word, in languages whose terms are pairs or triples of
-characters."""
-
-
 def count_whole_words(words: Iterable[tuple[Forms, float]]) -> float:
     """Return the number of words of a query, as many as it would have with spaces between them."""
     return fsum(
@@ -204,8 +200,11 @@ class WordRarity(Struct, frozen=True):
         covering = self._compare(frozenset[str]().union(*listed))
         total = fsum(rarity for _, rarity in self.words)
         return [
-            _cover([(at, covering[word]) for at, word in enumerate(own) if word in covering], total)
-            for own in listed
+            _cover(
+                [(at, covering[word]) for at, word in place_words(text, own) if word in covering],
+                total,
+            )
+            for text, own in zip(texts, listed, strict=True)
         ]
 
     def missing(self, query: str, texts: Iterable[str], most: int) -> tuple[str, ...]:
@@ -290,13 +289,14 @@ def _find_alike(own: str, terms: Container[str], index: TrigramIndex) -> dict[st
     }
 
 
-def _cover(places: Sequence[tuple[int, Mapping[int, float]]], total: float) -> Coverage:
+def _cover(places: Sequence[tuple[float, Mapping[int, float]]], total: float) -> Coverage:
     """Return the coverage of a text, given the places of words that cover words of the query."""
     if not total or not places:
         return Coverage()
+    starts = [at for at, _ in places]
     windows = (
-        [gained for at, gained in places[first : first + WINDOW] if at < start + WINDOW]
-        for first, (start, _) in enumerate(places)
+        [gained for _, gained in places[first : bisect_left(starts, start + WINDOW)]]
+        for first, start in enumerate(starts)
     )
     share = _sum_highest(gained for _, gained in places)
     return Coverage(min(share / total, 1.0), min(max(map(_sum_highest, windows)) / total, 1.0))

@@ -7,7 +7,7 @@ dictionaries do. Texts keep their stop words; `parse_query` leaves them out of q
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from threading import local
 from typing import NamedTuple
@@ -29,6 +29,10 @@ between words, but its particles and endings are written without one."""
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese and Khmer without spaces between words, read three characters at a time."""
 _UNSPACED = _EAST_ASIAN + _SOUTH_EAST_ASIAN
+_FIRST_UNSPACED = "\u0e00"
+"""First character of the scripts without spaces."""
+TERMS_OF_A_WORD = {"chinese": 2, "japanese": 2, "korean": 2, "thai": 7}
+"""Usual number of terms of a word, in languages whose terms are pairs or triples of characters."""
 _COMPOSED_VOWELS = {"\u0e4d\u0e32": "\u0e33", "\u0ecd\u0eb2": "\u0eb3"}
 """Vowels of Thai and Lao that NFKC takes apart. They are one key, and one character of a text."""
 
@@ -155,6 +159,26 @@ def word_spans(text: str) -> list[WordSpan]:
 def distinct_words(text: str, limit: int) -> tuple[str, ...]:
     """Return the first distinct words of a text, in order."""
     return tuple(dict.fromkeys(span.word for span in word_spans(text)))[:limit]
+
+
+def place_words(text: str, found: Iterable[str]) -> Iterator[tuple[float, str]]:
+    """Yield the words of a text with the number of words before each, as if all had spaces."""
+    if text.isascii() or max(text) < _FIRST_UNSPACED:
+        yield from enumerate(found)
+        return
+    at = 0.0
+    for word in found:
+        yield at, word
+        at += _share_of_word(word)
+
+
+def _share_of_word(term: str) -> float:
+    """Return the usual share of a term in a word: less than one in scripts without spaces."""
+    if term[0] < _FIRST_UNSPACED:
+        return 1.0
+    run = _pattern().match(term)
+    name = {1: "chinese", 2: "thai"}.get((run and run.lastindex) or 0, "")
+    return 1 / TERMS_OF_A_WORD.get(name, 1)
 
 
 def fold_bytes(text: str) -> bytes | None:
