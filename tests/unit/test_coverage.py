@@ -38,7 +38,7 @@ def rarity(query: str, texts: list[str] = TEXTS, language: str = "en") -> WordRa
         places = [i for i, own in enumerate(found) if own & wanted]
         return WordMatches(numpy.array(places, numpy.int64), numpy.ones(len(places), numpy.int64))
 
-    name = {"en": "english"}.get(language, "")
+    name = {"en": "english", "ar": "arabic"}.get(language, "")
     return measure_rarity(parse_query(query, [name]), find, len(texts))
 
 
@@ -226,3 +226,13 @@ def test_window_has_as_many_words_in_scripts_without_spaces() -> None:
     mixed = "Wei said 灯塔 很高 today"
     assert list(place_words(mixed, words(mixed)))[-1] == (3.0, "today")
     assert list(place_words("été où", words("été où"))) == [(0, "été"), (1, "où")]
+
+
+def test_arabic_word_covers_with_and_without_a_particle() -> None:
+    texts = ["وصل رواد ناسا إلى القمر.", "قال ذلك لناسا أيضاً.", "وصل هارلو إلى القمر."]
+
+    for query in ("ناسا", "لناسا"):
+        measured = rarity(query, texts, "ar")
+        assert [cover(measured, text).share for text in texts] == [1.0, 1.0, 0.0], query
+        missing = [bool(measured.missing(query, [text], 5)) for text in texts]
+        assert missing == [False, False, True], query

@@ -150,3 +150,12 @@ def test_a_phrase_occurs_where_its_terms_follow_one_another() -> None:
     assert not both.occurs_in("An old lamp.", "en")
     assert parse_query("「東京都」", ("",)).occurs_in("これは東京都です", "ja")
     assert WordQuery((), ()).occurs_in("", "en")
+
+
+def test_arabic_word_is_also_searched_without_its_particle() -> None:
+    [word] = parse_query("لناسا", ["arabic"]).words
+    assert word.forms == {"arabic": ("لناس", "ناس")}
+
+    [short, quoted] = parse_query('ولد "لناسا"', ["arabic"]).words
+    assert short.forms == {"arabic": ("ولد",)}
+    assert len(quoted.forms["arabic"]) == 1

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan.words.arabic import bare_terms
 from truespan.words.english import related_terms
 from truespan.words.stop_words import STOP_WORDS
 from truespan.words.terms import stem_function, stemmer_of, terms, words
@@ -117,7 +118,9 @@ def parse_query(query: str, stemmers: Iterable[str], language: str | None = None
 def _terms_of(word: str, stemmer: str, exact: bool) -> tuple[str, ...]:
     """Return the terms of a word in order: its own and, unless `exact`, of its irregular forms."""
     own = stem_function(stemmer)(word)
-    return (own,) if exact else tuple(sorted({own, *related_terms(word, stemmer)}))
+    if exact:
+        return (own,)
+    return tuple(sorted({own, *related_terms(word, stemmer), *bare_terms(word, stemmer)}))
 
 
 def find_phrases(query: str) -> tuple[str, ...]:

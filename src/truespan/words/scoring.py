@@ -30,6 +30,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.types.decision import Coverage
+from truespan.words.arabic import bare_terms
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
@@ -229,7 +230,8 @@ class WordRarity(Struct, frozen=True):
             stem = stem_function(name)
             sources: dict[str, list[str]] = {}
             for word in found:
-                sources.setdefault(stem(word), []).append(word)
+                for term in {stem(word), *bare_terms(word, name)}:
+                    sources.setdefault(term, []).append(word)
             terms = [term for forms, _ in self.words for term in forms.get(name, ())]
             index = index_terms(tuple(sources) if any(map(_is_compared, terms)) else ())
             for number, (forms, rarity) in enumerate(self.words):
@@ -252,8 +254,9 @@ class WordRarity(Struct, frozen=True):
         for name, known_terms in numbers.items():
             stem = stem_function(name)
             for word in set(listed):
-                if number := known_terms.get(stem(word)):
-                    known.setdefault(word, number)
+                for term in (stem(word), *bare_terms(word, name)):
+                    if number := known_terms.get(term):
+                        known.setdefault(word, number)
         return [known.get(word, "") for word in listed]
 
 
