@@ -173,7 +173,7 @@ def test_evidence_for_a_reader_depends_on_nothing_unread(tmp_path: Path) -> None
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_names_of_a_question_are_evidence_in_its_language_alone(
+def test_names_of_a_question_are_evidence_in_each_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = other_profile(dimensions=4)
@@ -191,7 +191,9 @@ def test_names_of_a_question_are_evidence_in_its_language_alone(
     assert has_names("en", "Which key did Jonas hold?", text=named) is True
     assert has_names("en-GB", "Which key did Miller hold?") is False
     assert has_names("en", "Which key did he hold?") is None
-    assert has_names("de", "Which key did Miller hold?", text=GERMAN) is None
+    assert has_names("de", "Which key did Jonas hold?", text=GERMAN) is False
+    assert has_names("de", "Which key did the Müller hold?", text=GERMAN) is True
+    assert has_names("de", "Which key did he hold?", text=GERMAN) is None
     assert has_names("de", "Wann hatte Jonas den zweiten Schlüssel?", text=GERMAN) is False
     assert has_names("de", "Wie hieß der Hund von Müller?", text=GERMAN) is True
     assert has_names("de", "Wer hatte den Schlüssel in der Nacht?", text=GERMAN) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.rows import each_row
-from truespan.words.names import find_names, has_names
+from truespan.words.names import find_names, has_names, has_names_across
 
 
 @each_row(
@@ -73,3 +73,31 @@ def test_passage_has_a_number_with_the_same_digits() -> None:
     assert has_names("١٥٢١", names, "german")
     assert has_names("Es waren 1.521 Menschen.", names, "german")
     assert not has_names("Am 15. Mai 1520 und 15210 Tage danach.", names, "german")
+
+
+@each_row(
+    ("text", "found"),
+    [
+        ("Luther kam 1521 nach Worms.", True),
+        ("Lutero llegó en 1521 a Wormacia.", True),
+        ("Luther kam 1522 nach Worms.", False),
+        ("Er kam 1521 nach Worms.", False),
+        ("Der luther von 1521 kam nach Worms.", False),
+        # In other scripts names are spelt anew, numbers are not.
+        ("Лютер прибыл в Вормс в 1521 году.", True),
+        ("Лютер прибыл в Вормс.", False),
+    ],
+)
+def test_passage_in_another_language_has_the_beginning_of_a_name(text: str, found: bool) -> None:
+    names = find_names("When did Luther come to Worms, in 1521?", "english")
+
+    assert has_names_across(text, names) is found
+
+
+def test_names_in_other_scripts_are_not_compared() -> None:
+    asked = find_names("Did Luther come to Worms?", "english")
+    assert has_names_across("Лютер прибыл в Вормс.", asked) is None
+    assert has_names_across("", asked) is None
+
+    asked = find_names("Когда Лютер приехал?", "russian")
+    assert has_names_across("Luther came to Worms.", asked) is None

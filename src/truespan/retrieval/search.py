@@ -244,10 +244,6 @@ class AnswerAttempt(Attempt):
         with deps.trace.stage(Stage.VECTOR):
             cohort = deps.cohort.similarities(vector, scope, deps.store, deps.embed)
             background = background_of(cohort, near, rules.floor)
-        # Imported here because only answers need names.
-        from truespan.words.names import find_names, has_names
-        from truespan.words.terms import stemmer_of
-
         profile, asked_in = scope.profile, query_language(scope.profile, self.query or "")
         parts = (*closest, *self.chunks)
         languages = {
@@ -261,14 +257,6 @@ class AnswerAttempt(Attempt):
         )
         if not self.chunks:
             self.closest = choose_closest(closest, rarity)
-        # Names are spelt alike in passages of the query's language alone.
-        asked_with = stemmer_of(asked_in) if asked_in else None
-        stemmers = {
-            chunk_id: stemmer
-            for chunk_id, own in spoken.items()
-            if (stemmer := stemmer_of(own)) == asked_with or asked_with is None
-        }
-        names = {name: find_names(self.query or "", name) for name in set(stemmers.values())}
         covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
             coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
@@ -285,11 +273,7 @@ class AnswerAttempt(Attempt):
                 and (own := spoken.get(part.chunk_id))
                 and (usual := usual_late(profile, own, crossed=part.chunk_id in crossed))
             },
-            has_names={
-                part.chunk_id: has_names(part.text, names[stemmer], stemmer)
-                for part in self.chunks
-                if (stemmer := stemmers.get(part.chunk_id)) is not None and names[stemmer]
-            },
+            has_names=self._compare_names(asked_in, crossed, spoken),
             background=background,
             cohort=deps.cohort.digest,
             # A passage in another language lacks words of the query even if it answers it.
@@ -299,6 +283,38 @@ class AnswerAttempt(Attempt):
                 else ()
             ),
         )
+
+    def _compare_names(
+        self,
+        asked_in: str | None,
+        crossed: frozenset[ChunkId],
+        languages: Mapping[ChunkId, str],
+    ) -> dict[ChunkId, bool]:
+        """Return whether each chunk has the names of a query in the language `asked_in`.
+
+        A query in an unknown language counts as one in the language of each chunk.
+        """
+        # Imported here because only answers need names.
+        from truespan.words.names import find_names, has_names, has_names_across
+        from truespan.words.terms import stemmer_of
+
+        own = stemmer_of(asked_in) if asked_in else None
+        names: dict[str, frozenset[str]] = {}
+        compared: dict[ChunkId, bool] = {}
+        for part in self.chunks:
+            if not (language := languages.get(part.chunk_id)):
+                continue
+            stemmer = stemmer_of(language) if own is None else own
+            if stemmer not in names:
+                names[stemmer] = find_names(self.query or "", stemmer)
+            found = None
+            if part.chunk_id in crossed:
+                found = has_names_across(part.text, names[stemmer])
+            elif names[stemmer] and stemmer == stemmer_of(language):
+                found = has_names(part.text, names[stemmer], stemmer)
+            if found is not None:
+                compared[part.chunk_id] = found
+        return compared
 
     def _compare_sentences(
         self,

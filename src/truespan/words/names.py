@@ -19,6 +19,9 @@ from truespan.words.terms import stem_function
 
 MAX_CAPITALISED = 0.6
 """Maximum share of capitalised words in a query that has names; one with more is a title."""
+SAME_LETTERS = 3
+"""Number of letters that a name begins with in each language with Latin letters."""
+_LAST_LATIN = "\u024f"
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d{3}(?!\d))*")
 _NEW_SENTENCE = re.compile(r"(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)[.?!:\"“]\s*$")
@@ -54,6 +57,26 @@ def has_names(text: str, names: Set[str], stemmer: str) -> bool:
     stem = stem_function(stemmer)
     words = {word for word in _WORD.findall(text) if word[0].isupper()}
     return names <= {stem(word.casefold()) for word in words}.union(_find_numbers(text))
+
+
+def has_names_across(text: str, names: Set[str]) -> bool | None:
+    """Return whether a text in another language than the query has every name, capitalised.
+
+    Numbers have the same digits. Names in Latin letters have the same first letters in other
+    languages that are written so, and others are spelt anew. None if no name can be compared.
+    """
+    letters = [char for char in text if char.isalpha()]
+    is_latin = 2 * sum(char <= _LAST_LATIN for char in letters) > len(letters)
+    compared = {
+        name if name.isdecimal() else name[:SAME_LETTERS]
+        for name in names
+        if name.isdecimal() or (is_latin and name[0] <= _LAST_LATIN)
+    }
+    if not compared:
+        return None
+    words = {word for word in _WORD.findall(text) if word[0].isupper()}
+    found = {word.casefold()[:SAME_LETTERS] for word in words}
+    return compared <= found.union(_find_numbers(text))
 
 
 def _find_numbers(text: str) -> Iterator[str]:
