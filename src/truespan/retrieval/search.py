@@ -309,7 +309,7 @@ class AnswerAttempt(Attempt):
                 names[stemmer] = find_names(self.query or "", stemmer)
             found = None
             if part.chunk_id in crossed:
-                found = has_names_across(part.text, names[stemmer])
+                found = has_names_across(part.text, names[stemmer], stemmer)
             elif names[stemmer] and stemmer == stemmer_of(language):
                 found = has_names(part.text, names[stemmer], stemmer)
             if found is not None:

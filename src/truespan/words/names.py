@@ -59,18 +59,21 @@ def has_names(text: str, names: Set[str], stemmer: str) -> bool:
     return names <= {stem(word.casefold()) for word in words}.union(_find_numbers(text))
 
 
-def has_names_across(text: str, names: Set[str]) -> bool | None:
+def has_names_across(text: str, names: Set[str], stemmer: str) -> bool | None:
     """Return whether a text in another language than the query has every name, capitalised.
 
     Numbers have the same digits. Names in Latin letters have the same first letters in other
-    languages that are written so, and others are spelt anew. None if no name can be compared.
+    languages that are written so, and others are spelt anew. A German query, whose language has
+    this stemmer, may have nouns among its names, which are translated: only its numbers count. None
+    if no name can be compared.
     """
     letters = [char for char in text if char.isalpha()]
     is_latin = 2 * sum(char <= _LAST_LATIN for char in letters) > len(letters)
+    spells_alike = is_latin and stemmer != "german"
     compared = {
         name if name.isdecimal() else name[:SAME_LETTERS]
         for name in names
-        if name.isdecimal() or (is_latin and name[0] <= _LAST_LATIN)
+        if name.isdecimal() or (spells_alike and name[0] <= _LAST_LATIN)
     }
     if not compared:
         return None
