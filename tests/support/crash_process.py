@@ -115,7 +115,7 @@ def library(folder: Path, step: int = 0, jobs: int = 1) -> Library:
 
 def main(arguments: list[str]) -> None:
     folder, world, action, step = arguments[:4]
-    jobs = 2 if action == "ingest with workers" else 1
+    jobs = 4 if action == "ingest with workers" else 1
     with library(Path(folder), int(step), jobs) as opened:
         chosen = opened.world(world)
         match action:
