@@ -23,7 +23,8 @@ SAME_LETTERS = 3
 """Number of letters that a name begins with in each language with Latin letters."""
 _LAST_LATIN = "\u024f"
 _WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\d+(?:[.,]\d{3}(?!\d))*")
+# Not the 2 of "H2O", but the 20 of "20th".
+_NUMBER = re.compile(r"(?<![A-Za-z\d])\d+(?:[.,]\d{3}(?!\d))*")
 _NEW_SENTENCE = re.compile(r"(?<!\bMr)(?<!\bMrs)(?<!\bDr)(?<!\bSt)[.?!:\"“]\s*$")
 _GERMAN_ARTICLE = re.compile(
     r"d(er|ie|as|e[mns])|[kms]?ein(e[mnrs]?)?|(ihr|all|dies|jed|viel|welch)(e[mnrs]?)?"
