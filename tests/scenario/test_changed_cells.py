@@ -340,10 +340,13 @@ def changes(connection: apsw.Connection) -> Iterator[Change]:
             (row[0], row[1])
             for row in connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')")
         ]
-        for name, kind in columns:
-            for label, value in islice(VALUES[kind].items(), in_test_or_prove(1, None)):
-                yield Change(table, name, label, setting(table, name, value))
-            yield Change(table, name, "swap", swapping(table, name))
+        for number, (name, kind) in enumerate(columns):
+            own = [
+                Change(table, name, label, setting(table, name, value))
+                for label, value in islice(VALUES[kind].items(), in_test_or_prove(1, None))
+            ]
+            swap = Change(table, name, "swap", swapping(table, name))
+            yield from in_test_or_prove([own[0], swap][number % 2 :][:1], [*own, swap])
         yield Change(table, "row", "delete", deleting(table))
         for both in TOGETHER.get(table, ()):
             yield Change(table, both[0], f"with {both[1]}", setting_both(table, both))
@@ -477,7 +480,7 @@ def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
     points = copy.deepcopy(made.lib.index.__dict__)
     wrong: list[str] = []
     tried = 0
-    for change in changes(connection):
+    for number, change in enumerate(changes(connection), 1):
         try:
             change.make(connection)
         except (apsw.ConstraintError, apsw.MismatchError, apsw.SQLError):
@@ -488,10 +491,10 @@ def test_no_changed_cell_is_shown_as_verified(tmp_path: Path) -> None:
             found = examine(made, connection, change, shown, asked, before)
             wrong += [f"{change}: {text}" for text in found]
         made.library._repairs.close()
-        restore(connection)
+        restore(connection, 1000 * number)
         made.lib.index.__dict__.update(copy.deepcopy(points))
     connection.close()
-    assert tried > 2000
+    assert tried > in_test_or_prove(1000, 2000)
     assert wrong == [], "\n".join(wrong)
 
 
@@ -589,8 +592,10 @@ def keep(connection: apsw.Connection) -> None:
         connection.execute(f"CREATE TABLE whole.kept_{table} AS SELECT * FROM main.{table}")
 
 
-def restore(connection: apsw.Connection) -> None:
+def restore(connection: apsw.Connection, changes: int) -> None:
+    """Copy all tables back, with a count of changes that the library has not seen."""
     with connection:
+        connection.execute("UPDATE whole.kept_worlds SET changes = ?", (changes,))
         for table in tables(connection, hidden="-"):
             connection.execute(f"DELETE FROM main.{table}")
             connection.execute(f"INSERT INTO main.{table} SELECT * FROM whole.kept_{table}")
