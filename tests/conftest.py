@@ -69,8 +69,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use two workers more than there are cores: many tests wait for processes they started."""
-    return (os.cpu_count() or 1) + 2
+    """Use a worker more than there are cores: many tests wait for processes they started."""
+    return (os.cpu_count() or 1) + 1
 
 
 def use_memory_for_files(folder: str = "/dev/shm", space: int = 8 << 30) -> None:
