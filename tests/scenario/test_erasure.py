@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -327,3 +329,24 @@ def test_world_deleted_by_a_killed_process_is_erased(home: Path) -> None:
         if not killed:
             break
     assert 4 < step < MAX_STEPS - 1
+
+
+CLOSE = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.execute("SELECT count(*) FROM worlds").fetchall()
+connection.close()
+"""
+
+
+@proves("upkeep.deletion-complete")
+def test_search_for_leftovers_keeps_the_locks_of_the_store(home: Path) -> None:
+    with opened(home) as deleting:
+        world, *_ = two_documents(home, deleting)
+        assert world.documents.delete("gone.txt").erased
+        # The last connection to a database deletes its log; this one must not take itself for it.
+        subprocess.run([sys.executable, "-c", CLOSE, str(home / "store.db")], check=True)
+        assert (home / "store.db-wal").exists()
+        world.ingest(written(home, "later.txt", "The later text."))
+    with opened(home) as again:
+        assert "later.txt" in [found.name for found in again.world("world").documents.list()]

@@ -26,6 +26,7 @@ from truespan.settings import FILE_NAME
 from truespan.settings.catalogue import Settings
 from truespan.settings.tables import USUAL_VARIABLES
 from truespan.store import Store
+from truespan.store.engines.sqlite import read_parts
 from truespan.types.maintenance import Check, Trace, TraceScan, Verdict
 from truespan.types.vectors import numbers_of
 from truespan.wiring.providers import folder_embedder, sentence_embedder
@@ -37,6 +38,9 @@ _PACKAGES = (
     "truespan", "qdrant-edge-py", "apsw", "onnxruntime", "tokenizers", "numpy", "psycopg",
     "qdrant-client", "torch", "sentence-transformers",
 )  # fmt: skip
+
+_PART_BYTES = 16 << 20
+"""Size of the parts in which a database is searched."""
 
 
 def check_environment(
@@ -224,18 +228,33 @@ def _check_settings(path: Path) -> Check:
 def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan:
     """Search the files of the store, the index and the images for erased content."""
     paths: list[Path] = []
+    databases: set[Path] = set()
     for place in places:
         if place.is_dir():
             paths += (path for path in sorted(place.rglob("*")) if path.is_file())
         else:
-            # A database has further files with the same prefix, such as its write-ahead log.
-            paths += sorted(place.parent.glob(f"{place.name}*"))
+            # A database has further files with the same prefix, such as its write-ahead log. The
+            # locks of its connections are on the file itself and on its shared memory, which has no
+            # content: opening and closing either here would release them.
+            files = sorted(place.parent.glob(f"{place.name}*"))
+            databases |= {place}
+            paths += (path for path in files if not path.name.endswith("-shm"))
     patterns = {form for trace in traces for form in _forms(trace)}
     size, found = 0, set[bytes]()
     for path in paths:
-        length, present = _search_file(path, patterns - found)
+        search = _search_database if path in databases else _search_file
+        length, present = search(path, patterns - found)
         size, found = size + length, found | present
     return TraceScan(len(traces), len(paths), size, len(found))
+
+
+def _search_database(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
+    found, overlap = set[bytes](), max(map(len, patterns), default=0)
+    if path.exists():
+        for part in read_parts(path, _PART_BYTES, overlap):
+            found |= {form for form in patterns - found if form in part}
+        return path.stat().st_size, found
+    return 0, found
 
 
 def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:

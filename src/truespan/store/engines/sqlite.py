@@ -481,6 +481,21 @@ def migrate(connection: apsw.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {migration.version}")
 
 
+def read_parts(path: Path, size: int, overlap: int) -> Iterator[bytes]:
+    """Yield the bytes of a database file in parts of a size, each with the end of the one before.
+
+    SQLite opens and closes the file: closing it in any other way would release the locks of all
+    connections of this process, and another process could delete the log with their commits.
+    """
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        for start in range(0, file.xFileSize(), size):
+            first = max(start - overlap, 0)
+            yield file.xRead(start + size - first, first)
+    finally:
+        file.xClose()
+
+
 def known_schemas() -> range:
     """Return the versions of SQLite libraries that can be opened."""
     return range(OLDEST_VERSION, newest_version("sqlite") + 1)
