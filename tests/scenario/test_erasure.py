@@ -23,7 +23,7 @@ from tests.support.leftover_search import contents, rare_text, traces
 from tests.support.worlds import query
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import DocumentNotFound, WorldBusy, WorldNotFound
+from truespan.errors import DocumentNotFound, StoreBusy, WorldBusy, WorldNotFound
 from truespan.ingest.draft import Preparation
 from truespan.maintenance.delete import digest_of
 from truespan.store.engines import sqlite
@@ -350,3 +350,13 @@ def test_search_for_leftovers_keeps_the_locks_of_the_store(home: Path) -> None:
         world.ingest(written(home, "later.txt", "The later text."))
     with opened(home) as again:
         assert "later.txt" in [found.name for found in again.world("world").documents.list()]
+
+
+def test_parts_of_a_database_overlap_and_a_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"0123456789abcdefghij-")
+
+    parts = list(sqlite.read_parts(tmp_path / "store.db", 10, 4))
+
+    assert parts == [b"0123456789", b"6789abcdefghij", b"ghij-"]
+    with pytest.raises(StoreBusy, match="cannot be searched"):
+        list(sqlite.read_parts(tmp_path / "absent.db", 10, 4))

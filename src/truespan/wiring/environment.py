@@ -237,7 +237,7 @@ def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan
             # locks of its connections are on the file itself and on its shared memory, which has no
             # content: opening and closing either here would release them.
             files = sorted(place.parent.glob(f"{place.name}*"))
-            databases |= {place}
+            databases.add(place)
             paths += (path for path in files if not path.name.endswith("-shm"))
     patterns = {form for trace in traces for form in _forms(trace)}
     size, found = 0, set[bytes]()
@@ -250,11 +250,9 @@ def find_leftovers(places: Sequence[Path], traces: Sequence[Trace]) -> TraceScan
 
 def _search_database(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:
     found, overlap = set[bytes](), max(map(len, patterns), default=0)
-    if path.exists():
-        for part in read_parts(path, _PART_BYTES, overlap):
-            found |= {form for form in patterns - found if form in part}
-        return path.stat().st_size, found
-    return 0, found
+    for part in read_parts(path, _PART_BYTES, overlap):
+        found |= {form for form in patterns - found if form in part}
+    return path.stat().st_size, found
 
 
 def _search_file(path: Path, patterns: set[bytes]) -> tuple[int, set[bytes]]:

@@ -486,14 +486,25 @@ def read_parts(path: Path, size: int, overlap: int) -> Iterator[bytes]:
 
     SQLite opens and closes the file: closing it in any other way would release the locks of all
     connections of this process, and another process could delete the log with their commits.
+
+    Raises:
+        StoreBusy: the file cannot be read.
     """
-    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
     try:
-        for start in range(0, file.xFileSize(), size):
-            first = max(start - overlap, 0)
-            yield file.xRead(start + size - first, first)
-    finally:
-        file.xClose()
+        file = apsw.VFSFile("", str(path), flags)
+        try:
+            for start in range(0, file.xFileSize(), size):
+                first = max(start - overlap, 0)
+                yield file.xRead(start + size - first, first)
+        finally:
+            file.xClose()
+    except apsw.Error as error:
+        require_descriptor()
+        raise StoreBusy(
+            "The library's database file cannot be searched for erased content.",
+            advice="Check the disk and how it is mounted, then delete again.",
+        ) from error
 
 
 def known_schemas() -> range:
