@@ -352,6 +352,7 @@ def test_search_for_leftovers_keeps_the_locks_of_the_store(home: Path) -> None:
         assert "later.txt" in [found.name for found in again.world("world").documents.list()]
 
 
+@proves("upkeep.deletion-complete")
 def test_parts_of_a_database_overlap_and_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"0123456789abcdefghij-")
 
