@@ -183,11 +183,24 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
     rules = AnswerRules().for_profile(profile, profile.calibration, Defaults.RECOMMENDED).evidence
 
     assert rules is not None
-    assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.047)
+    assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.0)
+    assert rules.source_floor == 0.047
     usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "ja", "el")}
     assert usual == {"en": 0.66, "en-GB": 0.66, "ja": 0.54, "el": None}
     assert usual_late(profile, "en", crossed=True) == 0.42
     assert usual_late(other_profile(), "en", crossed=False) is None
+
+
+def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
+    settings = DecisionSettings(evidence=replace(RULES, floor=0.3, source_floor=0.5))
+    named = passage(0.4, 1.0, 1.0, 1, place=1)
+    others = [passage(0.4, 0.1, 0.1, 2, place=0), passage(0.6, 0.1, 0.1, 3, place=2)]
+
+    decision = decide(Evidence(settings, 8, (named, *others), background=0.4))
+
+    assert decision.mode == "rag"
+    assert {*decision.chosen} == {named.chunk_id, others[1].chunk_id}
+    assert decide(Evidence(settings, 8, (*others,), background=0.4)).mode == "fallback"
 
 
 def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
@@ -314,15 +327,16 @@ def test_evidence_and_raw_scores_are_refused_together() -> None:
 def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
     assert evidence_rules(BUNDLED) == EvidenceRules(
         threshold=0.46,
-        floor=BUNDLED.calibrated_floor,
+        floor=0.3,
         word_weight=0.2,
         foreign_loss=0.02,
         crossed_words=0.091,
         name_weight=0.04,
+        source_floor=BUNDLED.calibrated_floor,
     )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
     weighed = evidence_rules(BUNDLED, weighs_late=True)
-    assert (weighed.floor, weighed.late_weight) == (BUNDLED.calibrated_floor, 0.454)
+    assert (weighed.floor, weighed.late_weight) == (0.3, 0.454)
 
 
 def test_evidence_rules_follow_the_scale_of_a_model() -> None:

@@ -197,10 +197,11 @@ def _weigh_evidence(
     background = evidence.background or 0.0
     weighed = [(_weigh_passage(part, background, rules), part) for part in (*own, *others)]
     found, decisive = max(weighed, key=lambda pair: pair[0].score, default=(None, None))
-    choice = choose(ranked, evidence.settings, rules.floor, decisive=decisive)
+    enough = [part for passage, part in weighed if reaches(passage.score, rules.threshold)]
+    low = max(rules.floor, rules.source_floor)
+    choice = choose(ranked, evidence.settings, low, decisive=decisive, enough=enough)
     if found is None:
         return _Weighed(_name_nothing(ranked), choice, None)
-    enough = reaches(found.score, rules.threshold)
     reason = DecisionReason.ENOUGH_EVIDENCE if enough else DecisionReason.TOO_LITTLE_EVIDENCE
     return _Weighed(reason, choice, found.score, found=found)
 

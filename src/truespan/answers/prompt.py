@@ -11,7 +11,7 @@ count twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from hashlib import sha256
 from math import inf
 
@@ -81,8 +81,9 @@ def choose(
     *,
     by_place: bool = True,
     decisive: Candidate | None = None,
+    enough: Container[Candidate] = (),
 ) -> Choice:
-    """Choose the best candidates that reach `low` and fit.
+    """Choose the best candidates that fit and reach `low`, or whose evidence is `enough`.
 
     The `decisive` one is tried first. Others are tried by their place in a fused search, or by
     similarity.
@@ -91,7 +92,8 @@ def choose(
     verdicts: dict[ChunkId, WhyNot] = {}
     ordered = in_order(ranked) if by_place else ranked
     for candidate in sorted(ordered, key=lambda part: part is not decisive):
-        verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, low)
+        least = -inf if candidate in enough else low
+        verdict = verdicts[candidate.chunk_id] = _verdict(candidate, taken, settings, least)
         if verdict is CHOSEN:
             taken.add(candidate)
     considered = tuple(Considered(part, verdicts[part.chunk_id]) for part in ranked)

@@ -205,6 +205,9 @@ class Answerer(Struct, frozen=True):
             comparison=self._comparison(scope),
             complete=lambda answer, sources: self._complete(retrieved, answer, sources),
         )
+        # Evidence does not exclude by similarity, so its floor may be low.
+        if settings.evidence is not None:
+            return responder, []
         return responder, self._threshold_notices(scope, world, floor)
 
     def _complete(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:

@@ -44,7 +44,7 @@ class EvidenceRules(Struct, frozen=True):
     threshold: float
     """Minimum evidence of an answer."""
     floor: float
-    """Minimum similarity of a passage."""
+    """Minimum similarity of a passage that counts."""
     word_weight: float
     """Weight of each of the two coverages."""
     foreign_loss: float = 0.0
@@ -63,6 +63,8 @@ class EvidenceRules(Struct, frozen=True):
     """Weight of late interaction, as far as it is above or below the usual in its language."""
     name_weight: float = 0.0
     """Evidence that a passage gains if it has every name of the query, or loses if not."""
+    source_floor: float = 0.0
+    """Minimum similarity of a source for a model, unless its own evidence is enough."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -78,8 +80,8 @@ def evidence_rules(
 ) -> EvidenceRules:
     """Return the rules for a model from its calibration; `threshold` replaces the derived one.
 
-    With `weighs_late`, late interaction is evidence too. A `multilingual` model needs less
-    similarity, and in a language that it was not trained for similarity counts less.
+    With `weighs_late`, late interaction is evidence too. Sources of a `multilingual` model need
+    less similarity, and in a language that it was not trained for similarity counts less.
 
     The constants were chosen for the bundled model. The constants of other models are derived: the
     same distance from the similarity of unrelated texts, in units of the distance to the high
@@ -90,7 +92,8 @@ def evidence_rules(
     derived = BACKGROUND_WEIGHT * unrelated + THRESHOLD_DISTANCE * distance
     return EvidenceRules(
         threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
-        floor=round(max(unrelated - LATE_FLOOR_DISTANCE * distance, 0.0), 3)
+        floor=round(max(unrelated - FLOOR_DISTANCE * distance, 0.0), 3),
+        source_floor=round(max(unrelated - SOURCE_DISTANCE * distance, 0.0), 3)
         if multilingual
         else calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
@@ -129,9 +132,12 @@ LATE_DISTANCE = 2.822
 """Weight of late interaction. With the multilingual model it is 0.6."""
 NAME_DISTANCE = 0.249
 """Weight of names. With the bundled model it is 0.04."""
-LATE_FLOOR_DISTANCE = 0.2
-"""Distance of the floor of a multilingual model below the unrelated similarity. The floor is 0.047:
-languages that it knows less have low similarities."""
+FLOOR_DISTANCE = 1.0
+"""Distance of the floor below the unrelated similarity. With the bundled model it is 0.3. A long
+passage with one sentence about a name has a low similarity, and is found by its words."""
+SOURCE_DISTANCE = 0.2
+"""Distance of a multilingual model's floor of sources below the unrelated similarity. It is 0.047:
+languages that the model knows less have low similarities."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
 
