@@ -420,7 +420,7 @@ _USUAL_LATE: dict[tuple[str, str, str], tuple[dict[str, float], dict[str, float]
             "it": 0.64,
             "pl": 0.56,
             "pt": 0.49,
-            "ru": 0.54,
+            "ru": 0.545,
             "th": 0.57,
             "tr": 0.51,
             "zh": 0.50,
