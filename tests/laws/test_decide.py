@@ -85,7 +85,7 @@ def any_candidates(draw: st.DrawFn) -> tuple[Candidate, ...]:
         st.integers(0, 4),
         st.one_of(st.none(), st.integers(0, 400)),
         st.none(),
-        st.one_of(st.none(), st.builds(Coverage, shares, shares)),
+        st.one_of(st.none(), st.builds(Coverage, shares, shares, words=st.integers(0, 3))),
     )
     drawn = draw(st.lists(shapes, max_size=12))
     return tuple(Candidate(ChunkId(f"chunk-{place}"), *shape) for place, shape in enumerate(drawn))
@@ -311,17 +311,19 @@ def test_numbers_are_shown_in_the_order_in_which_they_compare(one: float, other:
 # Evidence
 
 
-def with_rules(case: Evidence, *rules: float) -> Evidence:
-    settings = replace(
-        case.settings, score_mode=ScoreMode.NORMALIZED, evidence=EvidenceRules(*rules)
-    )
+def with_rules(case: Evidence, *rules: float, usual_floor: float = 0.0) -> Evidence:
+    evidence = EvidenceRules(*rules, usual_floor=usual_floor)
+    settings = replace(case.settings, score_mode=ScoreMode.NORMALIZED, evidence=evidence)
     return replace(case, settings=settings)
 
 
 weighed = st.builds(
-    lambda case, rules, background: replace(with_rules(case, *rules), background=background),
+    lambda case, rules, usual, background: replace(
+        with_rules(case, *rules, usual_floor=usual), background=background
+    ),
     cases,
     st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.3, 0.5]), st.floats(0, 1)),
+    st.sampled_from([0.0, 0.4, 0.6]),
     st.one_of(st.none(), st.floats(-0.2, 1)),
 )
 
@@ -356,7 +358,11 @@ def test_more_evidence_never_turns_an_answer_into_a_refusal(
     raised = replace(
         found,
         similarity=found.similarity + draw.draw(st.floats(0, 0.2)),
-        coverage=Coverage(max(words.share, draw.draw(shares)), max(words.window, 0.5)),
+        coverage=Coverage(
+            max(words.share, draw.draw(shares)),
+            max(words.window, 0.5),
+            words=words.words + draw.draw(st.integers(0, 2)),
+        ),
     )
     changed = tuple(raised if one is found else one for one in placed)
     lower = (case.background or 0.0) - draw.draw(st.floats(0, 0.1))

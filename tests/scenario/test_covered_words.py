@@ -125,7 +125,7 @@ def test_evidence_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -
     assert record.evidence["background"] == pytest.approx(BACKGROUND)
     assert record.evidence["cohort"] == "of a test"
     covered = [entry["coverage"] for entry in record.evidence["candidates"]]
-    assert {"share": 1.0, "window": 1.0} in covered
+    assert {"share": 1.0, "window": 1.0, "words": 3} in covered
     assert min(entry["share"] for entry in covered) < 0.1
 
 

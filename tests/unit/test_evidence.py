@@ -39,10 +39,15 @@ SETTINGS = DecisionSettings(evidence=RULES)
 
 
 def passage(
-    similarity: float, share: float = 0.0, window: float = 0.0, number: int = 0, **more: Any
+    similarity: float,
+    share: float = 0.0,
+    window: float = 0.0,
+    number: int = 0,
+    words: int = 0,
+    **more: Any,
 ) -> Candidate:
-    words = Coverage(share, window)
-    return Candidate(ChunkId(f"c{number}"), similarity, 200, index=number, coverage=words, **more)
+    covered = Coverage(share, window, words=words)
+    return Candidate(ChunkId(f"c{number}"), similarity, 200, index=number, coverage=covered, **more)
 
 
 def decided(*passages: Candidate, background: float | None = 0.5, **more: Any) -> Decision:
@@ -184,16 +189,29 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
 
     assert rules is not None
     assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.0)
-    assert rules.source_floor == 0.047
+    assert rules.usual_floor == 0.047
     usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "ja", "el")}
     assert usual == {"en": 0.66, "en-GB": 0.66, "ja": 0.54, "el": None}
     assert usual_late(profile, "en", crossed=True) == 0.42
     assert usual_late(other_profile(), "en", crossed=False) is None
 
 
+def test_single_word_is_no_evidence_in_a_dissimilar_passage() -> None:
+    settings = DecisionSettings(evidence=replace(RULES, floor=0.3, usual_floor=0.5))
+    for similarity, words, mode in (
+        (0.4, 2, "rag"),
+        (0.4, 1, "fallback"),
+        (0.29, 2, "fallback"),
+        (0.5, 1, "rag"),
+    ):
+        part = passage(similarity, 1.0, 1.0, words=words)
+        found = decide(Evidence(settings, 8, (part,), background=0.2))
+        assert found.mode == mode, (similarity, words)
+
+
 def test_dissimilar_passage_is_a_source_only_with_enough_evidence() -> None:
-    settings = DecisionSettings(evidence=replace(RULES, floor=0.3, source_floor=0.5))
-    named = passage(0.4, 1.0, 1.0, 1, place=1)
+    settings = DecisionSettings(evidence=replace(RULES, floor=0.3, usual_floor=0.5))
+    named = passage(0.4, 1.0, 1.0, 1, words=2, place=1)
     others = [passage(0.4, 0.1, 0.1, 2, place=0), passage(0.6, 0.1, 0.1, 3, place=2)]
 
     decision = decide(Evidence(settings, 8, (named, *others), background=0.4))
@@ -332,7 +350,7 @@ def test_evidence_rules_of_the_bundled_model_are_the_measured_ones() -> None:
         foreign_loss=0.02,
         crossed_words=0.091,
         name_weight=0.04,
-        source_floor=BUNDLED.calibrated_floor,
+        usual_floor=BUNDLED.calibrated_floor,
     )
     assert evidence_rules(BUNDLED, 0.6).threshold == 0.6
     weighed = evidence_rules(BUNDLED, weighs_late=True)

@@ -52,6 +52,8 @@ _UNUSABLE = {
 MAX_PASSAGES = 10
 """Number of passages, best first, whose evidence counts: of those that the question found, and of
 those that only generated queries found."""
+MIN_WORDS = 2
+"""Minimum number of the query's words that are evidence in a passage below the usual floor."""
 
 
 def count_words(query: str) -> int:
@@ -198,7 +200,7 @@ def _weigh_evidence(
     weighed = [(_weigh_passage(part, background, rules), part) for part in (*own, *others)]
     found, decisive = max(weighed, key=lambda pair: pair[0].score, default=(None, None))
     enough = [part for passage, part in weighed if reaches(passage.score, rules.threshold)]
-    low = max(rules.floor, rules.source_floor)
+    low = max(rules.floor, rules.usual_floor)
     choice = choose(ranked, evidence.settings, low, decisive=decisive, enough=enough)
     if found is None:
         return _Weighed(_name_nothing(ranked), choice, None)
@@ -212,9 +214,11 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
 
 
 def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
-    words = part.coverage or Coverage()
-    gained = rules.word_weight * (words.share + words.window)
-    similarity = part.similarity
+    words, similarity = part.coverage or Coverage(), part.similarity
+    gained = 0.0
+    # A single word may occur anywhere.
+    if words.words >= MIN_WORDS or reaches(similarity, rules.usual_floor):
+        gained = rules.word_weight * (words.share + words.window)
     if part.sentence is not None:
         similarity += rules.sentence_share * (part.sentence - similarity)
     closeness = similarity - BACKGROUND_WEIGHT * background

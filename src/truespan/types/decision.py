@@ -63,8 +63,9 @@ class EvidenceRules(Struct, frozen=True):
     """Weight of late interaction, as far as it is above or below the usual in its language."""
     name_weight: float = 0.0
     """Evidence that a passage gains if it has every name of the query, or loses if not."""
-    source_floor: float = 0.0
-    """Minimum similarity of a source for a model, unless its own evidence is enough."""
+    usual_floor: float = 0.0
+    """Minimum similarity of a passage where a single word is evidence, and of a source for a model
+    whose own evidence is not enough."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -80,7 +81,7 @@ def evidence_rules(
 ) -> EvidenceRules:
     """Return the rules for a model from its calibration; `threshold` replaces the derived one.
 
-    With `weighs_late`, late interaction is evidence too. Sources of a `multilingual` model need
+    With `weighs_late`, late interaction is evidence too. Under a `multilingual` model passages need
     less similarity, and in a language that it was not trained for similarity counts less.
 
     The constants were chosen for the bundled model. The constants of other models are derived: the
@@ -93,7 +94,7 @@ def evidence_rules(
     return EvidenceRules(
         threshold=round(min(derived, 1.0), 3) if threshold is None else threshold,
         floor=round(max(unrelated - FLOOR_DISTANCE * distance, 0.0), 3),
-        source_floor=round(max(unrelated - SOURCE_DISTANCE * distance, 0.0), 3)
+        usual_floor=round(max(unrelated - USUAL_FLOOR_DISTANCE * distance, 0.0), 3)
         if multilingual
         else calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
@@ -135,8 +136,8 @@ NAME_DISTANCE = 0.249
 FLOOR_DISTANCE = 1.0
 """Distance of the floor below the unrelated similarity. With the bundled model it is 0.3. A long
 passage with one sentence about a name has a low similarity, and is found by its words."""
-SOURCE_DISTANCE = 0.2
-"""Distance of a multilingual model's floor of sources below the unrelated similarity. It is 0.047:
+USUAL_FLOOR_DISTANCE = 0.2
+"""Distance of the usual floor of a multilingual model below the unrelated similarity. It is 0.047:
 languages that the model knows less have low similarities."""
 MIN_DISTANCE = 0.05
 """Distance of a model that does not separate related texts from unrelated ones."""
@@ -419,6 +420,8 @@ class Coverage(Struct, frozen=True):
     """Share in the whole passage."""
     window: float = 0.0
     """Largest share within 20 consecutive words."""
+    words: int = 0
+    """Number of the query's words that the passage covers, at least in part."""
 
     def __post_init__(self) -> None:
         check_share("coverage", self.share)

@@ -302,7 +302,11 @@ def _cover(places: Sequence[tuple[float, Mapping[int, float]]], total: float) ->
         for first, start in enumerate(starts)
     )
     share = _sum_highest(gained for _, gained in places)
-    return Coverage(min(share / total, 1.0), min(max(map(_sum_highest, windows)) / total, 1.0))
+    return Coverage(
+        min(share / total, 1.0),
+        min(max(map(_sum_highest, windows)) / total, 1.0),
+        words=len({number for _, gained in places for number in gained}),
+    )
 
 
 def _sum_highest(found: Iterable[Mapping[int, float]]) -> float:
