@@ -132,6 +132,22 @@ def test_question_is_answered_from_one_sentence_of_many_subjects(
 
 
 @proves("answers.cross-language")
+def test_words_count_more_in_languages_where_they_say_more(library: Library) -> None:
+    world = library.create_world("house", model="multilingual")
+    world.add_text("Kira sözleşmesi mart ayında başlar. Depozito üç aylık kiradır.", language="tr")
+    world.add_text("Der Garten wird im Herbst umgegraben.", language="de")
+
+    def goes_by_words(question: str, language: str) -> bool:
+        answer = world.answer(question, language=language)
+        return answer.decision_explain["evidence"].get("by_words", False)
+
+    assert goes_by_words("Depozito kaç aylık kiradır?", "tr")
+    assert not goes_by_words("Wann wird der Garten umgegraben?", "de")
+    # Few words of a question in another language can occur.
+    assert not goes_by_words("How high is the deposit for renting?", "tr")
+
+
+@proves("answers.cross-language")
 def test_language_filter_narrows_a_question_in_another_language(library: Library) -> None:
     world = library.create_world("house", model="multilingual")
     for text in GERMAN.values():

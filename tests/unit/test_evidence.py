@@ -114,6 +114,24 @@ def test_decide_lets_words_decide_where_similarity_says_little() -> None:
         assert decide(evidence).mode == mode, (similarity, share, foreign)
 
 
+def test_decide_counts_words_more_where_they_say_more() -> None:
+    rules = replace(RULES, further_word_weight=0.1)
+    for part, mode in (
+        # Both coverages are 0.75 in all, as usual.
+        (passage(0.58, 0.4, 0.35), "rag"),
+        (passage(0.58, 0.4, 0.35, by_words=True), "rag"),
+        (passage(0.53, 0.5, 0.45), "fallback"),
+        (passage(0.53, 0.5, 0.45, by_words=True), "rag"),
+        (passage(0.74, 0.0, 0.0), "rag"),
+        (passage(0.74, 0.0, 0.0, by_words=True), "fallback"),
+    ):
+        evidence = Evidence(DecisionSettings(evidence=rules), 8, (part,), background=0.5)
+        decision = decide(evidence)
+        assert decision.mode == mode, part
+        assert decision.to_json()["evidence"].get("by_words", False) == part.by_words
+        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
+
+
 def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
     rules = replace(RULES, crossed_words=0.1)
     for part, mode in (
@@ -189,7 +207,7 @@ def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
 
     assert rules is not None
     assert (rules.threshold, rules.late_weight, rules.floor) == (0.348, 0.6, 0.0)
-    assert rules.usual_floor == 0.047
+    assert (rules.usual_floor, rules.further_word_weight) == (0.047, 0.136)
     usual = {name: usual_late(profile, name, crossed=False) for name in ("en", "en-GB", "ja", "el")}
     assert usual == {"en": 0.66, "en-GB": 0.66, "ja": 0.54, "el": None}
     assert usual_late(profile, "en", crossed=True) == 0.42

@@ -52,6 +52,8 @@ _UNUSABLE = {
 MAX_PASSAGES = 10
 """Number of passages, best first, whose evidence counts: of those that the question found, and of
 those that only generated queries found."""
+USUAL_COVERED = 0.75
+"""Sum of both coverages of a passage that is no evidence for or against an answer."""
 MIN_WORDS = 2
 """Minimum number of the query's words that are evidence in a passage below the usual floor."""
 
@@ -215,10 +217,11 @@ def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:
 
 def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> PassageEvidence:
     words, similarity = part.coverage or Coverage(), part.similarity
-    gained = 0.0
+    covered = 0.0
     # A single word may occur anywhere.
     if words.words >= MIN_WORDS or reaches(similarity, rules.usual_floor):
-        gained = rules.word_weight * (words.share + words.window)
+        covered = words.share + words.window
+    gained = rules.word_weight * covered
     if part.sentence is not None:
         similarity += rules.sentence_share * (part.sentence - similarity)
     closeness = similarity - BACKGROUND_WEIGHT * background
@@ -228,6 +231,8 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         closeness = usual + rules.foreign_weight * (closeness - usual) - rules.foreign_loss
     score = closeness + max(gained, rules.crossed_words if part.crossed else 0.0)
     score += rules.late_weight * (part.late or 0.0)
+    if part.by_words:
+        score += rules.further_word_weight * (covered - USUAL_COVERED)
     if part.has_names is not None:
         score += rules.name_weight if part.has_names else -rules.name_weight
     return PassageEvidence(
@@ -238,6 +243,7 @@ def _weigh_passage(part: Candidate, background: float, rules: EvidenceRules) -> 
         background=background,
         foreign=part.foreign,
         crossed=part.crossed,
+        by_words=part.by_words,
         sentence=part.sentence,
         late=part.late,
         has_names=part.has_names,
@@ -254,7 +260,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 
 
 RECORD_VERSION = 1
-_OPTIONAL = "coverage", "foreign", "crossed", "generated", "sentence", "late"
+_OPTIONAL = "coverage", "foreign", "by_words", "crossed", "generated", "sentence", "late"
 """Members of a candidate that are written only if they apply."""
 
 

@@ -211,6 +211,7 @@ class Responder(Struct, frozen=True):
                 place=place if chunk.fused or chunk.rerank or self.retrieved.generated else None,
                 coverage=measured.coverage.get(chunk.chunk_id),
                 foreign=chunk.chunk_id in measured.foreign,
+                by_words=chunk.chunk_id in measured.by_words,
                 generated=chunk.chunk_id in self.retrieved.joining,
                 crossed=chunk.chunk_id in measured.crossed,
                 sentence=measured.sentences.get(chunk.chunk_id),

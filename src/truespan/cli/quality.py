@@ -225,6 +225,7 @@ def show_explanation(replay: "Replay") -> str:
             f"{'' if found.late is None else f', late interaction {found.late:+.3f}'}"
             f"{'' if found.has_names is None else NAMES_FOUND[found.has_names]}"
             f"{', in a language that the model was not trained for' if found.foreign else ''}"
+            f"{', in a language where words say more' if found.by_words else ''}"
             f"{', in another language than the question' if found.crossed else ''}."
         )
     elif decision.gates:

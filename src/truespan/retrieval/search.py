@@ -57,7 +57,7 @@ from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings, EvidenceRules
 from truespan.types.ids import ChunkId, hash_text
-from truespan.types.profile import crosses_languages, is_trained_for, usual_late
+from truespan.types.profile import crosses_languages, is_trained_for, relies_on_words, usual_late
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
     MAX_QUERY_LENGTH,
@@ -263,6 +263,10 @@ class AnswerAttempt(Attempt):
             foreign=frozenset(
                 chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),
+            by_words=frozenset(
+                chunk_id for chunk_id, own in spoken.items() if relies_on_words(profile, own)
+            )
+            - crossed,
             crossed=crossed,
             sentences=self._compare_sentences(deps, scope, rules, vector, crossed, spoken),
             late={

@@ -83,6 +83,8 @@ class Measured(Struct, frozen=True):
     """Share of the query's words in each chunk."""
     foreign: frozenset[ChunkId] = frozenset()
     """Chunks in languages that the embedding model was not trained for."""
+    by_words: frozenset[ChunkId] = frozenset()
+    """Chunks in the language of the query, if words say more than similarities in it."""
     crossed: frozenset[ChunkId] = frozenset()
     """Chunks in other languages than the query, if the model knows both."""
     sentences: Mapping[ChunkId, float] = field(default_factory=dict)

@@ -37,6 +37,8 @@ class EvidenceRules(Struct, frozen=True):
         evidence = similarity + word_weight * (coverage + window coverage) - background / 2
                    + late_weight * late interaction above the usual
                    + name_weight if the passage has every name of the query, - name_weight if not
+                   + further_word_weight * coverages above the usual, in languages where words
+                     say more than similarities
 
     The best evidence of a passage decides. All numbers are on the scale of the embedding model.
     """
@@ -66,6 +68,9 @@ class EvidenceRules(Struct, frozen=True):
     usual_floor: float = 0.0
     """Minimum similarity of a passage where a single word is evidence, and of a source for a model
     whose own evidence is not enough."""
+    further_word_weight: float = 0.0
+    """Further weight of each coverage, as far as it is above or below the usual, in a language in
+    which words say more than similarities."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -98,6 +103,9 @@ def evidence_rules(
         if multilingual
         else calibration.calibrated_floor,
         word_weight=round(min(WORD_DISTANCE * distance, 1.0), 3),
+        further_word_weight=round(min(FURTHER_WORD_DISTANCE * distance, 1.0), 3)
+        if multilingual
+        else 0.0,
         foreign_loss=round(FOREIGN_DISTANCE * distance, 3),
         foreign_weight=FOREIGN_WEIGHT if multilingual else 1.0,
         foreign_usual=round(BACKGROUND_WEIGHT * unrelated + FOREIGN_USUAL_DISTANCE * distance, 3)
@@ -116,6 +124,9 @@ THRESHOLD_DISTANCE = 1.428
 model, whose distance is 0.1609, the threshold is 0.46."""
 WORD_DISTANCE = 1.243
 """Weight of a coverage. With the bundled model it is 0.2."""
+FURTHER_WORD_DISTANCE = 0.64
+"""Further weight of a coverage in a language in which words say more. With the multilingual model
+it is 0.136."""
 FOREIGN_DISTANCE = 0.124
 """Loss of a passage in a language that the model was not trained for. With the bundled model it is
 0.02."""
@@ -448,6 +459,8 @@ class Candidate(Struct, frozen=True):
     """Share of the query's words in the chunk; None if not measured."""
     foreign: bool = False
     """Whether the embedding model was not trained for the language of the chunk."""
+    by_words: bool = False
+    """Whether words say more than similarities in the language of the chunk and the query."""
     generated: bool = False
     """Whether only queries that a chat model wrote found the chunk."""
     crossed: bool = False
@@ -544,6 +557,7 @@ class PassageEvidence(Struct, frozen=True):
     background: float
     foreign: bool
     crossed: bool
+    by_words: bool = False
     sentence: float | None = None
     late: float | None = None
     has_names: bool | None = None
@@ -551,7 +565,7 @@ class PassageEvidence(Struct, frozen=True):
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         has_names = fields.pop("has_names")
-        flags = {name: True for name in ("foreign", "crossed") if fields.pop(name)}
+        flags = {name: True for name in ("foreign", "crossed", "by_words") if fields.pop(name)}
         if has_names is not None:
             flags["has_names"] = has_names
         numbers = {name: shortest(value) for name, value in fields.items() if value is not None}
