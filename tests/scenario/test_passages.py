@@ -68,11 +68,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return filled(pairs(tmp_path_factory.mktemp("passages")))
 
 
-def pairs(folder: Path, **parts: Any) -> LibraryFixture:
+def pairs(folder: Path, *, size: int = 2, overlap: int = 0, **parts: Any) -> LibraryFixture:
     from truespan.ingest.draft import Preparation
     from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile, Strategy
 
-    own = ChunkingProfile("pairs", Strategy.SENTENCES, size=2, overlap=0)
+    own = ChunkingProfile("pairs", Strategy.SENTENCES, size=size, overlap=overlap)
     preparation = Preparation(chunkings={**STANDARD_CHUNKING, "pairs": own})
     return make_library(folder, preparation=preparation, **parts)
 
@@ -278,6 +278,22 @@ def test_few_sentences_are_embedded_however_many_there_are(tmp_path: Path) -> No
     assert 0 < len(lib.embedder.documents) <= 32
 
 
+@proves("retrieval.fitted-passages", "verify.one-read")
+def test_text_put_between_sentences_is_not_shown(tmp_path: Path) -> None:
+    lib = pairs(tmp_path)
+    world, query = filled(lib), "brass key seventh hook"
+    lib.sql(
+        "UPDATE texts SET text = replace(text, 'hung on the seventh hook. Nobody', ?)",
+        "hung on the seventh hook.#Nobody",
+    )
+    [plain] = world.search(query, top_k=1).passages
+
+    wide = world.search(query, top_k=1, **NEIGHBOURS)
+
+    assert wide.passages == (plain,)
+    assert [notice.code for notice in wide.warnings] == ["sentences_damaged"]
+
+
 # Excerpts
 
 
@@ -315,6 +331,22 @@ def test_excerpts_with_few_of_the_words_are_left_out(world: World) -> None:
     assert SENTENCES[3] in found.passages[0].text
     assert len(found.passages) < len(passages.passages)
     assert not any("Rain came" in part.text for part in found.passages)
+
+
+@proves("retrieval.fitted-passages")
+def test_excerpts_of_overlapping_passages_do_not_repeat(tmp_path: Path) -> None:
+    lib = pairs(tmp_path, size=8, overlap=4)
+    rest = "which nobody in the whole office of the harbour has ever asked for"
+    lines = [f"Row {number} of the ledger, {rest}." for number in range(12)]
+    lines[5] = f"The porter had a key of brass, {rest}."
+    world = lib.library.create_world("world")
+    world.ingest([lib.write("ledger.txt", " ".join(lines))], chunking="pairs")
+
+    passages = world.search("brass key of the porter", floor=0).passages
+    excerpts = world.search("brass key of the porter", floor=0, **EXCERPTS).passages
+
+    assert [(part.first_sid, part.last_sid) for part in passages] == [(4, 11), (0, 7)]
+    assert [(part.first_sid, part.last_sid) for part in excerpts] == [(4, 7)]
 
 
 @proves("retrieval.fitted-passages")

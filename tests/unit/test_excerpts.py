@@ -74,6 +74,19 @@ def test_excerpt_grows_on_both_sides_as_far_as_it_fits() -> None:
     assert grow(run, 5, 5) == (2, 5)
 
 
+def test_excerpt_has_at_most_the_maximum_length() -> None:
+    for length, ends in ((MAX_CHARACTERS, (0, 1)), (MAX_CHARACTERS + 1, None)):
+        run = [
+            SentenceWords(0, 20, frozenset({"inn"})),
+            SentenceWords(20, length, frozenset({"key"})),
+        ]
+
+        assert grow(run, 0, 0) == (ends or (0, 0))
+        assert grow(run, 1, 1) == (ends or (1, 1))
+        [excerpt] = choose_excerpts([[run]], RARITY)
+        assert (excerpt.first, excerpt.last) == (ends or (1, 1))
+
+
 def test_passages_without_words_count_before_the_first_match() -> None:
     empty, full = [run_of("", "")], [run_of("key")]
 
