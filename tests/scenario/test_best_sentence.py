@@ -164,6 +164,33 @@ def test_unread_text_does_not_move_the_best_sentence(tmp_path: Path, mode: Mode)
 
 
 @proves("result.best-sentence")
+@each_row("mode", MODES)
+def test_stored_chunk_of_a_reader_names_its_best_sentence(tmp_path: Path, mode: Mode) -> None:
+    world = with_file(make_library(tmp_path / mode), "pages.pdf", kind="book")
+    reader = world.reader("ada")
+    reader.set_position("1", sentence=7)
+
+    [note] = reader.retrieve("bridges and ferries", mode=mode).metadata.sources
+
+    # The id of a chunk is another one for a reader, so its sentence is read by its number.
+    assert (note.first_sid, note.last_sid) == (0, 7)
+    assert note.best_sentence is not None
+    assert note.best_sentence.location == "page 2"
+
+
+@proves("result.best-sentence")
+def test_passage_without_stored_sentences_names_none(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world = with_file(lib, "deck.pptx")
+    query(lib.store, "DELETE FROM sentences")
+
+    [passage] = world.search("what about ferries", top_k=1).passages
+
+    assert passage.location == "slides 1-8"
+    assert passage.best_sentence is None
+
+
+@proves("result.best-sentence")
 @pytest.mark.parametrize(
     "damage",
     ["UPDATE pages SET page = 3 WHERE page = 6", "UPDATE sentences SET start = start + 1"],
@@ -182,8 +209,10 @@ def test_damaged_place_of_a_sentence_is_not_shown(tmp_path: Path, damage: str) -
 @proves("result.best-sentence")
 def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
-    long = " and ".join(f"word{n}" for n in range(200))
-    pages = [f"The beginning {long}", f"then {long} zebra {long}", f"and {long}. The end."]
+    words = [" and ".join(f"word{n}" for n in range(last)) for last in (40, 100)]
+    # The first sentence ends on the second page, in the second passage.
+    first = f"The beginning {words[0]}"[:360]
+    pages = [first, f"and {words[1]} zebra.", "Another page follows. It is the end."]
     path = lib.folder / "files" / "a.pdf"
     path.parent.mkdir(parents=True)
     path.write_bytes(
@@ -194,12 +223,13 @@ def test_sentence_begun_earlier_has_the_page_of_the_passage(tmp_path: Path) -> N
     world = lib.library.create_world("world")
     world.ingest(path)
 
-    found = [one for one in world.search("zebra", top_k=50).passages if "zebra" in one.text]
+    passage = world.search("zebra", floor=0).passages[0]
 
-    for passage in found:
-        best = passage.best_sentence
-        assert passage.page is not None
-        assert best is None or (best.page or 0) >= passage.page
+    assert (passage.first_sid, passage.location) == (0, "pages 2-3")
+    best = passage.best_sentence
+    assert best is not None
+    assert (best.sid, best.page, best.location) == (0, 2, "page 2")
+    assert world.documents.sentences(1).sentences[0].page == 1
 
 
 @proves("result.best-sentence")
