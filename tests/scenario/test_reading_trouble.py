@@ -21,9 +21,20 @@ from tests.support.worlds import (
 )
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
-from truespan.errors import IndexUnavailable, ProfileMismatch, ProviderUnavailable, StoreDamaged
+from truespan.errors import (
+    IndexUnavailable,
+    PositionNotFound,
+    ProfileMismatch,
+    ProviderUnavailable,
+    StoreDamaged,
+)
 from truespan.retrieval.pipeline import MAX_ATTEMPTS
-from truespan.types.bundle import BundleStatus, ContextBundle
+from truespan.store.integrity.checksums import position_checksum
+from truespan.types.bundle import BundleStatus, ContextBundle, WhyNot
+from truespan.types.document import RevisionRef
+from truespan.types.ids import hash_text
+from truespan.types.scope import Scope
+from truespan.types.trust import Hit
 from truespan.wire.serialize import to_json
 
 QUERY = "the lamp by the harbour"
@@ -218,6 +229,82 @@ def test_a_stored_chunk_whose_bytes_were_changed_is_shown_to_nobody(
     assert len(bundle.retrieved_chunks) > 3
 
 
+@proves("reading.current-book", "reading.non-interference")
+def test_damage_of_another_book_is_not_reported_to_a_reader(tmp_path: Path) -> None:
+    """The index returns hits of all books."""
+
+    class Boundless(MemoryIndex):
+        def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
+            whole = Scope(scope.authority, scope.world, scope.generation)
+            return super().search(whole, *args, **options)
+
+    lib = make_library(tmp_path, index=Boundless())
+    world, reader = reading(lib, 60)
+    world.ingest(lib.write("other.md", f"{QUERY} zq99999x. " * 40), kind="book")
+    before = reader.retrieve(QUERY, top_k=20)
+
+    lib.sql("UPDATE chunks SET text = '#' || substr(text, 2) WHERE text LIKE '%zq99999x%'")
+    bundle = reader.retrieve(QUERY, top_k=20)
+
+    assert bundle.metadata.skipped == before.metadata.skipped == ()
+    assert frozen(bundle) == frozen(before)
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+def test_position_in_another_revision_shows_nothing(tmp_path: Path) -> None:
+    """The checksum of the position is right, but no revision of its number is active."""
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40)
+    [(at,)] = lib.sql("SELECT updated_at FROM positions")
+    own = position_checksum(lib.scope(world).world, "ann", RevisionRef(1, 2), 40, at)
+
+    lib.sql("UPDATE positions SET revision = 2, checksum = ?", own)
+
+    with pytest.raises(PositionNotFound):
+        reader.position()
+    assert reader.books() == []
+    assert (reader.retrieve(QUERY).context, reader.notes()) == ("", [])
+
+
+@proves("reading.never-past-position", "reading.re-anchored")
+def test_damaged_position_stays_damaged_in_a_new_revision(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 40)
+    lib.sql("UPDATE positions SET sid = 80")
+
+    world.ingest(lib.write("book.md", f"A preface was added. {plain_book(90)}"), kind="book")
+
+    with pytest.raises(StoreDamaged):
+        reader.position()
+    bundle = reader.retrieve(QUERY)
+    assert bundle.error is not None
+    assert (bundle.error.code, bundle.context) == ("store_damaged", "")
+
+
+@proves("reading.position-read-first")
+def test_reasons_are_about_the_position_that_was_searched(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 80)
+    notes = reader.retrieve(QUERY, top_k=20).metadata.sources
+    later = next(note.chunk_id for note in notes if 45 < note.last_sid < 70)
+    reader.set_position("book.md", sentence=40)
+    assert reader.why_not(later, QUERY, top_k=1).code is WhyNot.ABSENT
+
+    # The reader reads on while the chunks of the search are read.
+    moving = once(lambda: world.reader("ann").set_position("book.md", sentence=80) and None)
+    store = lib.library._components.store
+    original = store.read_chunks
+
+    def read_chunks(*args: Any, **options: Any) -> Any:
+        moving()
+        return original(*args, **options)
+
+    store.read_chunks = read_chunks
+
+    assert reader.why_not(later, QUERY, top_k=1).code is WhyNot.ABSENT
+    assert reader.why_not(later, QUERY, top_k=1).code is WhyNot.OUTRANKED
+
+
 @proves("reading.tail")
 def test_a_kept_tail_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
@@ -228,6 +315,51 @@ def test_a_kept_tail_that_was_tampered_with_is_made_again(tmp_path: Path) -> Non
 
     assert frozen(reader.retrieve(QUERY)) == before
     assert lib.sql("SELECT count(*) FROM tails WHERE text LIKE '%Made up.%'") == [(0,)]
+
+
+@proves("reading.tail", "reading.never-past-position")
+@pytest.mark.parametrize("wrong", ["hash", "text", "last sentence"])
+def test_stored_tail_is_compared_with_its_sentences(tmp_path: Path, wrong: str) -> None:
+    """The checksum of the tail is right: it was written as it is."""
+    lib = make_library(tmp_path)
+    world, reader = reading(lib, 60)
+    reader.retrieve(QUERY)
+    scope, store, ref = world.access.scope(), lib.library._components.store, RevisionRef(1, 1)
+    assert scope is not None
+    *others, last = store.tail(scope, ref, 60) or []
+    text = f"{last.text} Made up."
+    changed = {
+        "hash": replace(last, text_hash=hash_text(text)),
+        "text": replace(last, text=text, text_hash=hash_text(text)),
+        "last sentence": replace(last, last_sid=last.last_sid + 1),
+    }[wrong]
+
+    store.keep_tail(scope, ref, 60, [*others, changed])
+    bundle = reader.retrieve(QUERY)
+
+    assert bundle.error is not None
+    assert (bundle.error.code, bundle.context) == ("store_damaged", "")
+
+
+@proves("reading.tail")
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_tail_does_not_begin_at_a_damaged_chunk(tmp_path: Path, chunking: str) -> None:
+    lib = make_library(tmp_path)
+    _, reader = reading(lib, 60, chunking=chunking)
+    reader.retrieve(QUERY)
+    tail = "SELECT position, start, finish, first_sid, last_sid, text FROM tails ORDER BY position"
+    before = lib.sql(tail)
+
+    lib.sql("DELETE FROM tails")
+    lib.sql("DELETE FROM tail_marks")
+    lib.sql(
+        "UPDATE states SET first_sid = first_sid + 1, start = (SELECT e.start FROM sentences e "
+        "WHERE e.revision = states.revision AND e.sid = states.first_sid + 1)"
+    )
+    reader.retrieve(QUERY)
+
+    assert before
+    assert lib.sql(tail) == before
 
 
 @proves("reading.every-surface")

@@ -64,6 +64,15 @@ def test_a_scope_over_most_documents_leaves_out_the_others():
     assert narrowed.for_reader(5, 1, 3).documents == {5}
 
 
+@proves("reading.never-past-position")
+def test_scope_of_a_reader_is_never_widened():
+    scope = SCOPE.for_reader(5, 1, 3)
+
+    assert [scope.for_reader(5, 1, sid).position for sid in (9, 3, 2, -1)] == [3, 3, 2, -1]
+    assert scope.for_reader(6, 1, 3).documents == frozenset()
+    assert scope.narrow(chapter="One").position == 3
+
+
 @proves("authority.empty-means-nothing", "index.typed-filters")
 def test_a_scope_over_no_document_has_no_filter_at_all():
     with pytest.raises(TypeError):

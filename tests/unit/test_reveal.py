@@ -60,3 +60,18 @@ def test_without_a_reader_the_revision_and_the_position_do_not_matter():
     later = replace(FOUND, document=replace(BOOK, revision=4))
 
     assert shown(later, new_scope()) == [TEXT]
+
+
+@proves("reading.non-interference")
+def test_reader_sees_no_label_that_comes_from_unread_text():
+    detected = replace(BOOK, language="de", metadata={"ending": "sad"})
+    declared = replace(detected, language_declared=True)
+    owner, reader = new_scope(), new_scope().for_reader(1, 3, 6)
+
+    def labels(book: DocumentLabel, scope: Scope) -> tuple[object, object]:
+        [part] = reveal(replace(FOUND, document=book), scope)
+        return part.labels.language, part.labels.metadata
+
+    assert labels(detected, reader) == (None, None)
+    assert labels(declared, reader) == ("de", None)
+    assert labels(detected, owner) == ("de", {"ending": "sad"})
