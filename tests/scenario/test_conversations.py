@@ -534,6 +534,27 @@ def test_who_goes_back_while_asking_gets_nothing_from_further_on(tmp_path: Path)
 
 
 @proves("conversations.non-interference")
+def test_turn_hidden_by_a_new_revision_while_asking_is_not_used(tmp_path: Path) -> None:
+    model = Retreat("They say so [1].")
+    made = reading(tmp_path, model)
+    reader = made.world.reader("ann")
+    reader.set_position("book.txt", sentence=1)
+    talk = reader.conversation()
+    talk.ask("Who lit the lamp?")
+    reader.set_position("book.txt", sentence=4)
+    talk.ask("Who gave the lamp to Dora?")
+    other = "Completely different words stood here instead of it."
+    model.happens = lambda: write_book(made, [*BOOK[:2], other, *BOOK[3:]])
+
+    answer = talk.ask("And who saw the lamp from the boat?")
+
+    # The position has the same number in both revisions.
+    assert reader.position().sid == 4
+    assert answer.decision_explain["conversation"]["earlier_turns"] == 1
+    assert [turn.sid for turn in talk.turns()] == [1, 4]
+
+
+@proves("conversations.non-interference")
 def test_turns_move_with_a_new_revision_or_stay_hidden(tmp_path: Path, stores: str) -> None:
     made = reading(tmp_path, store=stores)
     reader = made.world.reader("ann")

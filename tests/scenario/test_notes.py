@@ -116,6 +116,7 @@ def test_notes_move_with_the_text(lib: LibraryFixture) -> None:
     reader = reader_at(world, 8)
     reader.add_note("stays", first=6, last=7)
     reader.add_note("loses its sentence", first=3)
+    reader.add_note("loses one of three", first=2, last=4)
     changed = [*SENTENCES]
     changed[3] = "The lamp of keeper number 3 went out at night."
     write(lib, "A short preface was added by the publisher. " + " ".join(changed))
@@ -126,6 +127,7 @@ def test_notes_move_with_the_text(lib: LibraryFixture) -> None:
     assert notes["stays"].sid == 9
     assert notes["loses its sentence"].first is None
     assert notes["loses its sentence"].quote == SENTENCES[3]
+    assert (notes["loses one of three"].first, notes["loses one of three"].last) == (None, None)
     assert reader_at(world, 8).notes() == []
 
 

@@ -191,6 +191,29 @@ def test_a_position_set_while_a_new_edition_is_compared_moves_with_it(tmp_path: 
     assert late.position().sid == 9
 
 
+@proves("reading.re-anchored", "notes.moved-and-deleted")
+def test_note_written_while_editions_are_compared_moves(tmp_path: Path) -> None:
+    lib, world = shelf(tmp_path, BOOK)
+    late = world.reader("late")
+    late.set_position("book.md", sentence=6)
+    database = lib.library._components.store._db
+    original = database.write
+
+    def write(*args: Any, **options: Any) -> Any:
+        if options.get("shared"):
+            database.write = original
+            late.add_note("Remember this.", first=5)
+        return original(*args, **options)
+
+    database.write = write
+    world.ingest(lib.write("book.md", EDITIONS["a foreword after the title"]), kind="book")
+
+    assert database.write == original
+    [note] = late.notes()
+    assert (late.position().sid, note.sid, note.first) == (9, 9, 8)
+    assert note.quote == stored(lib, world, 1).texts[8]
+
+
 @proves("reading.re-anchored", "reading.no-state")
 def test_a_book_that_was_deleted_comes_back_unread(tmp_path: Path) -> None:
     lib, world = shelf(tmp_path, " ".join(OLD))
