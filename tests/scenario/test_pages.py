@@ -17,7 +17,7 @@ from tests.support.sample_books import FORMS, book
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.reader import Reader
-from truespan.errors import ImageNotFound
+from truespan.errors import ImageNotFound, StoreDamaged
 from truespan.types.chunk import FigureFlags
 from truespan.wire.serialize import to_json
 
@@ -191,6 +191,19 @@ def test_a_book_replaced_during_a_request_is_shown_as_far_as_it_was_read(
         "The boats were blue.",
     ]
     assert page == reader.sentences()
+
+
+@proves("reading.sentence-order")
+@pytest.mark.parametrize("lost", [0, 3, 5])
+def test_page_of_a_document_lacks_no_sentence(tmp_path: Path, lost: int) -> None:
+    lib = make_library(tmp_path)
+    world = lib.world(note__md="One. Two. Three. Four. Five. Six.")
+    assert [one.sid for one in world.documents.sentences(1).sentences] == [*range(6)]
+
+    lib.sql("DELETE FROM sentences WHERE sid >= ?", lost)
+
+    with pytest.raises(StoreDamaged):
+        world.documents.sentences(1)
 
 
 @proves("reading.sentence-order")

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.scenario.test_figures import ALL, GIF, PNG, docx, drawing, filled, library, paragraph
+from tests.support.sample_texts import once
 from tests.support.worlds import LibraryFixture
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import ImageNotFound, InvalidArgument, NotAllowed, StoreDamaged
+from truespan.errors import (
+    ImageNotFound,
+    InvalidArgument,
+    NotAllowed,
+    ProviderUnavailable,
+    StoreDamaged,
+)
 from truespan.files.assets import AssetFolder
 from truespan.types.chunk import FigureFlags
 from truespan.types.ids import WorldId
@@ -194,6 +203,57 @@ def test_a_figure_that_has_no_chunk_is_shown_without_a_description(tmp_path: Pat
         (1, None)
     ] * 2
     assert world.documents.image(f"{doc_id(world)}/img_001.png").data == PNG
+
+
+def test_damaged_figure_row_gives_no_image_ahead(lib: LibraryFixture) -> None:
+    between = [paragraph(f"The boats lay in the harbour on day {day}.") for day in range(80)]
+    first, second = (
+        paragraph("Here ", drawing("rId1", "a")),
+        paragraph("End ", drawing("rId2", "b")),
+    )
+    world = filled(lib, docx(first, *between, second, media={"1.png": PNG, "2.gif": GIF}))
+    shown, hidden = (f"{doc_id(world)}/img_00{ending}" for ending in ("1.png", "2.gif"))
+    reader = world.reader("ann")
+    reader.set_position("1", sentence=70)
+    assert reader.image(shown).data == PNG
+
+    lib.sql("UPDATE figures SET image_ref = ? WHERE image_ref = ?", hidden, shown)
+
+    for source, reference in ((reader, shown), (world.documents, shown), (reader, hidden)):
+        with pytest.raises(ImageNotFound):
+            source.image(reference)
+
+
+def test_images_of_a_staged_revision_are_not_published(lib: LibraryFixture) -> None:
+    store, path = lib.library._components.store, lib.folder / "files" / "report.docx"
+    original = store.activate
+    staged = docx(paragraph("Only ", drawing("rId1", "new")), media={"other.gif": GIF})
+
+    def stage_another() -> None:
+        """Stage another revision, as a run does that then loses its provider."""
+        path.write_bytes(staged)
+        lib.embedder.before = fail
+        with suppress(ProviderUnavailable):
+            lib.library.world("world").ingest(path)
+        lib.embedder.before = None
+
+    def fail(*_: object) -> None:
+        raise ProviderUnavailable("The provider did not answer.")
+
+    staging = once(stage_another)
+
+    def activate(*args: Any, **options: Any) -> Any:
+        activated = original(*args, **options)
+        staging()
+        return activated
+
+    store.activate = activate
+    world = filled(lib)
+
+    assert world.documents.list()[0].staged == 2
+    assert world.documents.image(f"{doc_id(world)}/img_001.png").data == PNG
+    world.ingest(path)
+    assert world.documents.image(f"{doc_id(world)}/img_001.gif").data == GIF
 
 
 def test_a_forged_description_is_damage(lib: LibraryFixture, world: World) -> None:
