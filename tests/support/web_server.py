@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -29,10 +30,14 @@ def redirect(location: str, status: int = 302) -> bytes:
 
 @dataclass
 class WebServer:
-    """Serves `pages` by path, and records each request; what is not there is 404."""
+    """Serves `pages` by path, over TLS if `tls` is given, and records each request.
+
+    What is not there is 404.
+    """
 
     pages: dict[str, Reply] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> WebServer:
         outer = self
@@ -53,6 +58,8 @@ class WebServer:
 
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
         return self
@@ -67,7 +74,8 @@ class WebServer:
         return self._server.server_address[1]
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://{host}:{self.port}{path}"
 
     def asked(self) -> list[str]:
         """Return the paths that were requested, and forget them."""

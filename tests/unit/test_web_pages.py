@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import os
 import socket
+import ssl
+import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.promises import proves
+from tests.support.certificates import make_certificate
 from tests.support.providers.bench import TickingClock
 from tests.support.web_server import WebServer, page, redirect
 from truespan.errors import (
@@ -161,6 +166,44 @@ def test_redirects_are_checked_at_each_hop(server: WebServer, clock: TickingCloc
     assert len(server.asked()) == 6
 
 
+@proves("pages.allowed-hosts")
+def test_redirect_from_https_to_http_is_refused(
+    server: WebServer, clock: TickingClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    monkeypatch.setitem(os.environ, "SSL_CERT_FILE", f"{certificate}.crt")
+    server.pages["/plain"] = page("plain")
+    with WebServer(tls=context) as encrypted:
+        encrypted.pages |= {
+            "/moved": redirect("/there"),
+            "/there": page("there"),
+            "/down": redirect(server.url("/plain")),
+        }
+
+        assert fetcher(clock).fetch(encrypted.url("/moved")).content == b"there"
+        with pytest.raises(PageRefused, match="from https to http"):
+            fetcher(clock).fetch(encrypted.url("/down"))
+    assert server.asked() == []
+
+
+@proves("pages.limits")
+def test_compressed_page_is_unpacked_only_to_the_limit(
+    server: WebServer, clock: TickingClock
+) -> None:
+    server.pages["/bomb"] = page(gzip.compress(bytes(LIMIT * 64)), Content_Encoding="gzip")
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceTooLarge):
+            fetcher(clock).fetch(server.url("/bomb"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < LIMIT * 8
+
+
 @proves("pages.limits")
 def test_hostile_servers_are_left_in_time_and_size(server: WebServer, clock: TickingClock) -> None:
     def endless(_: object) -> Iterator[bytes]:
@@ -256,9 +299,12 @@ def test_robots_are_asked_once_obeyed_and_waited_for(
     clock.time += 3601
     pages.fetch(server.url("/a"))
     assert server.asked() == ["/robots.txt", "/a"]
-    server.pages["/robots.txt"] = page("", status="503 Later")
-    with pytest.raises(PageUnavailable):
-        fetcher(clock).fetch(server.url("/a"))
+    for status in ("503 Later", "429 Too Many Requests"):
+        server.pages["/robots.txt"] = page("", status=status)
+        with pytest.raises(PageUnavailable):
+            fetcher(clock).fetch(server.url("/a"))
+    server.pages["/robots.txt"] = page("", status="403 Forbidden")
+    assert fetcher(clock).fetch(server.url("/a")).content == b"a"
     server.pages["/robots.txt"] = page("x" * (600 << 10))
     with pytest.raises(PageRefused):
         fetcher(clock).fetch(server.url("/a"))
