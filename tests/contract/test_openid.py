@@ -124,6 +124,7 @@ def test_forged_tokens_are_refused(issuer: Issuer, verifier: OpenIdVerifier) -> 
         "curve of another key": SigningKey("first", "ES384").sign(claims),
         "critical extension": key.sign(claims, crit=["exp"], exp=1),
         "critical encoding": sign_raw(key, {"crit": ["b64"], "b64": True}, payload),
+        "encoding of the claims": sign_raw(key, {"b64": True}, payload),
         "type of another purpose": key.sign(claims, typ="logout+jwt"),
         "type that is no text": key.sign(claims, typ=["JWT"]),
         "id of a key that is no text": f"{encode({'alg': 'ES256', 'kid': 1})}.{payload}.",
