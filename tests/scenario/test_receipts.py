@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from truespan.errors import NotAllowed, ReceiptInvalid, SigningKeyMissing
 from truespan.maintenance.delete import digest_of
 from truespan.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
+from truespan.types.answer import Message
 from truespan.types.ids import hash_text
 from truespan.types.receipt import SignedReceipt
 from truespan.types.scope import OWNER, Verb
@@ -89,6 +91,30 @@ def test_receipt_of_an_answer_has_model_decision_and_text(tmp_path: Path) -> Non
     name = chat.primary.name if chat.primary and used == "primary" else None
     assert verified.claims["model"] == name
     assert len(verified.claims["passages"]) == len(verified.texts) - 1
+
+
+@proves("proof.receipts")
+def test_passages_replaced_during_an_answer_have_no_proof(tmp_path: Path) -> None:
+    lib, world = signing_world(tmp_path)
+
+    class Slow(Scripted):
+        """A model during whose reply the guide gets other words of the same length."""
+
+        def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+            assert len(changed) == len(GUIDE)
+            world.ingest(lib.write("guide.md", changed))
+            return super().stream(messages)
+
+    changed = GUIDE.replace("seventh hook", "seventh nail")
+    chat = ChatModels(Slow(["On the seventh hook [1]."]))
+    library = Library(replace(lib.library._components, chat=chat))
+
+    answer = library.world(world.id).answer("Where did the key hang on the hook?", signed=True)
+
+    verified = verify(as_json(answer.signed_receipt), keys_of(lib))
+    assert any("seventh hook" in text for text in verified.texts[:-1])
+    assert {passage["proof"] for passage in verified.claims["passages"]} == {None}
+    assert verified.claims["documents"] == []
 
 
 @proves("proof.receipts")
