@@ -99,6 +99,20 @@ def test_no_byte_of_a_deleted_document_is_left_in_any_file(home: Path) -> None:
     assert traces(home, text, own) == []
 
 
+@proves("upkeep.deletion-complete")
+def test_deletion_with_leftovers_in_a_file_is_not_erased(home: Path) -> None:
+    with opened(home) as made:
+        world, text, _ = two_documents(home, made)
+        (home / "assets").mkdir(exist_ok=True)
+        (home / "assets" / "copy.txt").write_text(text)
+
+        receipt = world.documents.delete("gone.txt")
+
+        assert receipt.check is not None
+        assert receipt.check.found > 0
+        assert (receipt.erased, receipt.waiting, receipt.outside) == (False, {}, {})
+
+
 def to_compare(world: World) -> list[tuple[str, str, str]]:
     result = world.search("anything at all", top_k=100, floor=0.0)
     return sorted((one.source, one.chunk_id, one.text) for one in result.passages)

@@ -136,3 +136,23 @@ def test_a_cached_vector_that_was_damaged_is_not_used(tmp_path: Path) -> None:
     assert world.search("lamp").passages
 
     assert lib.embedder.queries == ["lamp", "lamp"]
+
+
+@proves("upkeep.deletion-complete")
+def test_query_from_before_an_erasure_is_not_cached(tmp_path: Path) -> None:
+    """Another process has embedded it before the deletion, and writes its cache afterwards."""
+    lib = make_library(tmp_path)
+    world, rows = lib.world(a__txt=TEXT, b__txt="A bell."), "SELECT key FROM query_cache"
+    world.search("lamp")
+    scope, now = lib.scope(world), lib.clock.now()
+    [(key,)] = lib.sql(rows)
+    entry = lib.store.cached_query(scope, key, now=now, ttl=60.0)
+    assert entry is not None
+
+    world.documents.delete("b.txt")
+    lib.store.cache_queries(scope, [entry], now=now)
+    assert lib.store.cached_query(scope, key, now=now, ttl=60.0) is None
+
+    later = entry._replace(embedded_at=now + 1)
+    lib.store.cache_queries(scope, [later], now=now + 1)
+    assert lib.store.cached_query(scope, key, now=now + 1, ttl=60.0) == later

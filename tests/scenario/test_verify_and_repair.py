@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library, vector_of
@@ -14,6 +15,7 @@ from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import Point
 from truespan.types.ids import ChunkId, TextHash, hash_text
+from truespan.types.maintenance import ErasureKind
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
 
@@ -74,6 +76,59 @@ def test_a_stale_point_is_skipped_reported_and_deleted(tmp_path: Path) -> None:
     assert state_of(lib, chunk) == ("pending", "stale_vector", hash_text(TEXTS["a__txt"]))
     assert chunk not in lib.points(world)
     assert lib.sql("SELECT count(*) FROM repairs") == [(0,)]
+
+
+@proves("verify.skips-reported", "verify.stale-never-shown")
+@pytest.mark.parametrize("state", ["retired", "staged"])
+def test_damaged_state_of_a_revision_does_not_hide_it_silently(tmp_path: Path, state: str) -> None:
+    lib, world = build(tmp_path)
+    lib.sql(
+        "UPDATE revisions SET state = ? WHERE document = "
+        "(SELECT key FROM documents WHERE number = 2)",
+        state,
+    )
+
+    result = world.search("harbour wall old grey", floor=0.0, mode="vector")
+
+    assert {passage.document for passage in result.passages} == {1, 3}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
+
+
+@proves("repair.stale-point", "repair.conditional")
+def test_point_of_a_document_with_damaged_rows_is_kept(tmp_path: Path) -> None:
+    """The state of the chunk says what was embedded; the hash in its row may be forged."""
+    lib, world = build(tmp_path)
+    chunk = chunk_of(lib, 2)
+    lib.sql("UPDATE revisions SET title = 'Forged' WHERE name = 'b.txt'")
+    lib.sql(
+        "UPDATE chunks SET text = 'Forged.', text_hash = ? WHERE text LIKE '%wall%'",
+        hash_text("Forged."),
+    )
+
+    result = world.search("harbour wall old grey", floor=0.0, mode="vector")
+    settle(lib)
+
+    assert {passage.document for passage in result.passages} == {1, 3}
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("damaged_document", 1)]
+    assert lib.sql("SELECT count(*) FROM repairs") == [(0,)]
+    assert "delete_stale" not in lib.index.calls
+    assert chunk in lib.points(world)
+
+
+@proves("upkeep.deletion-complete", "verify.skips-reported")
+def test_point_without_rows_is_erased_from_files(tmp_path: Path) -> None:
+    lib, world = build(tmp_path)
+    point = lib.index._of(lib.scope(world))[chunk_of(lib, 1)]
+    lib.index.upsert(lib.scope(world), [replace(point, chunk_id=ChunkId("of a deleted document"))])
+    assert lib.store.erasures() == []
+
+    result = world.search("harbour", floor=0.0, mode="vector")
+    settle(lib)
+
+    assert [(entry.code, entry.count) for entry in result.skipped] == [("orphan_point", 1)]
+    assert "of a deleted document" not in lib.points(world)
+    queued = {ErasureKind.INDEX, ErasureKind.STORE}
+    assert {erasure.kind for erasure in lib.store.erasures()} == queued
 
 
 @proves("repair.pending-resumes", "repair.text-unchanged")
