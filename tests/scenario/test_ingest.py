@@ -119,6 +119,22 @@ def test_a_deleted_document_is_invisible_first_and_gone_last(tmp_path: Path) -> 
     assert_settled(lib, world)
 
 
+@proves("ingest.durability-order")
+def test_replaced_revision_leaves_the_index_first(tmp_path: Path) -> None:
+    lib = make_library(tmp_path, watched=True)
+    world = lib.world(a__txt=story(30))
+    lib.journal.clear()
+
+    world.ingest(lib.write("world/a.txt", story(30, "garden")))
+
+    steps = ("mark_embedded", "activate", "delete", "flush", "purge")
+    order = [call for call in lib.journal if call.split(".")[1] in steps]
+    assert order == [
+        *("index.flush", "store.mark_embedded", "store.activate"),
+        *("index.delete", "index.flush", "store.purge"),
+    ]
+
+
 @proves("ingest.delete-order")
 def test_deleted_document_is_hidden_while_points_remain(
     tmp_path: Path,
