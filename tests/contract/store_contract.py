@@ -130,6 +130,10 @@ class StoreContract:
         ids = lib.store.chunk_ids(theirs, only(lib, theirs))
 
         assert lib.store.read_chunks(mine, ids) == {}
+        assert lib.store.locate_chunks(mine, ids) == {}
+        assert lib.store.sentences_of_chunks(mine, {(ids[0], 0)}) == {}
+        assert [*lib.store.locate_chunks(theirs, ids)] == ids
+        assert [*lib.store.sentences_of_chunks(theirs, {(ids[0], 0)})] == [(ids[0], 0)]
         assert lib.store.canonical_text(mine, 1) == "The harbour light."
         lib.store.mark_pending(mine, ids)
         lib.store.rebuild_chunk(mine, ids[0])
