@@ -17,7 +17,8 @@ from tests.support.reading_worlds import CHUNKINGS, stored
 from tests.support.sample_books import FORMS, book, plain_book
 from tests.support.worlds import WordEmbedder, make_library, other_profile
 from tests.unit.sources import LABELS
-from truespan.retrieval.pack import Packer
+from truespan.retrieval.pack import PATIENCE, Packer
+from truespan.retrieval.passages import Budget
 from truespan.retrieval.repeats import render
 from truespan.retrieval.stages import rank_visible
 from truespan.types.bundle import ContextBundle
@@ -107,6 +108,50 @@ def test_the_budget_may_be_used_up_and_not_by_one_token_exceeded(
     packed = Packer(k=20, budget=MAX_CONTEXT_TOKENS).pack(rank_visible(parts))
 
     assert [part.tokens for part in packed.chosen] == taken
+
+
+@proves("bundle.token-budget")
+def test_budget_of_passages_takes_all_or_nothing() -> None:
+    budget = Budget(tokens=10, characters=20)
+
+    assert [budget.take(11, "a"), budget.take(1, "a" * 21)] == [False, False]
+    assert (budget.tokens, budget.characters) == (10, 20)
+    assert budget.take(10, "a" * 20)
+    assert (budget.tokens, budget.characters) == (0, 0)
+    assert not budget.take(1, "")
+    # A row alone needs room for the table that it begins.
+    row, table = "hook | key", Budget(tokens=20, tables=True)
+    assert Budget(tokens=10).take(10, row)
+    assert not table.take(10, row)
+    assert not Budget(characters=len(row), tables=True).take(1, row)
+    assert table.take(5, row)
+
+
+@proves("bundle.token-budget")
+def test_white_space_past_a_chosen_chunk_is_no_new_text() -> None:
+    first = visible(1, 0, 20, tokens=5, score=0.9, kind=ChunkKind.TEXT)
+    spaced = replace(first, chunk_id=ChunkId("spaced"), end=23, text=f"{first.text} \n ", score=0.8)
+    longer = replace(spaced, chunk_id=ChunkId("longer"), text=f"{first.text} \nx", score=0.7)
+
+    packed = Packer(k=20, budget=100).pack([first, spaced, longer])
+
+    assert packed.chosen == [first, longer]
+    assert packed.left_out == {"duplicate_passage": [spaced]}
+
+
+@proves("bundle.budget-in-assembly")
+@pytest.mark.parametrize(("oversized", "taken"), [(PATIENCE - 1, 2), (PATIENCE, 1)])
+def test_budget_counts_as_full_after_many_oversized_chunks(oversized: int, taken: int) -> None:
+    sizes = [6, *[5] * oversized, 4]
+    parts = [
+        visible(place, 0, 9, tokens=size, score=1.0 - place / 100, kind=ChunkKind.TEXT)
+        for place, size in enumerate(sizes)
+    ]
+
+    packed = Packer(k=20, budget=10).pack(parts)
+
+    assert len(packed.chosen) == taken
+    assert (packed.missing, packed.last is None) == ((18, True) if taken == 2 else (0, False))
 
 
 @proves("bundle.relevance-order", "bundle.budget-in-assembly")

@@ -216,6 +216,24 @@ def test_blank_fallback_is_a_refusal_with_a_reason(
 
 
 @proves("decision.metadata-sorted")
+def test_characters_of_tables_count_for_the_limit() -> None:
+    limit = DecisionSettings().max_context_chars
+
+    def verdicts(*added: int) -> list[str]:
+        sizes = limit - 200, 100
+        parts = [
+            chunk(f"c{number}", 0.9, size, added=more, document=number)
+            for number, (size, more) in enumerate(zip(sizes, added, strict=True))
+        ]
+        return [one.verdict.value for one in decided(*parts).retrieved]
+
+    assert verdicts(50, 50) == ["returned", "returned"]
+    assert verdicts(51, 50) == ["returned", "over_budget"]
+    assert verdicts(50, 51) == ["returned", "over_budget"]
+    assert verdicts(200, 0) == ["returned", "over_budget"]
+    assert verdicts(201, 0) == ["over_budget", "returned"]
+
+
 def test_retrieved_chunks_are_listed_by_similarity_and_place() -> None:
     given = [
         chunk("d", 0.3, document=1, index=1),
