@@ -149,6 +149,9 @@ def test_a_quote_never_reaches_across_a_gap() -> None:
     first, second = source("He did "), source("kill her.", start=11)
 
     assert verified("“He did kill her.”", first, second) == [False]
+    # A gap of one character.
+    near = source("kill her.", start=8)
+    assert verified("“He did kill her.” “kill her.” “He did”", first, near) == [False, True, True]
     assert verified("“He did kill her.”", first, source("kill her.", start=7, document=2)) == [
         False
     ]

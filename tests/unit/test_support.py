@@ -149,13 +149,16 @@ def test_words_of_a_verified_quote_count_as_found() -> None:
 
 def test_a_quote_that_was_not_found_counts_against_its_sentence() -> None:
     answer = (
-        "It hangs on “hook seven, as ever” [1]. It is a “spare” key [1]. A “spar” key hangs [1]."
+        "It hangs on “hook seven, as ever” [1]. A “key spare” hangs [1]. It is a “spare” key [1]. "
+        "A “spar” key hangs [1]."
     )
     quotes = check_quotes(answer, SOURCES, lambda *_: SentenceRange(0, 0))
 
-    first, *others = check_support(answer, SOURCES, quotes).sentences
+    first, second, *others = check_support(answer, SOURCES, quotes).sentences
 
     assert (first.reasons, first.missing) == ((WORDS,), ("hook seven, as ever",))
+    assert (second.reasons, second.missing) == ((WORDS,), ("key spare",))
+    assert len(others) == 2
     assert all(part.supported for part in others)
 
 
