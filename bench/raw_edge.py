@@ -28,7 +28,7 @@ import qdrant_edge as edge
 
 from bench.free import DIMENSIONS, unit_vectors
 from bench.measure import percentile
-from truespan.index.calls import Collection
+from truespan.index.base import Collection
 from truespan.index.edge.shard import create_files
 from truespan.types.vectors import numbers_of
 

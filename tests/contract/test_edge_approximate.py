@@ -24,7 +24,7 @@ from tests.promises import proves
 from tests.support.crash_files import COLLECTION, WIDE
 from tests.support.leftover_search import traces
 from truespan.errors import StorageFull
-from truespan.index.calls import RawHit, Search
+from truespan.index.base import RawHit, Search
 from truespan.index.edge import shard as shard_files
 from truespan.index.edge.client import EdgeIndex
 from truespan.index.edge.shard import Collections

@@ -19,7 +19,7 @@ from tests.contract.index_contract import (
 from tests.promises import proves
 from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused
-from truespan.index.calls import Collection, Search
+from truespan.index.base import Collection, Search
 from truespan.index.edge import channel
 from truespan.index.edge import shard as shard_files
 from truespan.index.edge.client import EdgeIndex

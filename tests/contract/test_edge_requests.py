@@ -13,10 +13,9 @@ from tests.contract.index_contract import COSINE, EAST, float32_below, new_scope
 from tests.promises import proves
 from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused
-from truespan.index.calls import Collection, Search
+from truespan.index.base import Collection, Search
 from truespan.index.edge import channel
-from truespan.index.edge.client import EdgeIndex, EdgeLink
-from truespan.index.edge.messages import (
+from truespan.index.edge.channel import (
     CALLS,
     RETIRE,
     VERSION,
@@ -32,6 +31,7 @@ from truespan.index.edge.messages import (
     encode,
     receive,
 )
+from truespan.index.edge.client import EdgeIndex, EdgeLink
 from truespan.index.filters import AnyOf, AtMost, Equals, Field, HasId
 from truespan.types.ids import ChunkId
 

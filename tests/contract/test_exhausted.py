@@ -201,7 +201,7 @@ def test_an_index_process_without_descriptors_says_so(folder: Path) -> None:
 
 
 def test_engine_failure_is_mapped_by_its_error_number() -> None:
-    from truespan.index.edge.messages import error_from, reply_for
+    from truespan.index.edge.channel import error_from, reply_for
     from truespan.index.edge.shard import EnginePanicked, edge_errors
 
     class Panic(BaseException):

@@ -12,7 +12,7 @@ from tests.contract.index_contract import COSINE, EAST, point, vector
 from tests.promises import proves
 from tests.support.index_process import SCOPE, end_process, opened
 from truespan.errors import StorageFull
-from truespan.index.calls import Collection
+from truespan.index.base import Collection
 from truespan.index.edge.client import EdgeIndex, EdgeLink
 
 MIB = 1 << 20

@@ -19,8 +19,8 @@ from tests.support.index_process import SCOPE, end_process, opened, process_of
 from truespan.core.disk import FileLock
 from truespan.errors import IndexRefused, IndexUnavailable
 from truespan.index.edge import channel
+from truespan.index.edge.channel import VERSION, Hello, encode
 from truespan.index.edge.client import EdgeIndex, StartWait
-from truespan.index.edge.messages import VERSION, Hello, encode
 from truespan.types.scope import Scope
 
 CLIENT = """

@@ -23,7 +23,7 @@ from tests.support.index_process import (
     wait_for_end,
 )
 from truespan.errors import IndexRefused, IndexUnavailable
-from truespan.index.edge import channel, messages
+from truespan.index.edge import channel
 from truespan.index.edge.client import EdgeIndex
 from truespan.types.ids import ChunkId
 
@@ -68,7 +68,7 @@ def test_process_killed_in_a_search_fails_once_and_recovers(folder: Path):
 def somebody_waits_for_a_reply() -> bool:
     """Return whether a thread has sent its request and is reading."""
     frames = [frame for frame in sys._current_frames().values() if frame]
-    return any(frame.f_code is messages.receive.__code__ for frame in frames)
+    return any(frame.f_code is channel.receive.__code__ for frame in frames)
 
 
 @proves("errors.provider-or-index")

@@ -20,7 +20,7 @@ from tests.support.sample_texts import story
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import IndexUnavailable, StorageFull
-from truespan.index.edge import messages
+from truespan.index.edge import channel
 
 MEBIBYTE = 1 << 20
 
@@ -78,7 +78,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
     before = [passage.text for passage in world.search("harbour", floor=0.0).passages]
     # Else work in the background may hold the connection, and the search opens another one.
     real._repairs.close()
-    receive, searching = messages.receive, threading.get_ident()
+    receive, searching = channel.receive, threading.get_ident()
 
     def killed_first(*arguments: Any) -> bytes:
         # The request is on its way and no process answers it. What other threads ask of the
@@ -89,7 +89,7 @@ def test_a_search_that_loses_its_index_is_told_and_the_next_one_works(
         return receive(*arguments)
 
     os.kill(server(real), signal.SIGSTOP)
-    monkeypatch.setattr(messages, "receive", killed_first)
+    monkeypatch.setattr(channel, "receive", killed_first)
     with pytest.raises(IndexUnavailable) as loss:
         world.search("harbour", floor=0.0)
 

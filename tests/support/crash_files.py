@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.contract.index_contract import COSINE
 from tests.support.forked_process import forked
-from truespan.index.calls import Collection
+from truespan.index.base import Collection
 from truespan.index.edge.shard import Collections
 
 WIDE = replace(COSINE, dimensions=64)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from truespan.index.calls import Collection
+from truespan.index.base import Collection
 from truespan.index.edge import channel
-from truespan.index.edge.messages import Retiring, encode, receive
+from truespan.index.edge.channel import Retiring, encode, receive
 from truespan.index.edge.process import Activity, EdgeProcess
 
 

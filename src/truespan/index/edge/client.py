@@ -25,10 +25,9 @@ from truespan.errors import (
     TooManyOpenFiles,
     resource_error,
 )
-from truespan.index.base import QdrantIndex, collection_of
-from truespan.index.calls import IndexCalls
-from truespan.index.edge import channel, messages
-from truespan.index.edge.messages import (
+from truespan.index.base import IndexCalls, QdrantIndex, collection_of
+from truespan.index.edge import channel
+from truespan.index.edge.channel import (
     CALLS,
     RETIRE,
     VERSION,
@@ -148,7 +147,7 @@ class EdgeLink:
                 raise
             except OSError:
                 return None
-            return decode_reply(messages.receive(connection))
+            return decode_reply(channel.receive(connection))
         except BaseException as error:
             # A late reply would be read as the reply to the next request.
             connection.close()
@@ -216,7 +215,7 @@ class EdgeLink:
             return None, False
         try:
             connection.send_bytes(encode(Hello(VERSION, channel.identity(self._folder))))
-            reply = decode_reply(messages.receive(connection))
+            reply = decode_reply(channel.receive(connection))
             if isinstance(reply, Welcome):
                 channel.limit_waiting(connection, self._request_timeout)
                 self.server = reply.pid

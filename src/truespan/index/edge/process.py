@@ -34,7 +34,7 @@ from truespan.errors import (
     resource_error,
 )
 from truespan.index.edge import channel
-from truespan.index.edge.messages import (
+from truespan.index.edge.channel import (
     RETIRE,
     VERSION,
     Refused,

@@ -28,7 +28,7 @@ from truespan.errors import (
     resource_error,
     resource_error_of,
 )
-from truespan.index.calls import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
+from truespan.index.base import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
     Field,

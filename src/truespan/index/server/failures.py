@@ -26,7 +26,7 @@ from truespan.errors import (
     TruespanError,
     resource_error,
 )
-from truespan.index.calls import REBUILD
+from truespan.index.base import REBUILD
 from truespan.index.server.transport import NodesFailed, speaks_tls
 from truespan.providers.outbound import AddressRefused, Target
 

@@ -20,7 +20,7 @@ from truespan.errors import (
     IndexSchemaMismatch,
     IndexUnavailable,
 )
-from truespan.index.calls import Collection, RawHit, Search, Where
+from truespan.index.base import Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
     Field,
