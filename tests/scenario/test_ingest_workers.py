@@ -17,7 +17,7 @@ from tests.promises import proves
 from tests.support.crash_process import library
 from tests.support.worlds import WordCounter
 from truespan.engine.library import Library
-from truespan.ingest import draft_queue, pipeline
+from truespan.ingest import pipeline, queues
 from truespan.ingest.metadata import derive_metadata
 from truespan.ingest.source_drafts import DraftMaker
 from truespan.ingest.workers import client
@@ -33,7 +33,7 @@ _WITHOUT = {"jobs", "job_documents", "job_lines", "query_cache", "usage", "sqlit
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use workers for small files too, and several groups."""
-    monkeypatch.setattr(draft_queue, "MIN_BYTES", 0)
+    monkeypatch.setattr(queues, "MIN_BYTES", 0)
     monkeypatch.setattr(pipeline, "GROUP_CHUNKS", 8)
 
 

@@ -14,7 +14,7 @@ from tests.support.worlds import LibraryFixture, WordCounter, WordEmbedder, make
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.ingest.word_states import fill_word_states
+from truespan.ingest.indexing import fill_word_states
 from truespan.maintenance.doctor.plan import Action, Finding
 from truespan.retrieval.query import embed_query
 from truespan.types.ids import TextHash, hash_text

@@ -22,7 +22,7 @@ from truespan.files.assets import AssetFolder
 from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.index.edge.client import EdgeIndex
-from truespan.ingest import draft_queue, pipeline
+from truespan.ingest import pipeline, queues
 from truespan.ingest.draft_task import DraftTools
 from truespan.ingest.workers.client import DraftWorkers
 from truespan.parsing import supported
@@ -94,7 +94,7 @@ def library(folder: Path, step: int = 0, jobs: int = 1) -> Library:
     clock = ManualClock()
     if jobs > 1:
         # Workers for small files too, and several groups.
-        draft_queue.MIN_BYTES, pipeline.GROUP_CHUNKS = 0, 8
+        queues.MIN_BYTES, pipeline.GROUP_CHUNKS = 0, 8
     return Library(
         Components(
             store=Mortal(_store(folder, clock), countdown),  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from truespan.errors import SourceEmpty, SourceRefused
-from truespan.ingest import draft_queue
-from truespan.ingest.draft_queue import DraftQueue
+from truespan.ingest import queues
+from truespan.ingest.queues import DraftQueue
 from truespan.ingest.source_drafts import PreparedSource, SourceDraft
 from truespan.types.source import Source
 
@@ -91,7 +91,7 @@ def test_draft_queue_keeps_the_order_of_the_sources() -> None:
 def test_draft_queue_reads_a_limited_number_of_bytes_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(draft_queue, "MAX_BYTES_AHEAD", 100)
+    monkeypatch.setattr(queues, "MAX_BYTES_AHEAD", 100)
     maker = Maker()
     assert len(list(run(maker, [f"s{place}" for place in range(50)], size=30))) == 50
     assert maker.most_ahead == 90
@@ -105,7 +105,7 @@ def test_draft_queue_reads_a_limited_number_of_sources_ahead() -> None:
     maker = Maker()
     results = run(maker, [f"s{place}" for place in range(100)])
     next(results)
-    assert len(maker.seen) == draft_queue.TASKS_PER_WORKER * Workers.jobs
+    assert len(maker.seen) == queues.TASKS_PER_WORKER * Workers.jobs
     results.close()  # type: ignore[attr-defined]
 
 

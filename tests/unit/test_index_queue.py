@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from truespan.ingest.index_queue import MAX_RUNNING, IndexQueue
+from truespan.ingest.queues import MAX_RUNNING, IndexQueue
 
 
 def test_index_queue_finishes_groups_in_order_on_the_calling_thread() -> None:

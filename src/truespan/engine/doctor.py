@@ -28,9 +28,15 @@ from truespan.errors import (
     TruespanError,
     WorldNotFound,
 )
-from truespan.ingest.indexing import Indexer, clear_retired, cut_again, embed_pending, prepare_index
+from truespan.ingest.indexing import (
+    Indexer,
+    clear_retired,
+    cut_again,
+    embed_pending,
+    fill_word_states,
+    prepare_index,
+)
 from truespan.ingest.report import Progress
-from truespan.ingest.word_states import fill_word_states
 from truespan.maintenance.doctor.apply import Applier
 from truespan.maintenance.doctor.examine import (
     A_FEW,

@@ -25,11 +25,16 @@ from msgspec.structs import replace
 from truespan.core.garbage import collecting_less
 from truespan.errors import AssetsTaken, Interrupted, SourceCopied, SourceRefused, TruespanError
 from truespan.ingest.draft import DEFAULT_VERSION
-from truespan.ingest.draft_queue import DraftQueue, SourceResult, are_worth_workers, make_drafts
 from truespan.ingest.embed import Remark
-from truespan.ingest.index_queue import IndexQueue
 from truespan.ingest.indexing import Indexer, IndexOutcome, clear_retired, publish_images
 from truespan.ingest.metadata import derive_metadata
+from truespan.ingest.queues import (
+    DraftQueue,
+    IndexQueue,
+    SourceResult,
+    are_worth_workers,
+    make_drafts,
+)
 from truespan.ingest.report import REMARKS, Failure, IngestDeps, IngestReport, Progress, RunLog
 from truespan.ingest.source_drafts import DraftMaker, SourceDraft
 from truespan.text.language import normal_language
