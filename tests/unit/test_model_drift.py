@@ -20,7 +20,7 @@ from tests.support.worlds import (
 from truespan.engine.world import World
 from truespan.errors import ModelDrifted, ProviderUnavailable
 from truespan.ingest.embed import PROBES
-from truespan.retrieval.model_check import CONFIRM_SECONDS
+from truespan.retrieval.checks import CONFIRM_SECONDS
 from truespan.retrieval.query import TTL_SECONDS
 from truespan.types.job import JobState
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile

@@ -33,9 +33,8 @@ from truespan.protocols import (
     VectorIndex,
 )
 from truespan.retrieval.background import CohortVectors
-from truespan.retrieval.completeness import CompletenessCheck
+from truespan.retrieval.checks import CompletenessCheck, ModelCheck, RecentQueries
 from truespan.retrieval.deps import RetrievalDeps
-from truespan.retrieval.model_check import ModelCheck, RecentQueries
 from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
 from truespan.types.answer import AnswerRules
 from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS

@@ -110,7 +110,7 @@ class Documents(WorldPart, frozen=True):
             InvalidArgument: An argument is wrong. Nothing was read.
             NotAllowed: The caller may read only as a reader.
         """
-        from truespan.retrieval.document_list import DocumentQuery
+        from truespan.retrieval.listing import DocumentQuery
 
         query = DocumentQuery.from_arguments(
             search, status, sort, descending, offset, limit, filters

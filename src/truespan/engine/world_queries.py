@@ -67,7 +67,7 @@ class WorldQueries:
             InvalidArgument: An argument is wrong. Nothing was read.
             NotAllowed: The caller may read only as a reader.
         """
-        from truespan.retrieval.facets import check_facets, count_facets
+        from truespan.retrieval.listing import check_facets, count_facets
 
         chosen = NO_FILTERS.with_arguments(filters)
         check_facets(keys, limit, chosen)

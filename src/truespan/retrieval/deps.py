@@ -10,8 +10,7 @@ from msgspec import Struct, field
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Embedder, Embedders, VectorIndex
 from truespan.retrieval.background import CohortVectors
-from truespan.retrieval.completeness import CompletenessCheck
-from truespan.retrieval.model_check import ModelCheck, RecentQueries
+from truespan.retrieval.checks import CompletenessCheck, ModelCheck, RecentQueries
 from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.ids import TextHash
 from truespan.types.profile import EmbeddingProfile

@@ -1,26 +1,31 @@
-"""Confirmation that a provider still has the model that a world was embedded with.
+"""Checks that are repeated only after a while: the model of a provider, the points of the index.
 
 A provider may swap the model behind a name, and another model of the same dimensions gives vectors
 that fit and mean nothing. Every world stores the vectors of a few known texts (`PROBES`). One of
 them is embedded again after the first query of a process, and then every few minutes. The vectors
 of queries are stored after that, and used from memory before.
+
+A search relies on the index for similarity. An index that lost points returns less, which looks
+like a query that nothing matches. If a search returned less than it could have, the points in its
+scope are counted and compared with the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from truespan.errors import StorageFull, StoreBusy
-from truespan.protocols import Clock, Embedder
+from truespan.protocols import Clock, Embedder, VectorIndex
 from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
-from truespan.types.scope import Scope
+from truespan.types.scope import Scope, World
 
 if TYPE_CHECKING:
     from truespan.store import Store
@@ -154,3 +159,51 @@ class RecentQueries:
                         del recent.confirmed[entry.key]
                 if not recent.waiting and not recent.confirmed:
                     self._worlds.pop(world, None)
+
+
+TRUSTED_SECONDS = 10.0
+"""Time for which a complete index is not counted again, if a search found something."""
+_MAX_TRUSTED = 1024
+
+
+# Shared by threads: its table is changed under a lock, which is not held while the index is asked;
+# two threads may count at once.
+class CompletenessCheck:
+    """Counts points, and remembers complete scopes for a while. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._trusted: dict[Hashable, float] = {}
+
+    def missing_points(
+        self,
+        store: Store,
+        index: VectorIndex,
+        clock: Clock,
+        scope: Scope,
+        world: World,
+        stored: int,
+        *,
+        repeat: bool,
+    ) -> int:
+        """Return the number of the `stored` chunks of a scope that have no point.
+
+        With `repeat`, points are counted even if the scope was complete a moment ago. Only points
+        in the documents of the scope are counted, and only up to its position: a reader learns
+        nothing about text past it.
+        """
+        scope = replace(scope, chapter=None, section=None)
+        key = scope.tenant, scope.documents, scope.position, stored
+        now = clock.monotonic()
+        with self._lock:
+            if not repeat and now - self._trusted.get(key, -TRUSTED_SECONDS) < TRUSTED_SECONDS:
+                return 0
+        missing = stored - index.count_within(scope)
+        if missing > 0:
+            # A document that was deleted meanwhile has neither chunks nor points.
+            return missing if store.is_unchanged(world) else 0
+        with self._lock:
+            if len(self._trusted) >= _MAX_TRUSTED:
+                self._trusted.clear()
+            self._trusted[key] = now
+        return 0
