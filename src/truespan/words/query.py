@@ -20,10 +20,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.words.arabic import bare_terms
 from truespan.words.english import related_terms
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function, stemmer_of, terms, words
+from truespan.words.terms import bare_terms, stem_function, stemmer_of, terms, words
 
 _QUOTED = re.compile(
     # Where only one character can open. Scripts without spaces have words on both sides.

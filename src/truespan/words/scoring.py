@@ -30,11 +30,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.types.decision import Coverage
-from truespan.words.arabic import bare_terms
 from truespan.words.query import Forms, QueryWord, WordQuery
 from truespan.words.spelling import MIN_LETTERS, MIN_SIMILARITY, TrigramIndex, index_terms
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import TERMS_OF_A_WORD, place_words, stem_function, words
+from truespan.words.terms import TERMS_OF_A_WORD, bare_terms, place_words, stem_function, words
 
 if TYPE_CHECKING:
     import numpy as np

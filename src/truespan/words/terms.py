@@ -348,3 +348,20 @@ def _pattern() -> re.Pattern[str]:
     letter = f"[^\\W_{_UNSPACED}]"
     runs = (f"([{script}][{script}{marks}]*)" for script in (_EAST_ASIAN, _SOUTH_EAST_ASIAN))
     return re.compile(f"{'|'.join(runs)}|{letter}+(?:[{marks}]+{letter}*)*")
+
+
+PARTICLES = frozenset("وفبكلس")
+"""Letters that are words of their own: and, so, with, like, to and will."""
+MIN_LETTERS = 5
+"""Minimum length of a word that may begin with a particle."""
+
+
+def bare_terms(word: str, stemmer: str) -> tuple[str, ...]:
+    """Return the term of an Arabic word without its first letter; empty if that is no particle.
+
+    "لناسا" is "to NASA". Many words begin with the same letters, so that texts keep them, and a
+    word of a query or of a passage is compared with and without one.
+    """
+    if stemmer != "arabic" or len(word) < MIN_LETTERS or word[0] not in PARTICLES:
+        return ()
+    return (stem_function(stemmer)(word[1:]),)
