@@ -6,13 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from truespan.errors import (
-    InternalError,
-    Interrupted,
-    InvalidArgument,
-    TruespanError,
-    resource_error,
-)
+from truespan import errors
 
 _COMMAND_OPTIONS = ("--json", "--library", "-L", "--world", "-w")
 """Options of most commands that users also try before the command."""
@@ -41,7 +35,7 @@ def run(arguments: list[str]) -> int:
         for place, argument in enumerate(arguments, start=1):
             # Bytes that are not UTF-8 can neither be stored nor searched for.
             if any("\ud800" <= character <= "\udfff" for character in argument):
-                raise InvalidArgument(
+                raise errors.InvalidArgument(
                     f"Argument {place} is not UTF-8.",
                     advice="Give names, paths and queries in UTF-8.",
                 )
@@ -59,14 +53,14 @@ def run(arguments: list[str]) -> int:
             advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
         if not message.endswith((".", "?", "?)")):
             message += "."
-        return _report(InvalidArgument(message, advice=advice), arguments)
+        return _report(errors.InvalidArgument(message, advice=advice), arguments)
     except (KeyboardInterrupt, Abort):
-        return _report(Interrupted(), arguments)
+        return _report(errors.Interrupted(), arguments)
     except BrokenPipeError:
         # The reader of our output has gone, for instance `| head`. Nothing more can be printed.
         sys.stdout = None  # type: ignore[assignment]
         return 0
-    except TruespanError as error:
+    except errors.TruespanError as error:
         return _report(error, arguments)
     except Exception as error:
         from truespan.settings import debugging
@@ -75,10 +69,12 @@ def run(arguments: list[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        return _report(resource_error(error) or InternalError(type(error).__name__), arguments)
+        return _report(
+            errors.resource_error(error) or errors.InternalError(type(error).__name__), arguments
+        )
 
 
-def _report(error: TruespanError, arguments: list[str]) -> int:
+def _report(error: errors.TruespanError, arguments: list[str]) -> int:
     """Print an error and return its exit code."""
     from truespan.cli.app import complete
     from truespan.cli.terminal import echo, write_error

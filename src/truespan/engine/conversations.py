@@ -8,20 +8,10 @@ from typing import Any, Final, NamedTuple, Unpack
 from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
 from truespan.engine.arguments import list_arguments
-from truespan.errors import (
-    BlankQuery,
-    ConversationNotFound,
-    ConversationsOff,
-    InvalidArgument,
-    NotAllowed,
-    PositionNotFound,
-    StoreBusy,
-    StoreDamaged,
-    TruespanError,
-)
 from truespan.maintenance.delete import Receipt
 from truespan.observer import RequestTrace
 from truespan.retrieval.reading.book import find_position
@@ -123,7 +113,7 @@ class Conversation:
             # A damaged one can be deleted; everything else raises the error again.
             try:
                 self._open(max_turns=1)
-            except StoreDamaged:
+            except errors.StoreDamaged:
                 return
 
     @list_arguments
@@ -179,7 +169,7 @@ class Conversation:
         book = {} if self._reader is None else {"book": self._book}
         find = self._prepare(query, **options, **book)
         if is_blank(query):
-            raise BlankQuery
+            raise errors.BlankQuery
         if freshness and self._reader is not None:
             raise freshness_refusal()
         asked = asked_answer(query, {**options, **book}) if signed else None
@@ -248,7 +238,7 @@ class Conversation:
             self._access, conversation=self.id, reader=self._reader, erase=erase
         )
         if not receipt.rows:
-            raise ConversationNotFound(self.id)
+            raise errors.ConversationNotFound(self.id)
         return receipt
 
     # Asking
@@ -270,7 +260,7 @@ class Conversation:
                         )
                     asked.append((seen, question, retrieved))
                     return question, retrieved
-            raise StoreBusy
+            raise errors.StoreBusy
 
         for event in answerer.events(ask, reading=self._reader is not None):
             if isinstance(event, Finished):
@@ -287,7 +277,7 @@ class Conversation:
             return _Seen(record, False, read_to, intact, len(turns) - len(intact))
         read_to = self._find_book(self._book) if self._reader is not None else None
         if self._reader is not None and read_to is None:
-            raise PositionNotFound
+            raise errors.PositionNotFound
         begun = ConversationRecord(
             id=self.id,
             reader=self._reader,
@@ -338,7 +328,7 @@ class Conversation:
                 max_turns=rules.turns,
                 begins=seen.begins,
             )
-        except TruespanError:
+        except errors.TruespanError:
             # The answer is complete. No failure of the store may withhold it.
             return replace(answer, warnings=(*answer.warnings, NOT_STORED))
         self._new = False
@@ -380,14 +370,14 @@ class Conversation:
                 documents=_visible_documents(access),
             )
             if not turns:
-                raise ConversationNotFound(self.id)
+                raise errors.ConversationNotFound(self.id)
             self._require_book(record)
             return _Found(record, read_to, turns)
 
         try:
             # All turns are read at one position, even if the book changes meanwhile.
             return access.with_stable_snapshot(read)
-        except ConversationNotFound:
+        except errors.ConversationNotFound:
             if self._new:
                 return None
             raise
@@ -395,7 +385,7 @@ class Conversation:
     def _require_book(self, record: ConversationRecord) -> None:
         wanted = self._find_book(self._book) if self._book is not None else None
         if self._book is not None and (wanted is None or wanted.document != record.document):
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "This conversation is about another book.",
                 advice="Leave the book out, or begin a new conversation.",
             )
@@ -410,7 +400,7 @@ class Conversation:
     def _export(self) -> tuple[ConversationInfo, list[Turn]]:
         found = self._open()
         if found is None:
-            raise ConversationNotFound(self.id)
+            raise errors.ConversationNotFound(self.id)
         return _describe(found.record, found.turns), found.turns
 
 
@@ -441,7 +431,7 @@ def list_conversations(
     check_whole("limit", limit, 1, MAX_CONVERSATIONS)
     check_whole("offset", offset, 0, LAST_FIRST)
     if not isinstance(book, str | None):
-        raise InvalidArgument("book must be a string.")
+        raise errors.InvalidArgument("book must be a string.")
     _require_on(access)
     _require_access(access, reader)
     components, world = access.components, access.record().id
@@ -492,16 +482,16 @@ def _visible_documents(access: WorldAccess) -> frozenset[int] | Unlimited:
 
 def _require_on(access: WorldAccess) -> None:
     if not access.components.conversations.enabled:
-        raise ConversationsOff
+        raise errors.ConversationsOff
 
 
 def _require_access(access: WorldAccess, reader: str | None) -> None:
     """Raise NotAllowed unless the caller may read as this reader, or the whole world."""
     authority, world = access.authority, access.record().id
     if reader is None and not authority.may(Verb.READ, world):
-        raise NotAllowed("read without a reader")
+        raise errors.NotAllowed("read without a reader")
     if reader is not None and not authority.may_follow(reader, world):
-        raise NotAllowed("read as this reader")
+        raise errors.NotAllowed("read as this reader")
 
 
 def _damage_notice(count: int) -> Notice:

@@ -7,27 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.ingestion import IngestJobs, OnProgress
 from truespan.engine.jobs import open_orders
-from truespan.errors import (
-    CredentialsMissing,
-    IndexRefused,
-    IndexSchemaMismatch,
-    Interrupted,
-    InvalidArgument,
-    ModelDrifted,
-    ModelUnavailable,
-    NotAllowed,
-    ProfileMismatch,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
-    StoreDamaged,
-    TruespanError,
-    WorldNotFound,
-)
 from truespan.ingest.indexing import (
     Indexer,
     clear_retired,
@@ -62,8 +46,13 @@ from truespan.types.scope import Authority, Scope, Unlimited, Verb, World
 from truespan.types.telemetry import CounterName, RepairAction
 
 _EMBEDDER_ERRORS = (
-    *(CredentialsMissing, ModelDrifted, ModelUnavailable, ProfileMismatch),
-    *(ProviderBadReply, ProviderRefused, ProviderUnavailable),
+    *(
+        errors.CredentialsMissing,
+        errors.ModelDrifted,
+        errors.ModelUnavailable,
+        errors.ProfileMismatch,
+    ),
+    *(errors.ProviderBadReply, errors.ProviderRefused, errors.ProviderUnavailable),
 )
 """Errors that prevent embedding, but not writing points whose vectors are stored."""
 
@@ -144,7 +133,7 @@ class Doctor(Struct, frozen=True):
         result = RepairResult(plan)
         records = {str(record.id): record for record in self._find_worlds(None).values()}
         if len(plan) and not any(world.world in records for world in plan.values()):
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "The plan belongs to another library: none of its worlds exists here.",
                 advice="Examine this library anew with its own doctor.",
             )
@@ -156,7 +145,7 @@ class Doctor(Struct, frozen=True):
             self._delete_leftovers(plan, result)
             everything = bool(plan.leftovers) or len(plan) == len(self._find_worlds(None))
         except KeyboardInterrupt:
-            raise Interrupted from None
+            raise errors.Interrupted from None
         result.left = self.examine(None if everything else list(plan))
         return result
 
@@ -168,13 +157,13 @@ class Doctor(Struct, frozen=True):
             found = {}
             for name in names:
                 if (record := store.find_world(self.authority, name)) is None:
-                    raise WorldNotFound(name)
+                    raise errors.WorldNotFound(name)
                 found[name] = record
         for record in found.values():
             if not self.authority.may(Verb.READ, record.id):
-                raise NotAllowed("read without a reader")
+                raise errors.NotAllowed("read without a reader")
         if not isinstance(self.authority.audience, Unlimited):
-            raise NotAllowed("examine all documents")
+            raise errors.NotAllowed("examine all documents")
         return found
 
     def _scopes(self, record: World, *, only_named: bool = False) -> list[Scope]:
@@ -210,7 +199,7 @@ class Doctor(Struct, frozen=True):
             NotAllowed: the authority does not cover every world.
         """
         if not isinstance(self.authority.worlds, Unlimited):
-            raise NotAllowed("claim the index for every world")
+            raise errors.NotAllowed("claim the index for every world")
         index = self.components.index
         profiles = sorted({scope.profile.id for scope in self._all_scopes()})
         for profile in profiles:
@@ -253,7 +242,7 @@ class Doctor(Struct, frozen=True):
             for scope in sharing:
                 for _ in self.components.index.scan(scope):
                     pass
-        except (IndexRefused, IndexSchemaMismatch):
+        except (errors.IndexRefused, errors.IndexSchemaMismatch):
             return True
         findings = [item.finding for item in unclaimed((), held, scopes)]
         return profile not in held or Finding.UNCLAIMED_POINTS in findings
@@ -269,7 +258,7 @@ class Doctor(Struct, frozen=True):
                 return False
             try:
                 recut = cut_again(IngestJobs(self.components, scope).deps, scope, ref)
-            except StoreDamaged:
+            except errors.StoreDamaged:
                 return False
             store = self.components.store
             return recut is not None and store.rewrite_chunks(scope, ref, recut.chunks)
@@ -344,8 +333,10 @@ class Doctor(Struct, frozen=True):
             found = self.components.embedder_for(scope.profile)
             if found.profile.id == scope.profile.id:
                 return found
-            reason: TruespanError = ProfileMismatch(str(scope.profile), str(found.profile))
-        except TruespanError as error:
+            reason: errors.TruespanError = errors.ProfileMismatch(
+                str(scope.profile), str(found.profile)
+            )
+        except errors.TruespanError as error:
             reason = error
         return AbsentEmbedder(scope.profile, reason)
 
@@ -404,11 +395,11 @@ def repair_world(
             repaired.reembedded += embedded
             repaired.word_states = fill_word_states(deps, generation)
             trace.count(CounterName.REPAIRS, embedded, RepairAction.REEMBEDDED)
-        except ProfileMismatch:
+        except errors.ProfileMismatch:
             if access.record().generation == kept.generation:
                 raise
         except KeyboardInterrupt:
-            raise Interrupted from None
+            raise errors.Interrupted from None
         report.add(repaired)
     erased = components.remover().finish_erasures()
     report.erasures, report.erasures_waiting = erased.done, erased.waiting
@@ -436,7 +427,7 @@ def check_queue(components: Components, scopes: Sequence[Scope]) -> Iterator[Che
         # Jobs that ended between the two reads are not missing.
         records = [store.job(scope, job) for scope, job in missing]
         lost = sum(record is not None and not record.state.is_over for record in records)
-    except TruespanError as error:
+    except errors.TruespanError as error:
         yield Check("job queue", Verdict.PROBLEM, error.message, error.advice)
         return
     if status.workers:
@@ -466,7 +457,7 @@ def check_similarity(components: Components, scopes: Sequence[Scope]) -> Iterato
     for model, scope in sorted(by_model.items()):
         try:
             measured = calibration_of(components.store, scope)
-        except TruespanError as error:
+        except errors.TruespanError as error:
             yield Check(f"similarity of {model}", Verdict.PROBLEM, error.message, error.advice)
             continue
         says = "not measured; 'truespan calibrate' does it"
@@ -478,9 +469,9 @@ def check_similarity(components: Components, scopes: Sequence[Scope]) -> Iterato
         yield Check(f"similarity of {model}", Verdict.OK, says)
 
 
-def _missing_model(world: str, scope: Scope, reason: TruespanError) -> Check:
+def _missing_model(world: str, scope: Scope, reason: errors.TruespanError) -> Check:
     name = f"model of {world}, generation {scope.generation.number}"
-    if not isinstance(reason, ProfileMismatch):
+    if not isinstance(reason, errors.ProfileMismatch):
         says = f"could not be reached ({reason.code})"
         return Check(name, Verdict.WARNING, says, reason.advice)
     advice = (

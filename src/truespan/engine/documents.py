@@ -10,16 +10,10 @@ from typing import Any, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.access import WorldPart
 from truespan.engine.arguments import list_arguments
 from truespan.engine.jobs import remove_uploads
-from truespan.errors import (
-    ChunkNotFound,
-    DocumentNotFound,
-    ImageNotFound,
-    StoreDamaged,
-    WorldNotFound,
-)
 from truespan.ingest.metadata import derive_metadata
 from truespan.maintenance.delete import Receipt
 from truespan.retrieval.reading.pages import active_pages
@@ -279,7 +273,7 @@ class Documents(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise ImageNotFound
+            raise errors.ImageNotFound
         return found
 
     def picture(
@@ -319,7 +313,7 @@ class Documents(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise ImageNotFound
+            raise errors.ImageNotFound
         return found
 
     def outline(self, reference: str | int) -> builtins.list[OutlineEntry]:
@@ -347,7 +341,7 @@ class Documents(WorldPart, frozen=True):
         found = self._access.components.store.read_chunks(scope, [key]) if scope else {}
         record = found.get(key)
         if scope is None or record is None or not admits(scope.documents, record.document.number):
-            raise ChunkNotFound(chunk_id)
+            raise errors.ChunkNotFound(chunk_id)
         if scope.is_limited:
             # The count includes changes of documents that the caller does not see.
             record = replace(record, changes=0)
@@ -401,7 +395,7 @@ class Documents(WorldPart, frozen=True):
         """
         scope, document = self._writable(reference)
         if document.damaged:
-            raise StoreDamaged(
+            raise errors.StoreDamaged(
                 f"The labels of document {document.number} do not match their checksum.",
                 advice="Run 'truespan doctor'; ingest its source again if they cannot be restored.",
             )
@@ -493,7 +487,7 @@ class Documents(WorldPart, frozen=True):
         access, (_, document) = self._access, self._find(reference, by_title=False)
         record = access.record()
         if record.generation is None or not access.authority.may(Verb.WRITE, record.id):
-            raise WorldNotFound(access.world)
+            raise errors.WorldNotFound(access.world)
         return Scope(access.authority, record.id, record.generation), document
 
     def _find(self, reference: str | int, *, by_title: bool = True) -> tuple[Scope, Document]:
@@ -503,7 +497,7 @@ class Documents(WorldPart, frozen=True):
         name, scope = str(reference), self._access.readable_scope()
         store = self._access.components.store
         if scope is None:
-            raise DocumentNotFound(name)
+            raise errors.DocumentNotFound(name)
         found = []
         if _NUMBER.fullmatch(name):
             found = store.documents(scope.narrow(documents=[int(name)]))
@@ -516,7 +510,7 @@ class Documents(WorldPart, frozen=True):
             if document is None and by_title:
                 document = find_by_title(documents, name, _title_label)
             if document is None:
-                raise DocumentNotFound(name)
+                raise errors.DocumentNotFound(name)
             found = [document]
         return scope, self._name(scope, found)[0]
 
@@ -525,7 +519,7 @@ class Documents(WorldPart, frozen=True):
         scope, document = self._find(reference)
         revision = self._access.components.store.in_force(scope, document.number)
         if revision is None:
-            raise DocumentNotFound(str(reference))
+            raise errors.DocumentNotFound(str(reference))
         return scope, revision
 
     def _has_contract_fields(self) -> bool:

@@ -9,20 +9,12 @@ from typing import Literal, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.access import WorldAccess, WorldPart
 from truespan.engine.doctor import check_generation
 from truespan.engine.evaluation import Golden, WorldEvaluation
 from truespan.engine.ingestion import IngestJobs
 from truespan.engine.jobs import REINDEX, Jobs
-from truespan.errors import (
-    DomainNotFound,
-    GenerationIncomplete,
-    GenerationNotFound,
-    InvalidArgument,
-    JobNotResumable,
-    PromotionRefused,
-    StoreBusy,
-)
 from truespan.evaluation.compare import ALLOWED_DROP, Verdict, gate_generation
 from truespan.evaluation.evaluate import Evaluation
 from truespan.ingest.indexing import ReindexReport, build_generation, prepare_index
@@ -72,7 +64,7 @@ class Generations(WorldPart, frozen=True):
         for record in self.list():
             if record.generation.number == number:
                 return record
-        raise GenerationNotFound(number)
+        raise errors.GenerationNotFound(number)
 
     @overload
     def reindex(
@@ -119,10 +111,10 @@ class Generations(WorldPart, frozen=True):
             Interrupted: Stopped; the same call continues.
         """
         if generation is not None and (model is not None or chunking is not None):
-            raise InvalidArgument("An existing generation keeps its model and its chunking.")
+            raise errors.InvalidArgument("An existing generation keeps its model and its chunking.")
         if background:
             if generation is not None:
-                raise InvalidArgument("A generation is completed without background=True.")
+                raise errors.InvalidArgument("A generation is completed without background=True.")
             return self._queue_reindex(model, chunking)
         self._delete_retired()
         if generation is not None:
@@ -156,7 +148,7 @@ class Generations(WorldPart, frozen=True):
         earlier = Jobs(components, self._current()).require_resumable(job)
         scope = self._scope_of(read_request(earlier, _generation_of))
         if not components.store.continue_job(scope, job, components.processes.own()):
-            raise JobNotResumable(job, JobState.RUNNING)
+            raise errors.JobNotResumable(job, JobState.RUNNING)
         return self._run(job, scope, on_progress)
 
     def promote(
@@ -222,7 +214,7 @@ class Generations(WorldPart, frozen=True):
         for _ in range(MAX_PROMOTION_ATTEMPTS):
             self._require_complete(scope)
             if problems := check_generation(components, scope):
-                raise PromotionRefused(
+                raise errors.PromotionRefused(
                     "The index does not match the store: "
                     + " ".join(problem.message for problem in problems),
                     advice="'truespan doctor' shows what is wrong; 'doctor --apply' repairs it.",
@@ -233,7 +225,7 @@ class Generations(WorldPart, frozen=True):
                 return Promotion(generation, previous, domain, verdict)
             # Documents arrived during the checks, and some are not in this generation yet.
             build_generation(self._deps(scope), scope)
-        raise StoreBusy
+        raise errors.StoreBusy
 
     def rotate(
         self,
@@ -264,7 +256,7 @@ class Generations(WorldPart, frozen=True):
         built = self._start(self._unfinished_or_new(like.profile, like.chunking), on_progress)
         try:
             return self._promote(built.generation, domain, golden, before)
-        except PromotionRefused:
+        except errors.PromotionRefused:
             if built.generation not in known:
                 self.remove(built.generation)
             raise
@@ -284,14 +276,14 @@ class Generations(WorldPart, frozen=True):
         earlier = components.store.previous_generation(self._current(), domain)
         current = self._number_of(domain)
         if domain is not None and current is None:
-            raise DomainNotFound(domain)
+            raise errors.DomainNotFound(domain)
         if earlier is None:
-            raise PromotionRefused("There is no earlier generation to go back to.")
+            raise errors.PromotionRefused("There is no earlier generation to go back to.")
         scope = self._scope_of(earlier)
         components.require_model(scope.profile)
         if not components.store.move_alias(scope, domain):
             self._require_complete(scope)
-            raise StoreBusy
+            raise errors.StoreBusy
         return Promotion(earlier, current, domain)
 
     def forget(self, domain: str) -> None:
@@ -317,7 +309,7 @@ class Generations(WorldPart, frozen=True):
     def _current(self) -> Scope:
         scope = self._access.generations_scope()
         if scope is None:
-            raise InvalidArgument("The world is empty.", advice="Ingest a document first.")
+            raise errors.InvalidArgument("The world is empty.", advice="Ingest a document first.")
         return scope
 
     def _start(self, scope: Scope, on_progress: OnProgress | None) -> ReindexReport:
@@ -382,7 +374,7 @@ class Generations(WorldPart, frozen=True):
         for kept in self._access.components.store.kept_generations(current):
             if kept.generation.number == number:
                 return replace(current, generation=kept.generation)
-        raise GenerationNotFound(number)
+        raise errors.GenerationNotFound(number)
 
     def _number_of(self, domain: str | None) -> int | None:
         for record in self.list():
@@ -393,7 +385,9 @@ class Generations(WorldPart, frozen=True):
     def _require_complete(self, scope: Scope) -> None:
         record = self.get(scope.generation.number)
         if not record.complete:
-            raise GenerationIncomplete(record.generation.number, record.missing, record.pending)
+            raise errors.GenerationIncomplete(
+                record.generation.number, record.missing, record.pending
+            )
 
     def _ask_golden(
         self,
@@ -420,7 +414,7 @@ class Generations(WorldPart, frozen=True):
         new = evaluation.run(golden, generation=number)
         verdict = gate_generation(old, new, allowed_drop, min_hit_rate=min_hit_rate)
         if not verdict.passed:
-            raise PromotionRefused(
+            raise errors.PromotionRefused(
                 " ".join(reason.message for reason in verdict.reasons),
                 advice="'truespan evaluate' shows the queries.",
             )

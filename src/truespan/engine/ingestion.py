@@ -9,18 +9,10 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.core.garbage import collecting_less
 from truespan.engine.components import CalibrationSchedule, Components
 from truespan.engine.jobs import INGEST, Jobs, discard_cancelled, discard_uploads
-from truespan.errors import (
-    Cancelled,
-    InvalidArgument,
-    JobNotResumable,
-    ProfileMismatch,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-)
 from truespan.ingest import requests
 from truespan.ingest.pipeline import with_unique_paths
 from truespan.ingest.plan import DryRun
@@ -102,7 +94,7 @@ class IngestJobs:
                 others.append(OtherGeneration(own, embedder, record.named))
             # A generation without an alias is skipped; `reindex` completes it later.
             elif record.named:
-                raise ProfileMismatch(str(profile), str(configured))
+                raise errors.ProfileMismatch(str(profile), str(configured))
         return others
 
     def request(
@@ -117,16 +109,16 @@ class IngestJobs:
         # A caller without a type checker may pass anything.
         listed = [*given] if isinstance(given, Iterable) else [given]
         if not all(isinstance(path, str | PurePath) for path in listed):
-            raise InvalidArgument("paths must be a path or a list of paths.")
+            raise errors.InvalidArgument("paths must be a path or a list of paths.")
         if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
-            raise InvalidArgument("Pass either paths, a manifest or a sitemap.")
+            raise errors.InvalidArgument("Pass either paths, a manifest or a sitemap.")
         if manifest is not None and options.declared != DocumentOptions():
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "The options of documents cannot be combined with a manifest.",
                 advice="Put kind, tags and the other fields into its lines.",
             )
         if manifest is not None and options.within is not None:
-            raise InvalidArgument("A manifest is confined to its own folder.")
+            raise errors.InvalidArgument("A manifest is confined to its own folder.")
         self._components.preparation.check(options.declared)
         absolute = self._components.sources.absolute
         if options.within is not None:
@@ -180,7 +172,7 @@ class IngestJobs:
     def _with_jobs(self, jobs: int) -> Iterator[IngestJobs]:
         """Yield the same ingestion with this number of worker processes."""
         if not 1 <= jobs <= MAX_JOBS:
-            raise InvalidArgument(f"jobs must be between 1 and {MAX_JOBS}.")
+            raise errors.InvalidArgument(f"jobs must be between 1 and {MAX_JOBS}.")
         if self._components.workers is None:
             yield self
             return
@@ -196,7 +188,7 @@ class IngestJobs:
         found = requests.find_sources(self.deps, self.scope, request)
         own = self._components.processes.own()
         if not self._components.store.continue_job(self.scope, job, own):
-            raise JobNotResumable(job, JobState.RUNNING)
+            raise errors.JobNotResumable(job, JobState.RUNNING)
         return self._run(stored, request, found, on_progress, on_prune)
 
     def queue(self, request: IngestRequest) -> Job:
@@ -282,7 +274,7 @@ class IngestJobs:
                     report = requests.run_request(
                         deps, scope, request, found, log, on_prune, choice
                     )
-            except Cancelled:
+            except errors.Cancelled:
                 discard_cancelled(components, scope, job)
                 raise
             discard_uploads(components, scope, job)
@@ -321,7 +313,7 @@ class IngestJobs:
         count = complete_counts if components.count_words else keep_counting
         # Chunks that an earlier run had written are not in the report.
         added = None if report is None or report.resumed else report.chunks
-        with suppress(StorageFull, StoreBusy):
+        with suppress(errors.StorageFull, errors.StoreBusy):
             count(components.store, scope, named)
             if report is None or report.ingested or report.removed:
                 keep_calibrated(components.store, scope, components.calibration_schedule, added)
@@ -355,7 +347,7 @@ def keep_calibrated(
         return False
     try:
         kept = store.kept_calibration(scope)
-    except StoreDamaged:
+    except errors.StoreDamaged:
         # Nothing is written over it: the error of a request says what to do.
         return False
     if kept is not None and kept.origin is not CalibrationOrigin.DOCUMENTS:

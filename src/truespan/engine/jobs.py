@@ -16,15 +16,8 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.components import Components
-from truespan.errors import (
-    JobNotFound,
-    JobNotResumable,
-    NotAllowed,
-    SourceMissing,
-    StoreDamaged,
-    TruespanError,
-)
 from truespan.maintenance.repair import apply_observed_repairs
 from truespan.types.document import RevisionRef
 from truespan.types.ids import WorldId
@@ -79,7 +72,7 @@ class Jobs(Struct, frozen=True):
         """
         found = self.components.store.job(self.scope, job) if self.scope else None
         if found is None or found.parent is not None:
-            raise JobNotFound(job)
+            raise errors.JobNotFound(job)
         return self._with_real_state(found)
 
     def has_workers(self) -> bool:
@@ -131,7 +124,7 @@ class Jobs(Struct, frozen=True):
         """
         scope = self._scope_of(job)
         if not scope.authority.may(Verb.WRITE, scope.world):
-            raise NotAllowed("cancel jobs")
+            raise errors.NotAllowed("cancel jobs")
         self.record_interruption(self.get(job))
         self.components.store.cancel_job(scope, job)
         if self.get(job).shares:
@@ -163,9 +156,9 @@ class Jobs(Struct, frozen=True):
         """
         found = self.get(job)
         if found.state in (JobState.DONE, *_ACTIVE):
-            raise JobNotResumable(job, found.state)
+            raise errors.JobNotResumable(job, found.state)
         if not self.is_resumable(found):
-            raise JobNotResumable(job, f"{found.state} and without its uploads")
+            raise errors.JobNotResumable(job, f"{found.state} and without its uploads")
         self.record_interruption(found)
         return self.get(job)
 
@@ -182,7 +175,7 @@ class Jobs(Struct, frozen=True):
 
     def _scope_of(self, job: str) -> Scope:
         if self.scope is None:
-            raise JobNotFound(job)
+            raise errors.JobNotFound(job)
         self.get(job)
         return self.scope
 
@@ -306,7 +299,7 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
                 since = now - components.doctor_hours * 3600.0
                 job = submit_maintenance(components, scope, DOCTOR, request, since=since)
                 doctor_jobs += job.state is JobState.QUEUED
-        except TruespanError as error:
+        except errors.TruespanError as error:
             # A world that was deleted meanwhile must not keep others from maintenance.
             _log.warning("Maintenance of a world was not queued: %s.", error.code)
 
@@ -314,7 +307,7 @@ def submit_due_maintenance(components: Components, scopes: Iterable[Scope]) -> N
 def upload_batch(job: Job) -> str | None:
     """Return the batch of uploads that a job ingests; None for any other job."""
     # A job whose request is damaged is never run, so it needs no files.
-    with suppress(StoreDamaged):
+    with suppress(errors.StoreDamaged):
         return read_request(job, lambda text: json.loads(text).get("uploads"))
     return None
 
@@ -338,10 +331,10 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
             return set()
         try:
             return {source.path for source in uploads.find(scope.world, batch, DocumentOptions())}
-        except SourceMissing:
+        except errors.SourceMissing:
             return set()
 
-    with suppress(TruespanError):
+    with suppress(errors.TruespanError):
         discarded = paths(batch)
         for other in store.jobs(scope):
             if other.id != job.id and other.state not in _FINISHED:
@@ -355,7 +348,7 @@ def discard_cancelled(components: Components, scope: Scope, job: Job) -> None:
         if staged:
             store.discard_staged(scope, staged)
             # The rows are hidden already. If the index fails, the next write deletes the points.
-            with suppress(TruespanError):
+            with suppress(errors.TruespanError):
                 components.remover().clear(scope, {ref.document for ref in staged})
         uploads.discard(scope.world, batch)
 

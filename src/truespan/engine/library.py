@@ -13,18 +13,11 @@ from uuid import UUID
 
 from msgspec import structs
 
+from truespan import errors
 from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.server import IdempotencyStore
 from truespan.engine.world import World
-from truespan.errors import (
-    DomainNotFound,
-    InvalidArgument,
-    NotAllowed,
-    WorldBusy,
-    WorldNotFound,
-    WorldNotNamed,
-)
 from truespan.jobs.thread import BackgroundRepairs
 from truespan.protocols import ChatServers, JobWorker
 from truespan.retrieval.pipeline import require_world
@@ -134,7 +127,7 @@ class Library:
         with suppress(ValueError):
             is_id = bool(UUID(plain))
         if not plain or not plain.isprintable() or len(name) > 200 or is_id:
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "A world needs a name of 1 to 200 printable characters that is not an id."
             )
         profile = None if model is None else self._components.profile_named(model)
@@ -183,7 +176,7 @@ class Library:
             if not worlds and create is not False and self._authority == OWNER:
                 return self.create_world(DEFAULT_WORLD, defaults=defaults, model=model)
             if len(worlds) != 1:
-                raise WorldNotNamed([world.name for world in worlds])
+                raise errors.WorldNotNamed([world.name for world in worlds])
             reference = worlds[0].id
         if generation is not None:
             return self._open_generation(reference, generation)
@@ -200,7 +193,7 @@ class Library:
         if record.generation is None:
             record = components.store.begin_generation(self._authority, record.id, profile)
         if record.generation is not None and record.generation.profile.id != profile.id:
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 f"The world {record.name!r} has the model {record.generation.profile.model}.",
                 advice=f"Build a generation with the other: 'truespan reindex --model {model}'.",
             )
@@ -218,9 +211,9 @@ class Library:
         """
         record = self._components.store.find_domain(self._authority, key)
         if record is None:
-            raise DomainNotFound(key)
+            raise errors.DomainNotFound(key)
         if world is not None and self._record(world).id != record.id:
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 f"The domain {key!r} names no generation of world {world!r}.",
                 advice="Leave the world out: the domain chooses its own.",
             )
@@ -259,11 +252,11 @@ class Library:
 
         world = self._record(reference)
         if not self._authority.may(Verb.ADMINISTER, world.id):
-            raise WorldNotFound(world.name)
+            raise errors.WorldNotFound(world.name)
         scope = Scope(self._authority, world.id, world.generation) if world.generation else None
         jobs = Jobs(self._components, scope).list()
         if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
-            raise WorldBusy(world.name, running[0])
+            raise errors.WorldBusy(world.name, running[0])
         if signed:
             from truespan.engine.signing import require_signing_key
 
@@ -370,7 +363,7 @@ class Library:
         """
         self._require_owner("back up the library")
         if self._components.backups is None:
-            raise NotAllowed("back up the library")
+            raise errors.NotAllowed("back up the library")
         return self._components.backups.write(
             str(path), vectors=vectors, settings=settings, keys=keys, replace=replace
         )
@@ -382,7 +375,7 @@ class Library:
             NotAllowed: The caller is neither the owner nor a token with the verb `observe`.
         """
         if not self._authority.may_observe():
-            raise NotAllowed("read the metrics")
+            raise errors.NotAllowed("read the metrics")
         return self._components.metrics()
 
     @property
@@ -406,7 +399,7 @@ class Library:
         """
         self._require_owner("connect a chat model")
         if self._components.chat_servers is None:
-            raise NotAllowed("connect a chat model")
+            raise errors.NotAllowed("connect a chat model")
         return self._components.chat_servers
 
     @property
@@ -443,7 +436,7 @@ class Library:
 
         self._require_owner("run jobs")
         if concurrency < 1:
-            raise InvalidArgument("At least one job must run at a time.")
+            raise errors.InvalidArgument("At least one job must run at a time.")
 
         def on_tick() -> None:
             scopes = self.server.scopes()
@@ -562,7 +555,7 @@ class Library:
         world = self._record(reference)
         # Before the number is looked at: who may not choose learns nothing about which there are.
         if not self._authority.may(Verb.READ, world.id):
-            raise NotAllowed("choose a generation")
+            raise errors.NotAllowed("choose a generation")
         check_whole("generation", number, 0, MAX_GENERATION)
         require_world(self._components.store, self._authority, world.id, number)
         return self._open(world.id, number)
@@ -572,4 +565,4 @@ class Library:
 
     def _require_owner(self, action: str) -> None:
         if self._authority != OWNER:
-            raise NotAllowed(action)
+            raise errors.NotAllowed(action)

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.engine.access import WorldPart
 from truespan.engine.answering import Answerer, Find, asked_answer, final_answer, keep_answerable
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
-from truespan.errors import (
-    DocumentNotFound,
-    ImageNotFound,
-    InvalidArgument,
-    NotAllowed,
-    PositionNotFound,
-    StoreDamaged,
-)
 from truespan.observer import RequestTrace
 from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.book import ReaderRetrieval, find_position
@@ -112,12 +105,12 @@ class Reader(WorldPart, frozen=True):
         # Any model works: a position is recorded even if the model of the world is not available.
         scope, store = self._access.scope(), self._access.components.store
         if scope is None:
-            raise DocumentNotFound(book)
+            raise errors.DocumentNotFound(book)
         document = Documents(self._access).get(book)
         before = NOTHING_READ
         if through_chapter is not None:
             # A position that is damaged can be set again, so it does not count here.
-            with suppress(StoreDamaged):
+            with suppress(errors.StoreDamaged):
                 recorded = store.positions(scope, self.name)
                 read = (item.sid for item in recorded if item.document == document.number)
                 before = next(read, NOTHING_READ)
@@ -131,7 +124,7 @@ class Reader(WorldPart, frozen=True):
             position=before,
         )
         if document.active is None:
-            raise DocumentNotFound(book)
+            raise errors.DocumentNotFound(book)
         ref = RevisionRef(document.number, document.active)
         store.set_position(scope, self.name, ref, position, current=current)
         # The caller may read the whole world, and need not be allowed to act as this reader.
@@ -172,7 +165,7 @@ class Reader(WorldPart, frozen=True):
         """
         scope = self._scope()
         if scope is None:
-            raise PositionNotFound
+            raise errors.PositionNotFound
         return self._position_in(scope, book)
 
     def books(self) -> list[ReadingPosition]:
@@ -234,7 +227,7 @@ class Reader(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise ImageNotFound
+            raise errors.ImageNotFound
         return found
 
     def picture(self, page: int = 1, *, book: str | None = None) -> PagePicture:
@@ -266,7 +259,7 @@ class Reader(WorldPart, frozen=True):
 
         found = self._access.with_stable_snapshot(read)
         if found is None:
-            raise ImageNotFound
+            raise errors.ImageNotFound
         return found
 
     @list_arguments
@@ -294,7 +287,7 @@ class Reader(WorldPart, frozen=True):
                 the same result as for a book without a position.
         """
         if notes and signed:
-            raise InvalidArgument("Notes have no receipts. Retrieve them without a receipt.")
+            raise errors.InvalidArgument("Notes have no receipts. Retrieve them without a receipt.")
         fields = check_arguments(
             options,
             highlight=highlight,
@@ -518,7 +511,7 @@ class Reader(WorldPart, frozen=True):
             NotAllowed: The caller may not read as this reader.
         """
         if self._tried is not None:
-            raise InvalidArgument("A position that is only tried has no notes.")
+            raise errors.InvalidArgument("A position that is only tried has no notes.")
         return self._notes().add(text, book, first, last)
 
     def notes(
@@ -634,7 +627,7 @@ class Reader(WorldPart, frozen=True):
     def _scope(self) -> Scope | None:
         scope = self._access.scope()
         if scope is not None and not scope.authority.may_follow(self.name, scope.world):
-            raise NotAllowed("read as this reader")
+            raise errors.NotAllowed("read as this reader")
         return scope
 
     def _positions(self) -> tuple[Scope | None, list[Position]]:
@@ -646,7 +639,7 @@ class Reader(WorldPart, frozen=True):
         scope, positions = self._positions()
         position = find_position(positions, book)
         if scope is None or position is None:
-            raise PositionNotFound
+            raise errors.PositionNotFound
         return scope, position
 
     def _require_active(self, scope: Scope, position: Position) -> ActiveRevision:
@@ -668,7 +661,7 @@ class Reader(WorldPart, frozen=True):
         def read() -> ReadingPosition:
             found = find_position(self._read_positions(scope), book)
             if found is None:
-                raise PositionNotFound
+                raise errors.PositionNotFound
             return describe_position(store, scope, found)
 
         return self._access.with_stable_snapshot(read)

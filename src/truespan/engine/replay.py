@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truespan.errors import (
-    DocumentNotFound,
-    GenerationNotFound,
-    InvalidArgument,
-    ProfileMismatch,
-    ReceiptInvalid,
-    StoreDamaged,
-    WorldNotFound,
-)
+from truespan import errors
 from truespan.proof.statement import Operation, digest_result, restore_request
 from truespan.proof.verify import ReceiptError, verify
 from truespan.types.ids import hash_text
@@ -47,15 +39,15 @@ def replay(
     try:
         claims = verify(data, msgspec.to_builtins(keys)).claims
     except ReceiptError as error:
-        raise ReceiptInvalid(error.failure, str(error)) from None
+        raise errors.ReceiptInvalid(error.failure, str(error)) from None
     operation = Operation(claims["operation"])
     if "passages" not in claims:
-        raise InvalidArgument(f"A receipt of {operation.value} has no request to repeat.")
+        raise errors.InvalidArgument(f"A receipt of {operation.value} has no request to repeat.")
     question = _question(components, claims, query)
     try:
         world = open_world(claims["world"], claims["generation"])
         documents = _documents(world)
-    except (WorldNotFound, GenerationNotFound):
+    except (errors.WorldNotFound, errors.GenerationNotFound):
         gone = tuple(
             ReplayedPassage(number, PassageChange.DELETED)
             for number in range(1, len(claims["passages"]) + 1)
@@ -80,11 +72,11 @@ def _question(components: Components, claims: dict[str, Any], query: str | None)
     if "text" in signed:
         return signed["text"]
     if query is None:
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "The receipt has only a keyed hash of the question.", advice="Give the question."
         )
     if components.mark_query(claims["world"], query) != signed["hash"]:
-        raise InvalidArgument("The question differs from the question of the receipt.")
+        raise errors.InvalidArgument("The question differs from the question of the receipt.")
     return query
 
 
@@ -116,7 +108,7 @@ def _repeat(
             book = arguments["book"] = str(reading["document"])
             reader = world.reader("replay").at_position(book, reading["position"])
             return reader.retrieve(question, **arguments)
-    except (ProfileMismatch, DocumentNotFound):
+    except (errors.ProfileMismatch, errors.DocumentNotFound):
         pass
     return None
 
@@ -153,7 +145,7 @@ def _compare(
         return PassageChange.SAME
     try:
         stored = world.documents.text(number)[passage["start"] : passage["end"]]
-    except StoreDamaged:
+    except errors.StoreDamaged:
         return PassageChange.DAMAGED
     signed = {item["document"]: item for item in claims["documents"]}.get(number, {})
     revision = documents.documents[number][1].revision

@@ -20,6 +20,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import msgspec
 from msgspec import Struct
 
+from truespan import errors
 from truespan.core.disk import (
     FileLock,
     copy_file,
@@ -27,14 +28,6 @@ from truespan.core.disk import (
     hash_file,
     require_space,
     sync_folder,
-)
-from truespan.errors import (
-    BackupInvalid,
-    CopyDiffers,
-    InvalidArgument,
-    StoreDamaged,
-    TruespanError,
-    WorldNotFound,
 )
 from truespan.files.assets import AssetFolder, PictureFolder
 from truespan.protocols import Clock
@@ -116,7 +109,9 @@ def read_archive(
     with _map_errors(path), path.open("rb") as file, ZipFile(file) as archive:
         manifest = _check_entries(archive)
         if manifest.size > _MAX_EXPANSION * path.stat().st_size:
-            raise BackupInvalid("The backup claims to contain more than a file of its size can.")
+            raise errors.BackupInvalid(
+                "The backup claims to contain more than a file of its size can."
+            )
         for member in manifest.members:
             with archive.open(archive.getinfo(member.name)) as content:
                 blocks = _verify_member(member, content)
@@ -138,19 +133,21 @@ def _check_entries(archive: ZipFile) -> Manifest:
     entries = archive.infolist()
     first = entries[0] if entries else None
     if first is None or first.filename != MANIFEST or first.header_offset != 0:
-        raise BackupInvalid("The file is not a backup: it does not begin with a manifest.")
+        raise errors.BackupInvalid("The file is not a backup: it does not begin with a manifest.")
     if first.file_size > MAX_MANIFEST_SIZE or first.compress_type != ZIP_STORED:
-        raise BackupInvalid("The manifest of the backup is too large.")
+        raise errors.BackupInvalid("The manifest of the backup is too large.")
     with archive.open(first) as content:
         text = content.read(MAX_MANIFEST_SIZE)
     manifest = manifest_from_json(text, schemas=known_schemas())
     found = [(entry.filename, entry.file_size) for entry in entries[1:]]
     if found != [(member.name, member.size) for member in manifest.members]:
-        raise BackupInvalid("The members of the backup do not match its manifest.")
+        raise errors.BackupInvalid("The members of the backup do not match its manifest.")
     for entry in entries:
         known = entry.compress_type in (ZIP_STORED, ZIP_DEFLATED)
         if not known or entry.flag_bits & _FLAG_ENCRYPTED:
-            raise BackupInvalid("The backup is packed in a way that Truespan does not write.")
+            raise errors.BackupInvalid(
+                "The backup is packed in a way that Truespan does not write."
+            )
     return manifest
 
 
@@ -164,7 +161,7 @@ def _verify_member(member: Member, content: IO[bytes]) -> Iterator[bytes]:
         digest.update(block)
         yield block
     if left or digest.hexdigest() != member.sha256:
-        raise BackupInvalid(f"{member.name} in the backup has changed since it was written.")
+        raise errors.BackupInvalid(f"{member.name} in the backup has changed since it was written.")
 
 
 @contextmanager
@@ -172,19 +169,21 @@ def _map_errors(path: Path) -> Iterator[None]:
     """Turn all errors of a damaged or forged archive into BackupInvalid."""
     try:
         yield
-    except TruespanError:
+    except errors.TruespanError:
         raise
     except FileNotFoundError:
-        raise BackupInvalid(f"There is no backup at {path}.", advice="Check the path.") from None
+        raise errors.BackupInvalid(
+            f"There is no backup at {path}.", advice="Check the path."
+        ) from None
     except (IsADirectoryError, PermissionError) as error:
-        raise BackupInvalid(
+        raise errors.BackupInvalid(
             f"{path} cannot be read: {error.strerror}.", advice="Check the path."
         ) from None
     except OSError:
         raise
     except Exception:
         # zipfile raises errors of struct and zlib, its own, and others for odd bytes.
-        raise BackupInvalid("The file is not a backup, or is damaged.") from None
+        raise errors.BackupInvalid("The file is not a backup, or is damaged.") from None
 
 
 class BackupWriter(Struct, frozen=True):
@@ -212,7 +211,7 @@ class BackupWriter(Struct, frozen=True):
         _require_free_name(target, replace=replace)
         # A deletion says that the text is gone from every file of the library.
         if target.resolve().is_relative_to(self.folder.resolve()):
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 f"{target} is in the folder of the library.",
                 advice="Choose a path outside: a backup in it is lost with the library, and keeps "
                 "what is deleted from it.",
@@ -292,13 +291,13 @@ class BackupWriter(Struct, frozen=True):
 
 def _require_free_name(target: Path, *, replace: bool) -> None:
     if target.is_dir():
-        raise InvalidArgument(f"{target} is a folder; a backup is a file.")
+        raise errors.InvalidArgument(f"{target} is a folder; a backup is a file.")
     if target.exists() and not replace:
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             f"The file {target} already exists.", advice="Choose another name, or pass --force."
         )
     if not target.parent.is_dir():
-        raise InvalidArgument(f"There is no folder {target.parent}.")
+        raise errors.InvalidArgument(f"There is no folder {target.parent}.")
 
 
 def restore_to_folder(
@@ -381,7 +380,7 @@ def restore_to_server(
                     _place(files, made)
             except BaseException:
                 # The reply to the commit may have been lost: files stay if rows may refer to them.
-                with suppress(TruespanError):
+                with suppress(errors.TruespanError):
                     if not target.world_ids():
                         _take_back(made)
                 raise
@@ -414,7 +413,7 @@ def _require_free(files: Mapping[Path, Path]) -> None:
     """Refuse if another file exists at a target, before anything is written."""
     for target, source in files.items():
         if target.exists() and not (target.is_file() and cmp(target, source, shallow=False)):
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 f"Another file {target} already exists.",
                 advice="Nothing was replaced. Move the file, or restore into another folder.",
             )
@@ -430,8 +429,8 @@ def _place(files: Mapping[Path, Path], made: list[Path]) -> None:
             missing = [path for path in (target, *target.parents) if not path.exists()]
             made[:0] = missing
             copy_file(source, target)
-    except CopyDiffers:
-        raise InvalidArgument(
+    except errors.CopyDiffers:
+        raise errors.InvalidArgument(
             "A file with the name of a restored file was created meanwhile."
         ) from None
 
@@ -451,13 +450,19 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
     The backup may come from anyone: if constraints of the target refuse a row, it is invalid.
     """
     if target.world_ids():
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "The store already has worlds.", advice="Restore into a new, prepared store."
         )
     try:
         copy_rows(rows, target, skip=NOT_RESTORED)
-    except (CopyDiffers, StoreDamaged, InvalidArgument, WorldNotFound, UnicodeDecodeError):
-        raise BackupInvalid(
+    except (
+        errors.CopyDiffers,
+        errors.StoreDamaged,
+        errors.InvalidArgument,
+        errors.WorldNotFound,
+        UnicodeDecodeError,
+    ):
+        raise errors.BackupInvalid(
             "The store of the backup has rows that this store does not accept; nothing was kept.",
             advice="Restore the backup into a folder, and run 'truespan doctor' there.",
         ) from None
@@ -465,7 +470,7 @@ def _copy_into_empty(rows: StoreRows, target: StoreRows) -> None:
 
 def _require_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             f"{folder} is not empty.", advice="Restore into a folder that is new or empty."
         )
 
@@ -479,7 +484,7 @@ def _claim_folder(folder: Path) -> FileLock:
     folder.mkdir(mode=0o700, exist_ok=True, parents=True)
     lock = FileLock(folder / _LOCK)
     if not lock.acquire():
-        raise InvalidArgument(f"Another process is writing to {folder}.")
+        raise errors.InvalidArgument(f"Another process is writing to {folder}.")
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

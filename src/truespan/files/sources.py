@@ -14,13 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from truespan.errors import (
-    ManifestInvalid,
-    SidecarInvalid,
-    SourceMissing,
-    SourceOutside,
-    SourceUnreadable,
-)
+from truespan import errors
 from truespan.files.jail import (
     Jail,
     JailedPath,
@@ -105,7 +99,9 @@ class _ManifestSearch:
                 fault = f"doc_id {doc_id} belongs to another file in line {line}"
                 self.bad.append((claim.entry.line, fault))
         if self.bad:
-            raise ManifestInvalid(display_path(os.path.basename(self.manifest)), sorted(self.bad))
+            raise errors.ManifestInvalid(
+                display_path(os.path.basename(self.manifest)), sorted(self.bad)
+            )
         by_line = sorted(
             self.claims.values(), key=lambda claim: (claim.entry.line, claim.source.path)
         )
@@ -288,7 +284,7 @@ class FileSources:
             root, member = os.path.dirname(holder), path[len(holder) + 1 :]
             return make_source(holder, 0, UNDECLARED, root=root, confined=True, member=member)
         name = display_path(os.path.basename(path))
-        raise SourceUnreadable(name) if self.exists(path) else SourceMissing(name)
+        raise errors.SourceUnreadable(name) if self.exists(path) else errors.SourceMissing(name)
 
     def digest(self, source: Source) -> str:
         """Return the SHA-256 of a file, without following links; raises SourceRefused."""
@@ -307,7 +303,7 @@ class FileSources:
             return None
         names = [f"{source.name}{ending}" for ending in endings]
         if len(names) > 1:
-            raise SidecarInvalid(names[0], f"there is {names[1]} too; keep only one of them")
+            raise errors.SidecarInvalid(names[0], f"there is {names[1]} too; keep only one of them")
         content = read_file(
             f"{source.path}{endings[0]}",
             names[0],
@@ -378,7 +374,7 @@ class _PathSearch(Struct):
         if first is not None:
             real = self._resolve(os.path.join(*parts[:first]) if first else os.curdir)
         if first is None or real is None or not os.path.isdir(real):
-            raise SourceMissing(self._show(path), advice="Check the path.")
+            raise errors.SourceMissing(self._show(path), advice="Check the path.")
         if not self._add_folder(real, parts[first:]):
             self.unmatched.append(self._show(path))
 
@@ -396,7 +392,7 @@ class _PathSearch(Struct):
             with suppress(PathRefused):
                 found = jail.admit(path)
                 return None if found is None else found.path
-        raise SourceOutside(self._show(path))
+        raise errors.SourceOutside(self._show(path))
 
     def _add_folder(self, folder: str, pattern: Sequence[str] = ()) -> int:
         """Add the files below a folder; return the number of added and skipped files."""
@@ -410,7 +406,7 @@ class _PathSearch(Struct):
             try:
                 if self.is_supported(entry.name, last) and entry.is_file():
                     file = entry.path if self.jails is None else self._resolve(entry.path)
-            except (OSError, SourceOutside):
+            except (OSError, errors.SourceOutside):
                 # There may be a circle of links.
                 file = None
             if file is not None and not _is_manifest(file, jailed=self.jails is not None):

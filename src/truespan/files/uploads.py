@@ -18,14 +18,8 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.core.disk import FileLock, create_file, replace_file, require_space, sync_folder
-from truespan.errors import (
-    InvalidConfiguration,
-    SourceMissing,
-    SourceTooLarge,
-    SourceUnreadable,
-    resource_error,
-)
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files
@@ -79,7 +73,7 @@ class UploadFolder:
         """Return the sources of a batch, unread; raises SourceMissing if the batch was removed."""
         files = _read_list(self._home(world, batch))
         if not files:
-            raise SourceMissing("upload", advice="Upload it again.")
+            raise errors.SourceMissing("upload", advice="Upload it again.")
         return FoundSources(
             tuple(
                 Source(
@@ -174,11 +168,11 @@ class UploadFolder:
             for folder in (home, home.parent, self._folder, self._folder.parent):
                 sync_folder(folder)
         except OSError as error:
-            refusal = InvalidConfiguration(
+            refusal = errors.InvalidConfiguration(
                 "The library's folder for uploads cannot be written.",
                 advice="Check its permissions.",
             )
-            raise resource_error(error) or refusal from None
+            raise errors.resource_error(error) or refusal from None
 
     def _write_file(self, path: Path, upload: Upload) -> int:
         size = 0
@@ -187,7 +181,7 @@ class UploadFolder:
                 size += len(piece)
                 if size > self._max_bytes:
                     limit = self._max_bytes >> 20
-                    raise SourceTooLarge(
+                    raise errors.SourceTooLarge(
                         upload.name,
                         advice=f"At most {limit} MiB are accepted; the setting is source_max_mib.",
                     )
@@ -215,7 +209,7 @@ def _open_content(upload: Upload) -> Iterator[BinaryIO]:
         try:
             file = open(upload.content, "rb")  # noqa: SIM115 -- closed below
         except OSError as error:
-            raise resource_error(error) or SourceUnreadable(upload.name) from None
+            raise errors.resource_error(error) or errors.SourceUnreadable(upload.name) from None
         with file:
             yield file
     else:
@@ -226,7 +220,7 @@ def _read(content: BinaryIO, name: str) -> bytes:
     try:
         return content.read(_PIECE)
     except (OSError, ValueError) as error:
-        raise resource_error(error) or SourceUnreadable(name) from None
+        raise errors.resource_error(error) or errors.SourceUnreadable(name) from None
 
 
 def _read_list(home: Path) -> list[_StoredFile]:
@@ -256,5 +250,5 @@ def _folders(folder: Path) -> list[Path]:
 def _check_name(name: str) -> str:
     """Return a name that this class made; any other could be a path and is refused."""
     if not name or not all(char.isalnum() or char == "-" for char in name):
-        raise SourceMissing("upload")
+        raise errors.SourceMissing("upload")
     return name

@@ -19,18 +19,9 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from msgspec import Struct, field
 
+from truespan import errors
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.core.strict_json import DuplicateKey, JsonError, require_unique_keys
-from truespan.errors import (
-    CallerError,
-    DeadlineExceeded,
-    MethodNotAllowed,
-    NotAllowed,
-    Overloaded,
-    RouteNotFound,
-    TruespanError,
-    WorldNotNamed,
-)
 from truespan.http.operation import Reply
 from truespan.http.pool import Pool
 from truespan.http.replies import problem_reply, send_reply
@@ -115,7 +106,7 @@ def select_target(
     requested = reader or _only_reader(authority)
     world_id, name = WorldId(found.id), check_reader_name(requested) if requested else None
     if name is not None and not authority.may_follow(name, world_id):
-        raise NotAllowed("read as this reader")
+        raise errors.NotAllowed("read as this reader")
     caller = narrow_caller(library, principal.authority, world_id, name, permissions)
     if caller.writer is None:
         # A reader's own notes need no permission to write to the world.
@@ -140,8 +131,8 @@ def _anonymous_authority(
     return authority.within(Authority(worlds, frozenset([verb]), readers))
 
 
-def _refuse(advice: str) -> NotAllowed:
-    refusal = NotAllowed("use MCP")
+def _refuse(advice: str) -> errors.NotAllowed:
+    refusal = errors.NotAllowed("use MCP")
     refusal.advice = advice
     return refusal
 
@@ -150,7 +141,7 @@ def _select_world(library: Library, name: str | None) -> World:
     """Return the named world, or the only one that the caller may see."""
     try:
         return library.world(name, create=False)
-    except WorldNotNamed as error:
+    except errors.WorldNotNamed as error:
         if not error.names:
             raise _refuse("There is no world that this caller may see.") from None
         error.advice = "Name one by name or id: /mcp/WORLD."
@@ -166,7 +157,9 @@ def _only_reader(authority: Authority) -> str | None:
             raise _refuse("Use a token that may read, or one that is bound to a reader.")
     elif len(authority.readers) == 1:
         return next(iter(authority.readers))
-    raise CallerError("There is more than one reader.", advice="Name one: /mcp/WORLD/READER.")
+    raise errors.CallerError(
+        "There is more than one reader.", advice="Name one: /mcp/WORLD/READER."
+    )
 
 
 # Shared by threads: changed by the event loop only.
@@ -302,9 +295,9 @@ class StreamableApp:
         """Answer a request within the caller's authority, or send a problem."""
         try:
             if scope["method"] not in METHODS:
-                raise MethodNotAllowed(METHODS)
+                raise errors.MethodNotAllowed(METHODS)
             target = await to_thread.run_sync(self._select, scope)
-        except TruespanError as error:
+        except errors.TruespanError as error:
             await send_reply(problem_reply(error), send)
             return
         except Exception as error:
@@ -336,7 +329,7 @@ class StreamableApp:
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         names = [unquote(part) for part in path.partition("/mcp")[2].split("/") if part]
         if len(names) > 2:
-            raise RouteNotFound
+            raise errors.RouteNotFound
         return select_target(
             self._library, self._anonymous, principal, *names, permissions=self._permissions
         )
@@ -353,7 +346,7 @@ class StreamableApp:
         try:
             # Callers take turns by their tokens.
             return await self._calls.run(run, caller=target.session_owner[0], seconds=self._seconds)
-        except (DeadlineExceeded, Overloaded) as error:
+        except (errors.DeadlineExceeded, errors.Overloaded) as error:
             raise protocol_error(error) from None
         finally:
             token.cancel()

@@ -19,13 +19,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from truespan.errors import (
-    BatchTooLarge,
-    ModelDrifted,
-    ProviderBadReply,
-    ProviderUnavailable,
-    TextTooLong,
-)
+from truespan import errors
 from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, TokenCounter, WordStateEmbedder, find_state_embedder
 from truespan.types.ids import TextHash
@@ -78,7 +72,7 @@ MAX_PAUSE = 90.0
 """If a provider asks for a longer pause than this, the error is raised instead."""
 
 
-class TimedOut(ProviderUnavailable):
+class TimedOut(errors.ProviderUnavailable):
     """The provider did not answer in time; a smaller request may be answered."""
 
 
@@ -102,7 +96,7 @@ def call_with_retries(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return call()
-        except ProviderUnavailable as error:
+        except errors.ProviderUnavailable as error:
             if isinstance(error, TimedOut) and not repeat_timed_out:
                 raise
             retry_after = error.retry_after or 0.0
@@ -140,7 +134,7 @@ class Canary:
             return
         vectors = send([CANARY])
         if len(vectors) != 1 or not is_sound(vectors[0], dimensions):
-            raise ProviderBadReply("The embedding provider did not return one sound vector.")
+            raise errors.ProviderBadReply("The embedding provider did not return one sound vector.")
         self._vector = vectors[0]
 
     def embed_in_order(self, texts: Sequence[str], room: int, send: Send) -> list[Vector]:
@@ -160,7 +154,7 @@ class Canary:
         words = CANARY.casefold().split()
         if not in_place or any(text.casefold().split() != words for text in strays):
             self._require_same_model(send)
-            raise ProviderBadReply(
+            raise errors.ProviderBadReply(
                 "The embedding provider mixed up the vectors of a batch.",
                 advice="Lower the batch size or change the provider; the batch was discarded.",
             )
@@ -174,7 +168,7 @@ class Canary:
             or not self._vector
             or cosine(vectors[0], self._vector) < (CANARY_SIMILARITY)
         ):
-            raise ProviderBadReply(
+            raise errors.ProviderBadReply(
                 "The embedding provider changed the model during this run; the batch was "
                 "discarded.",
                 advice="Go back to the model that the world was built with, and ingest again.",
@@ -198,7 +192,7 @@ def _send(embedder: Embedder, texts: list[str], clock: Clock, spread: int = 0) -
 
 def _check_count(vectors: Sequence[object], texts: Sequence[str]) -> None:
     if len(vectors) != len(texts):
-        raise ProviderBadReply(
+        raise errors.ProviderBadReply(
             f"The embedding provider returned {len(vectors)} vectors for {len(texts)} texts."
         )
 
@@ -272,7 +266,7 @@ def embed_too_long(
             parts = parts[:1]
         try:
             vectors = [embed(part) for part in parts]
-        except TextTooLong:
+        except errors.TextTooLong:
             limit //= 2
             continue
         if not all(is_sound(vector, dimensions) for vector in vectors):
@@ -385,12 +379,12 @@ class _BatchEmbedder(Struct, frozen=True):
         texts, profile = [text for _, text in batch], self.profile
         try:
             vectors, states = self._embed(texts, spread=int(batch[0][0][:4], 16))
-        except (BatchTooLarge, TextTooLong, TimedOut) as refusal:
+        except (errors.BatchTooLarge, errors.TextTooLong, TimedOut) as refusal:
             if len(batch) > 1:
                 if isinstance(refusal, TimedOut):
                     self.in_time.append((len(batch) + 1) // 2)
                 return self._halve(batch)
-            if not isinstance(refusal, TextTooLong):
+            if not isinstance(refusal, errors.TextTooLong):
                 # A request with one text is too large for a reason other than tokens.
                 raise
             vector, remark = embed_too_long(
@@ -479,8 +473,8 @@ def check_probe(
     profile = learn_profile(embedder, clock)
     [vector] = _send(embedder, [PROBES[name]], clock)
     if not is_sound(vector, profile.dimensions):
-        raise ProviderBadReply("The embedding provider did not return one sound vector.")
+        raise errors.ProviderBadReply("The embedding provider did not return one sound vector.")
     known = stored.get(name, vector)
     if cosine(known, vector) < MIN_SIMILARITY:
-        raise ModelDrifted(str(profile))
+        raise errors.ModelDrifted(str(profile))
     return known

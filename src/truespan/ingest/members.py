@@ -12,14 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.core.fields import FieldError, check_fields
-from truespan.errors import (
-    RecordInvalid,
-    SidecarInvalid,
-    SourceMissing,
-    SourceRefused,
-    source_refusal,
-)
 from truespan.ingest.manifest import parse_sidecar
 from truespan.ingest.report import IngestDeps
 from truespan.parsing.detect import holds_records, may_hold_members
@@ -53,7 +47,7 @@ def declared_with_sidecar(read_sidecar: ReadSidecar, source: Source) -> Document
     try:
         return source.declared.over(parse_sidecar(*sidecar))
     except FieldError as error:
-        raise SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
+        raise errors.SidecarInvalid(sidecar[0], f"metadata {error}, with those declared") from None
 
 
 def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
@@ -70,11 +64,11 @@ def expand_members(deps: IngestDeps, found: FoundSources) -> FoundSources:
             continue
         try:
             members, skipped = _open(deps, source)
-        except SidecarInvalid:
+        except errors.SidecarInvalid:
             # Reading the source raises the same error.
             sources.append(source)
             continue
-        except SourceRefused as refused:
+        except errors.SourceRefused as refused:
             advice = refused.advice if refused.advice != type(refused).advice else None
             name = source.member.rpartition("/")[2] or source.name
             refusal = Refusal(type(refused).__name__, advice)
@@ -96,7 +90,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
     if declared.fields is None and holds_records(source.name):
         if source.member:
             advice = "It is a record: ingest its file, with the fields that make it a document."
-            raise SourceMissing(source.name, advice=advice)
+            raise errors.SourceMissing(source.name, advice=advice)
         return [source], 0
     found = deps.parser.members(source.name, deps.read(source), declared)
     names = [member.name for member in found.members if member.name]
@@ -107,7 +101,7 @@ def _open(deps: IngestDeps, source: Source) -> tuple[list[Source], int]:
         if source.member in ("", member.name)
     ]
     if source.member and not members:
-        raise SourceMissing(source.name, advice="The file has no such member.")
+        raise errors.SourceMissing(source.name, advice="The file has no such member.")
     if not found.members:
         return [source], 0
     return members, found.unsupported
@@ -133,7 +127,7 @@ def _make_source(
     first = {name: value for name in _STATED_FIRST if (value := getattr(own, name)) is not None}
     if faults and refusal is None:
         where = f"In line {member.line} the" if member.line else "The"
-        refusal = Refusal(RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
+        refusal = Refusal(errors.RecordInvalid.__name__, f"{where} {'; the '.join(faults)}.")
     if not member.name:
         # The file itself: declared values take precedence over stated ones.
         return replace(source, declared=joined, refusal=refusal)
@@ -171,7 +165,7 @@ class MemberReader:
     def read(self, source: Source) -> ReadSource:
         """Read a source; raises SourceRefused."""
         if source.refusal is not None:
-            raise source_refusal(source.refusal.kind, source.name, source.refusal.advice)
+            raise errors.source_refusal(source.refusal.kind, source.name, source.refusal.advice)
         if not source.member:
             read = self._deps.read if source.upload else self._read_file
             return ReadSource(source.name, read(source))
@@ -185,9 +179,9 @@ class MemberReader:
             member = self._members.pop(source.member, None)
             opened.missing += member is None
         if member is None:
-            raise SourceMissing(source.name)
+            raise errors.SourceMissing(source.name)
         if member.refusal is not None:
-            raise source_refusal(member.refusal.kind, source.name, member.refusal.advice)
+            raise errors.source_refusal(member.refusal.kind, source.name, member.refusal.advice)
         fields = source.declared.fields
         # A record with an id is identified by it, wherever it is in its file.
         line = member.line if fields is not None and fields.id is None else 0

@@ -15,13 +15,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from msgspec.structs import replace
 
-from truespan.errors import (
-    InvalidArgument,
-    ManifestInvalid,
-    SourceBroken,
-    SourceTooLarge,
-    SourceUnsupported,
-)
+from truespan import errors
 from truespan.parsing import supported
 from truespan.protocols import PageFetcher
 from truespan.types.source import (
@@ -70,7 +64,7 @@ def check_url(url: str, base: str = "") -> str:
     Raises:
         InvalidArgument: not a plain http or https address.
     """
-    invalid = InvalidArgument(
+    invalid = errors.InvalidArgument(
         "The address of a page must be an http or https URL with a host, without user and "
         f"password, and of at most {MAX_URL_LENGTH} characters.",
         advice="Write it as a browser shows it, with other characters percent-encoded.",
@@ -176,7 +170,7 @@ def split_paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 def require_pages(fetcher: PageFetcher | None) -> PageFetcher:
     """Return the page fetcher; raises InvalidArgument if no host is allowed."""
     if fetcher is None:
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "Web pages are not fetched: no host is allowed.",
             advice='Name the hosts in the setting ingest_hosts, such as ["docs.example.org"].',
         )
@@ -205,7 +199,7 @@ def with_pages(
     for entry in entries:
         try:
             url = allowed.check(entry.path)
-        except InvalidArgument as error:
+        except errors.InvalidArgument as error:
             if not manifest:
                 raise
             bad.append((entry.line, f"url: {error.message} {error.advice}".strip()))
@@ -219,7 +213,7 @@ def with_pages(
         ):
             bad.append((entry.line, f"doc_id {source.doc_id!r} belongs to another document"))
     if bad:
-        raise ManifestInvalid(PurePath(manifest).name, bad)
+        raise errors.ManifestInvalid(PurePath(manifest).name, bad)
     sources = [*found.sources, *(source for _, source in pages.values())]
     sources.sort(key=lambda source: -(source.declared.priority or 0))
     roots = found.roots
@@ -250,16 +244,18 @@ def find_pages_of_sitemap(
         content = allowed.fetch(sitemap).content or b""
         is_list, addresses = read_sitemap(_unpack(sitemap, content))
         if is_list and not is_index:
-            raise SourceUnsupported(sitemap, advice="An index of sitemaps is listed in another.")
+            raise errors.SourceUnsupported(
+                sitemap, advice="An index of sitemaps is listed in another."
+            )
         is_index = False
         if len(addresses) > (MAX_SITEMAPS if is_list else MAX_PAGES) or len(pages) > MAX_PAGES:
-            raise SourceTooLarge(
+            raise errors.SourceTooLarge(
                 sitemap, advice=f"At most {MAX_SITEMAPS} sitemaps and {MAX_PAGES} pages are read."
             )
         for address in addresses:
             try:
                 checked = allowed.check(address)
-            except InvalidArgument:
+            except errors.InvalidArgument:
                 unsupported += 1
                 continue
             if is_list:
@@ -278,7 +274,7 @@ def _unpack(url: str, content: bytes) -> bytes:
         unpacker = zlib.decompressobj(wbits=31)
         unpacked = unpacker.decompress(content, MAX_SITEMAP_BYTES)
     except zlib.error:
-        raise SourceBroken(url) from None
+        raise errors.SourceBroken(url) from None
     if not unpacker.eof:
-        raise SourceTooLarge(url, advice=f"At most {MAX_SITEMAP_BYTES >> 20} MiB are read.")
+        raise errors.SourceTooLarge(url, advice=f"At most {MAX_SITEMAP_BYTES >> 20} MiB are read.")
     return unpacked

@@ -25,13 +25,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.schema import SchemaManager
 from procrastinate.worker import Worker
 
-from truespan.errors import (
-    InvalidConfiguration,
-    Overloaded,
-    StoreBusy,
-    StoreOutdated,
-    TruespanError,
-)
+from truespan import errors
 from truespan.protocols import JobWorker
 from truespan.store.engines.postgres_server import (
     Connection,
@@ -163,7 +157,7 @@ class ProcrastinateQueue:
         # Simultaneous callers may all be accepted, so the limit is approximate.
         limit = self.limits.waiting
         if self._query(_WAITING, limit=limit)["waiting"] >= limit:
-            raise Overloaded("The job queue is full.", retry_after=30.0)
+            raise errors.Overloaded("The job queue is full.", retry_after=30.0)
 
     def submit(self, order: JobOrder, *, delay: int = 0) -> None:
         """Submit a job to start after `delay` seconds, unless it is queued already."""
@@ -316,7 +310,7 @@ class QueueWorker(Struct, dict=True):
                 # If another worker took this one for dead, it only has to register again.
                 if not is_foreign_key_violation(error.__cause__):
                     if self.once:
-                        raise StoreBusy("The job queue cannot be reached.") from error
+                        raise errors.StoreBusy("The job queue cannot be reached.") from error
                     if isinstance(error, ConnectorException) and not _is_outage(error):
                         raise
                     if not self._is_unreachable:
@@ -412,7 +406,7 @@ class QueueWorker(Struct, dict=True):
         """Submit recorded jobs that are missing from the queue, and maintenance that is due."""
         try:
             await asyncio.to_thread(self.on_tick)
-        except TruespanError as error:
+        except errors.TruespanError as error:
             _log.warning("The periodic check of jobs failed: %s.", error.code)
 
     async def _requeue_orphans(self, connector: PsycopgConnector) -> None:
@@ -431,7 +425,7 @@ class QueueWorker(Struct, dict=True):
             last = context.job.attempts + 1 >= self.queue.limits.tries
             try:
                 outcome = self.worker.run(order, self._is_ending, last=last, later=pauses.append)
-            except TruespanError as error:
+            except errors.TruespanError as error:
                 # The end could not even be recorded, so the job is not over.
                 _log.warning("The job %s failed with %s.", job, error.code)
                 outcome = Outcome.AGAIN if error.retryable and not last else Outcome.OVER
@@ -460,7 +454,7 @@ def _is_outage(error: ConnectorException) -> bool:
     try:
         with _map_queue_errors():
             raise error
-    except StoreBusy:
+    except errors.StoreBusy:
         return True
     except Exception:
         return False
@@ -512,13 +506,13 @@ def require_migrations(connection: Connection) -> None:
     ).fetchall()
     exists, is_member = rows[0]
     if exists and not is_member:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "The role of store_url has no permission to use the job queue.",
             advice="Run 'truespan prepare-store', which grants it.",
         )
     applied, known = _applied(connection) if exists else set[str](), _migrations()
     if not applied >= known.keys():
-        raise StoreOutdated(len(applied), len(known))
+        raise errors.StoreOutdated(len(applied), len(known))
 
 
 def _applied(connection: Connection) -> set[str]:

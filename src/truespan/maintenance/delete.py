@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict, replace
 
+from truespan import errors
 from truespan.core.clock import format_time
-from truespan.errors import (
-    IndexKeyRefused,
-    IndexNotOwned,
-    IndexRefused,
-    IndexSchemaMismatch,
-    IndexUnavailable,
-    StorageFull,
-    StoreBusy,
-    TruespanError,
-)
 from truespan.protocols import AssetStore, Clock, PictureStore, UploadStore, VectorIndex
 from truespan.types.document import Document, RevisionRef
 from truespan.types.ids import WorldId
@@ -113,9 +104,9 @@ def digest_of(receipt: Mapping[str, Any]) -> str:
 
 
 _RETRIED_LATER = (
-    *(IndexUnavailable, IndexRefused, IndexKeyRefused, IndexNotOwned),
-    *(IndexSchemaMismatch, StorageFull),
-    StoreBusy,
+    *(errors.IndexUnavailable, errors.IndexRefused, errors.IndexKeyRefused, errors.IndexNotOwned),
+    *(errors.IndexSchemaMismatch, errors.StorageFull),
+    errors.StoreBusy,
 )
 """Errors after which an erasure stays queued."""
 
@@ -229,7 +220,7 @@ class Remover(Struct, frozen=True):
         for kept in self.store.kept_generations(scope) if scope else ():
             own = Scope(authority, world.id, kept.generation)
             # An index that cannot count its points does not prevent a deletion.
-            with suppress(TruespanError):
+            with suppress(errors.TruespanError):
                 count = self.index.count(own)
                 points.append(PointsRemoved(own.generation.number, own.profile.id, count))
         rows = self.store.delete_world(authority, world.id, erase=erase)
@@ -325,7 +316,7 @@ class Remover(Struct, frozen=True):
         # A few vectors that belong to no other text.
         ids = self.store.own_chunks(scope, document, limit=_SEARCHED_VECTORS)
         # An index that cannot be read must not prevent a deletion.
-        with suppress(TruespanError):
+        with suppress(errors.TruespanError):
             points = self.index.read(scope, ids) if ids else []
             traces += [Trace(True, point.vector) for point in points]
         hashes = [chunk.text_hash for chunk in self.store.expected_among(scope, ids)]

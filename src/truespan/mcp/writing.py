@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from truespan.errors import (
-    CallerError,
-    DocumentNotFound,
-    InvalidArgument,
-    NotAllowed,
-    PositionNotFound,
-)
+from truespan import errors
 from truespan.mcp.caller import READ_ONLY, CallerContext, Tool
 from truespan.mcp.passages import MAX_SENTENCE_LENGTH, one_line
 from truespan.types.arguments import POSITION_ARGUMENTS
@@ -152,16 +146,16 @@ def other_books(
 def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> PositionChange:
     reader, writer = caller.world.reader(caller.reader or ""), _writer(caller)
     before: ReadingPosition | None = None
-    with suppress(PositionNotFound):
+    with suppress(errors.PositionNotFound):
         before = reader.position(arguments.book)
     if before is None and arguments.book is None:
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "There is no current book.", advice="Name the book; list_books lists them."
         )
     book = before.doc_id if before is not None else _find_book(caller, arguments.book or "")
     given = arguments.through_chapter, arguments.sentence, arguments.passage
     if given.count(None) != 2:
-        raise InvalidArgument("Give exactly one of through_chapter, sentence and passage.")
+        raise errors.InvalidArgument("Give exactly one of through_chapter, sentence and passage.")
     try:
         position = writer.reader(reader.name).set_position(
             book,
@@ -169,7 +163,7 @@ def _set_position(caller: CallerContext, arguments: SetPositionArguments) -> Pos
             through_chapter=arguments.through_chapter,
             passage=arguments.passage,
         )
-    except CallerError as error:
+    except errors.CallerError as error:
         # The library names chapters and counts sentences, also those that lie ahead.
         raise _refuse_position(arguments, before) from error
     return PositionChange(position, None if before is None else before.sid)
@@ -187,28 +181,28 @@ def _find_book(caller: CallerContext, name: str) -> str:
         found = [one for one in documents if matches(one)]
         if len(found) == 1:
             return found[0].doc_id
-    missing = DocumentNotFound(name)
+    missing = errors.DocumentNotFound(name)
     missing.advice = "Call list_books, and give a doc_id."
     raise missing
 
 
 def _refuse_position(
     arguments: SetPositionArguments, before: ReadingPosition | None
-) -> CallerError:
+) -> errors.CallerError:
     if arguments.through_chapter is not None:
         reached = before.chapters_reached if before is not None else ()
         named = "; ".join(one_line(chapter) for chapter in reached)
-        return InvalidArgument(
+        return errors.InvalidArgument(
             "The book has no such chapter, or more than one.",
             advice="Give the whole name as it is printed in the book, with its part if it has one, "
             "or its number." + (f" Chapters reached so far: {named}." if named else ""),
         )
     if arguments.passage is not None:
-        return InvalidArgument(
+        return errors.InvalidArgument(
             "The book does not contain this passage exactly once.",
             advice="Give a few more words, exactly as they are printed.",
         )
-    return InvalidArgument("The book has no such sentence.")
+    return errors.InvalidArgument("The book has no such sentence.")
 
 
 def _render_change(_: CallerContext, change: PositionChange) -> list[str]:
@@ -234,7 +228,7 @@ def _add_note(caller: CallerContext, arguments: NoteArguments) -> AddedDocuments
     world, name = _writer(caller), _note_name(arguments.title)
     path = f"upload:{name}"
     if not arguments.replace and any(known.path == path for known in world.documents.list()):
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "There is a note with this title.",
             advice="Choose another title, or set replace to true.",
         )
@@ -295,7 +289,7 @@ def _render_added(_: CallerContext, result: AddedDocuments) -> list[str]:
 
 def _writer(caller: CallerContext) -> World:
     if caller.writer is None:
-        raise NotAllowed("write")
+        raise errors.NotAllowed("write")
     return caller.writer
 
 

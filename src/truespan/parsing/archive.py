@@ -13,13 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 
-from truespan.errors import (
-    SourceBroken,
-    SourceEncrypted,
-    SourceTooLarge,
-    SourceUnsafe,
-    SourceUnsupported,
-)
+from truespan import errors
 
 MAX_MEMBERS = 10_000
 MAX_MEMBER_SIZE = 256 << 20
@@ -60,27 +54,27 @@ class Archive:
         self._left = MAX_TOTAL_SIZE
         # Checked first, because the standard library builds an object for each entry.
         if data.count(_RECORD) > _MAX_RECORDS:
-            raise SourceTooLarge(name)
+            raise errors.SourceTooLarge(name)
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 entries, end = opened.infolist(), opened.start_dir
         except _ZIP_FAULTS as error:
-            raise SourceBroken(name) from error
+            raise errors.SourceBroken(name) from error
         if len(entries) > MAX_MEMBERS:
-            raise SourceTooLarge(name)
+            raise errors.SourceTooLarge(name)
         if not lenient:
             if len({entry.orig_filename for entry in entries}) < len(entries):
-                raise SourceUnsafe(name)
+                raise errors.SourceUnsafe(name)
             for entry in entries:
                 # The stored name; `filename` is cut at a NUL and could look safe.
                 member = entry.orig_filename
                 if "\0" in member or "\\" in member or member.startswith("/"):
-                    raise SourceUnsafe(name)
+                    raise errors.SourceUnsafe(name)
                 if _DRIVE.match(member) or (".." in member and ".." in member.split("/")):
-                    raise SourceUnsafe(name)
+                    raise errors.SourceUnsafe(name)
                 _check_entry(name, entry)
         if sum(entry.file_size for entry in entries) > MAX_TOTAL_SIZE:
-            raise SourceTooLarge(name)
+            raise errors.SourceTooLarge(name)
         self._starts = _find_starts(name, data, entries, end)
         self._entries = {
             entry.orig_filename: entry for entry in entries if not entry.orig_filename.endswith("/")
@@ -115,7 +109,7 @@ class Archive:
         room = MAX_MEMBER_SIZE if counted else min(MAX_MEMBER_SIZE, self._left)
         if entry.compress_type == zipfile.ZIP_STORED:
             if len(packed) > room:
-                raise SourceTooLarge(self._name)
+                raise errors.SourceTooLarge(self._name)
             content = bytes(packed)
         elif entry.compress_type == zipfile.ZIP_DEFLATED:
             # Limited by the remaining size and by the maximum ratio.
@@ -124,13 +118,13 @@ class Archive:
             try:
                 content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1)
             except zlib.error as error:
-                raise SourceBroken(self._name) from error
+                raise errors.SourceBroken(self._name) from error
             if len(content) > limit:
-                raise (SourceUnsafe if limit == fair else SourceTooLarge)(self._name)
+                raise (errors.SourceUnsafe if limit == fair else errors.SourceTooLarge)(self._name)
         else:
-            raise SourceUnsupported(self._name)
+            raise errors.SourceUnsupported(self._name)
         if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
-            raise SourceBroken(self._name)
+            raise errors.SourceBroken(self._name)
         if not counted:
             self._counted.add(member)
             self._left -= len(content)
@@ -150,9 +144,9 @@ def resolve_path(folder: str, path: str) -> str:
 
 def _check_entry(name: str, entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _ENCRYPTED:
-        raise SourceEncrypted(name)
+        raise errors.SourceEncrypted(name)
     if entry.file_size > MAX_MEMBER_SIZE:
-        raise SourceTooLarge(name)
+        raise errors.SourceTooLarge(name)
 
 
 def _find_starts(
@@ -168,17 +162,17 @@ def _find_starts(
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         header = entry.header_offset
         if header < free_from:
-            raise SourceUnsafe(name)
+            raise errors.SourceUnsafe(name)
         if header + _LOCAL.size > len(data):
-            raise SourceBroken(name)
+            raise errors.SourceBroken(name)
         mark, flags, name_size, extra_size = _LOCAL.unpack_from(data, header)
         start = header + _LOCAL.size
         encoding = "utf-8" if flags & _UTF_8 else "cp437"
         member = data[start : start + name_size].decode(encoding, "replace")
         if mark != _LOCAL_MARK or member != entry.orig_filename:
-            raise SourceBroken(name)
+            raise errors.SourceBroken(name)
         starts[header] = start + name_size + extra_size
         free_from = starts[header] + entry.compress_size
         if free_from > end:
-            raise SourceBroken(name)
+            raise errors.SourceBroken(name)
     return starts

@@ -15,14 +15,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from truespan.errors import (
-    ModelUnavailable,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
-    ServiceError,
-    TextTooLong,
-)
+from truespan import errors
 from truespan.ingest.embed import call_with_retries
 from truespan.protocols import Clock
 from truespan.providers.http import PASSING, JsonClient, Reply, StreamedReply, sendable
@@ -170,22 +163,22 @@ class HttpChat(ABC):
         if known is not None:
             raise known
         if status in PASSING or status >= 500:
-            raise ProviderUnavailable(f"{server} failed during its reply.")
-        raise ProviderRefused(f"{server} refused the request during its reply.")
+            raise errors.ProviderUnavailable(f"{server} failed during its reply.")
+        raise errors.ProviderRefused(f"{server} refused the request during its reply.")
 
-    def _known_failure(self, reply: Reply) -> ServiceError | ModelUnavailable | None:
+    def _known_failure(self, reply: Reply) -> errors.ServiceError | errors.ModelUnavailable | None:
         """Return the error for a complaint whose text says more than its status."""
         if reply.status in (400, 404, 500) and reply.names_no_model:
-            return ModelUnavailable(
+            return errors.ModelUnavailable(
                 f"{reply.server} has no model {self._model!r}.", advice=self._missing_advice()
             )
         if reply.says(_CANNOT_CHAT):
-            return ModelUnavailable(
+            return errors.ModelUnavailable(
                 f"The model cannot chat ({reply.server}).", advice="Choose another model."
             )
         refusal = reply.size_refusal()
-        if isinstance(refusal, TextTooLong):
-            return TextTooLong(
+        if isinstance(refusal, errors.TextTooLong):
+            return errors.TextTooLong(
                 f"The question with its context is too long for the model ({reply.server}).",
                 advice=self.context_advice,
             )
@@ -193,10 +186,10 @@ class HttpChat(ABC):
             return self._filtered()
         return refusal
 
-    def _bad_reply(self, problem: str, advice: str | None = None) -> ProviderBadReply:
-        return ProviderBadReply(f"{self._client.server} {problem}.", advice=advice)
+    def _bad_reply(self, problem: str, advice: str | None = None) -> errors.ProviderBadReply:
+        return errors.ProviderBadReply(f"{self._client.server} {problem}.", advice=advice)
 
-    def _incomplete(self) -> ProviderBadReply:
+    def _incomplete(self) -> errors.ProviderBadReply:
         """Return the error for a reply that stopped before its end."""
         return self._bad_reply("broke off before the end of its reply", "The reply is incomplete.")
 
@@ -212,9 +205,9 @@ class HttpChat(ABC):
         if reason not in _COMPLETE:
             raise self._bad_reply("ended its reply for an unexpected reason")
 
-    def _filtered(self) -> ProviderRefused:
+    def _filtered(self) -> errors.ProviderRefused:
         """Return the error for a reply that a content filter blocked."""
-        return ProviderRefused(
+        return errors.ProviderRefused(
             f"{self._client.server} did not answer: the model or a content filter refused.",
             advice="Ask in other words, or choose another model.",
         )

@@ -22,18 +22,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from truespan import errors
 from truespan.core.cancel import CancelToken, current_cancel_token
-from truespan.errors import (
-    BatchTooLarge,
-    InvalidConfiguration,
-    ProviderBadReply,
-    ProviderRefused,
-    ProviderUnavailable,
-    ServiceError,
-    TextTooLong,
-    TruespanError,
-    resource_error,
-)
 from truespan.ingest.embed import TimedOut
 from truespan.protocols import Clock
 from truespan.providers.limits import RateLimiter, slots_for
@@ -129,14 +119,14 @@ class Reply:
         """Return whether the reply says that there is no such model."""
         return self.says(_NO_SUCH_MODEL)
 
-    def size_refusal(self) -> ProviderRefused | None:
+    def size_refusal(self) -> errors.ProviderRefused | None:
         """Return the error for a reply that says that the request or a text in it is too large."""
         if self.status == 413 or self.says(_BATCH_TOO_LARGE):
-            return BatchTooLarge(
+            return errors.BatchTooLarge(
                 f"A request is too large for {self.server} (status {self.status})."
             )
         if self.says(_TEXT_TOO_LONG):
-            return TextTooLong(
+            return errors.TextTooLong(
                 f"A text is too long for the model ({self.server}).",
                 advice="Nothing was cut off; shorten the query, or choose smaller chunks.",
             )
@@ -147,14 +137,16 @@ class Reply:
         if not self.succeeded:
             raise self.failure()
         if self.content_type and "json" not in self.content_type.lower():
-            raise ProviderBadReply(f"{self.server} sent a reply that is not JSON.")
+            raise errors.ProviderBadReply(f"{self.server} sent a reply that is not JSON.")
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(self.body, type=kind)
         try:
             # Some servers write NaN and infinity as numbers. Only their vector is lost.
             return msgspec.convert(json.loads(self.body), kind)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise ProviderBadReply(f"{self.server} sent invalid or unexpected JSON.") from None
+            raise errors.ProviderBadReply(
+                f"{self.server} sent invalid or unexpected JSON."
+            ) from None
 
     @property
     def quotable(self) -> str:
@@ -164,32 +156,32 @@ class Reply:
         parts = (text[at : at + _COMMON] for at in range(max(len(text) - _COMMON + 1, 1)))
         return "" if any(part in self.sent for part in parts) else text
 
-    def failure(self) -> ServiceError:
+    def failure(self) -> errors.ServiceError:
         """Return the error for a status that is not a success."""
         if self.status >= 500 and self.says(_PERMANENT):
             says = f": {self.quotable}" if self.quotable else ""
-            return ProviderRefused(
+            return errors.ProviderRefused(
                 f"{self.server} cannot use the model (status {self.status}){says}",
                 advice="Trying again does not help; see the server's log, or use another model.",
             )
         if self.status in PASSING:
             reason = "is too busy" if self.status == 429 else "failed"
-            return ProviderUnavailable(
+            return errors.ProviderUnavailable(
                 f"{self.server} {reason} (status {self.status}).", retry_after=self.retry_after
             )
         if 300 <= self.status < 400:
-            return ProviderRefused(
+            return errors.ProviderRefused(
                 f"{self.server} redirects (status {self.status}); redirects are not followed.",
                 advice="Set the base URL to the provider's own URL.",
             )
         if self.status == 413:
-            return BatchTooLarge(f"A request is too large for {self.server} (status 413).")
+            return errors.BatchTooLarge(f"A request is too large for {self.server} (status 413).")
         if self.status in (401, 403):
-            return ProviderRefused(
+            return errors.ProviderRefused(
                 f"{self.server} denied access (status {self.status}).",
                 advice="Check the key and its permissions.",
             )
-        return ProviderRefused(f"{self.server} refused the request (status {self.status}).")
+        return errors.ProviderRefused(f"{self.server} refused the request (status {self.status}).")
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +359,7 @@ class JsonClient:
         if not head_only:
             body = response.read(limit + 1) if (response.length or 0) <= limit else None
             if body is None or len(body) > limit:
-                raise ProviderBadReply(
+                raise errors.ProviderBadReply(
                     f"{self.server} sent a reply of more than {limit >> 20} MiB."
                 )
             if response.length:
@@ -410,26 +402,26 @@ class JsonClient:
                 pending.clear()
             pending += rest
             if room < 0 or len(pending) > self.bounds.line_bytes:
-                raise ProviderBadReply(f"{self.server} sent a reply that is too long.")
+                raise errors.ProviderBadReply(f"{self.server} sent a reply that is too long.")
             yield from (line.removesuffix(b"\r") for line in lines)
         if pending:
             yield bytes(pending).removesuffix(b"\r")
 
-    def _failure(self, error: OSError | HTTPException) -> TruespanError:
+    def _failure(self, error: OSError | HTTPException) -> errors.TruespanError:
         """Return the error for a failed connection.
 
         The message of the exception is not used: it may quote the request or the reply.
         """
-        if known := resource_error(error):
+        if known := errors.resource_error(error):
             return known
         match error:
             case ssl.SSLCertVerificationError():
-                return ProviderRefused(
+                return errors.ProviderRefused(
                     f"The certificate of {self.server} is not trusted.",
                     advice="Check the base URL and the certificates of this machine.",
                 )
             case AddressRefused():
-                return ProviderRefused(
+                return errors.ProviderRefused(
                     f"{self.server} resolves only to addresses that are refused.",
                     advice="Link-local, multicast, reserved and unspecified addresses are refused.",
                 )
@@ -442,10 +434,10 @@ class JsonClient:
             case ConnectionError() | IncompleteRead():
                 reason = "closed the connection before its reply was complete"
             case HTTPException():
-                return ProviderBadReply(f"{self.server} sent a reply that is not HTTP.")
+                return errors.ProviderBadReply(f"{self.server} sent a reply that is not HTTP.")
             case _:
                 reason = "cannot be reached"
-        return ProviderUnavailable(f"{self.server} {reason}.", advice=self._start_advice)
+        return errors.ProviderUnavailable(f"{self.server} {reason}.", advice=self._start_advice)
 
 
 def _close_all(idle: list[Connection]) -> None:
@@ -488,6 +480,6 @@ def headers_for(body: bytes | None, extra: Mapping[str, str] | None) -> dict[str
     for name, value in (extra or {}).items():
         if not (value.isascii() and value.isprintable()):
             # The error of `http.client` would quote the value, which may be a key.
-            raise InvalidConfiguration(f"The value of the header {name} cannot be sent.")
+            raise errors.InvalidConfiguration(f"The value of the header {name} cannot be sent.")
         headers[name] = value
     return headers

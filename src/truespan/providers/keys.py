@@ -11,12 +11,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TypeVar
 
-from truespan.errors import (
-    CredentialsMissing,
-    InvalidConfiguration,
-    ProviderCoolingDown,
-    ProviderRefused,
-)
+from truespan import errors
 from truespan.protocols import Clock, Cooldowns
 from truespan.providers.http import MAX_PAUSE, Reply
 from truespan.types.token import ProviderKey, Secret
@@ -53,13 +48,13 @@ class KeyRing:
         self._turn = 0
         self._denied: set[str] = set()
         if len({key.name for key in self._keys}) < len(self._keys):
-            raise InvalidConfiguration(f"Two keys for {provider} have the same name.")
+            raise errors.InvalidConfiguration(f"Two keys for {provider} have the same name.")
         for key in self._keys:
             text = key.secret.reveal()
             # The text of a disabled key may never have been read.
             if key.enabled and not (text.strip() and text.isascii() and text.isprintable()):
                 # The text is not quoted, not even to show the mistake.
-                raise InvalidConfiguration(
+                raise errors.InvalidConfiguration(
                     f"The key {key.name!r} for {provider} is blank or contains invalid characters."
                 )
 
@@ -88,14 +83,14 @@ class KeyRing:
                 return reply
         serving = [key for key in self._keys if key.serves(model)]
         if not serving:
-            raise CredentialsMissing(self._provider, model)
+            raise errors.CredentialsMissing(self._provider, model)
         waits = [self._wait(key) for key in serving if key.name not in self._denied]
         if not waits:
-            raise ProviderRefused(
+            raise errors.ProviderRefused(
                 f"Every key for {self._provider} was denied.",
                 advice="Check the keys and their permissions.",
             )
-        raise ProviderCoolingDown(
+        raise errors.ProviderCoolingDown(
             f"Every key for {self._provider} is cooling down after too many requests.",
             retry_after=min(waits),
         )

@@ -19,15 +19,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from truespan import errors
 from truespan.core.strict_json import JsonError, parse_json_object
-from truespan.errors import (
-    InvalidConfiguration,
-    ProviderBadReply,
-    ProviderUnavailable,
-    TruespanError,
-    Unauthorized,
-    resource_error,
-)
 from truespan.protocols import Clock
 from truespan.providers.http import JsonClient
 from truespan.providers.outbound import Bounds, read_target
@@ -116,7 +109,7 @@ class KeyCache:
             self._reload_at = self._clock.monotonic() + RELOAD_SECONDS
             try:
                 keys = read_keys(self._load(), self._algorithms)
-            except TruespanError as error:
+            except errors.TruespanError as error:
                 fields = {"reason": error.code}
                 _log.warning(Event.AUTH_KEYS_FAILED.value, extra={FIELDS: fields})
             else:
@@ -127,7 +120,7 @@ class KeyCache:
 
     def _usable(self, loaded: _Loaded | None) -> _Loaded:
         if loaded is None or self._age(loaded) >= 2 * self._cache_seconds:
-            raise ProviderUnavailable(
+            raise errors.ProviderUnavailable(
                 "The keys of the identity provider cannot be loaded.",
                 advice="Try again in a moment; the operator finds the reason in the log.",
             )
@@ -153,9 +146,11 @@ def read_keys(content: bytes, algorithms: Sequence[str]) -> tuple[Key, ...]:
     try:
         entries = parse_json_object(content).get("keys")
     except JsonError as error:
-        raise ProviderBadReply(f"The set of keys is {error}.") from None
+        raise errors.ProviderBadReply(f"The set of keys is {error}.") from None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
-        raise ProviderBadReply(f"The set of keys needs a list 'keys' of at most {MAX_KEYS} keys.")
+        raise errors.ProviderBadReply(
+            f"The set of keys needs a list 'keys' of at most {MAX_KEYS} keys."
+        )
     return tuple(
         key
         for entry in entries
@@ -275,7 +270,7 @@ def _decode(part: str, name: str) -> dict[str, Any]:
 
 def _refuse(reason: str) -> NoReturn:
     _log.info(Event.AUTH_REFUSED.value, extra={FIELDS: {"reason": reason}})
-    raise Unauthorized from None
+    raise errors.Unauthorized from None
 
 
 def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
@@ -288,7 +283,7 @@ def key_client(url: str, clock: Clock) -> Callable[[], bytes]:
     endpoint, _, query = url.partition("?")
     target = read_target(endpoint)
     if target.scheme != "https" and target.host not in _LOOPBACK:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "The setting auth_jwks_url must be an https:// URL, except on this machine.",
             advice="Use https, or store the keys in a file and set auth_jwks_file.",
         )
@@ -319,11 +314,11 @@ def key_file(path: Path) -> Callable[[], bytes]:
             with path.open("rb") as file:
                 return file.read(MAX_KEY_BYTES)
         except OSError as error:
-            refusal = InvalidConfiguration("The file of auth_jwks_file cannot be read.")
-            raise resource_error(error) or refusal from None
+            refusal = errors.InvalidConfiguration("The file of auth_jwks_file cannot be read.")
+            raise errors.resource_error(error) or refusal from None
 
     try:
         parse_json_object(load())
     except JsonError as error:
-        raise InvalidConfiguration(f"The file of auth_jwks_file is {error}.") from None
+        raise errors.InvalidConfiguration(f"The file of auth_jwks_file is {error}.") from None
     return load

@@ -16,13 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from truespan import errors
 from truespan.core.cancel import current_cancel_token
-from truespan.errors import (
-    InvalidConfiguration,
-    ModelUnavailable,
-    ProviderBadReply,
-    ProviderUnavailable,
-)
 from truespan.protocols import Clock
 from truespan.providers.http import JsonClient, Reply, sendable
 from truespan.providers.keys import KeyRing
@@ -77,12 +72,12 @@ def find_server(url: str, shape: Shape | None, model: str) -> RerankServer:
     target = read_target(url)
     found = shape or _shape_of(target.path)
     if found is None:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "The path of rerank_url does not tell the protocol of the rerank server.",
             advice="Set rerank_shape to 'jina', 'cohere', 'tei' or 'llama.cpp'.",
         )
     if found in _NEED_MODEL and not model:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             f"A rerank server of the shape {found!r} needs rerank_model.",
             advice="Set it, or set rerank_shape to 'llama.cpp' for a server with one model.",
         )
@@ -169,7 +164,7 @@ class HttpReranker:
         else:
             found = [(item.index, item.relevance_score) for item in reply.read(_Results).results]
         if sorted(index for index, _ in found) != list(range(len(texts))):
-            raise ProviderBadReply(
+            raise errors.ProviderBadReply(
                 f"{self._client.server} did not return exactly one score for each text."
             )
         return [score for _, score in sorted(found)]
@@ -236,7 +231,7 @@ class OnnxReranker:
         # A name instead of a number is a size that only a run determines.
         shape = session.get_outputs()[0].shape
         if any(isinstance(size, int) and size != 1 for size in shape[1:]):
-            raise ModelUnavailable(
+            raise errors.ModelUnavailable(
                 f"The network {self._files.path(self._files.network)} does not give one score for "
                 "a pair of texts.",
                 advice="Use a cross-encoder, exported for sequence classification.",
@@ -290,11 +285,13 @@ def _run(session: InferenceSession, tokenizer: Tokenizer, query: str, text: str)
     try:
         [found] = run_tokens(session, [output], [tokenizer.encode(query, text)])
     except Exception as failure:  # The runtime's own errors have no common root.
-        raise ModelUnavailable(
+        raise errors.ModelUnavailable(
             "The network of the reranker cannot be run.", advice="Export the model again."
         ) from failure
     if found.size != 1:
-        raise ProviderBadReply(f"The reranker gave {found.size} numbers for one pair of texts.")
+        raise errors.ProviderBadReply(
+            f"The reranker gave {found.size} numbers for one pair of texts."
+        )
     return float(found.reshape(()))
 
 
@@ -306,8 +303,8 @@ def _require_time(clock: Clock, deadline: float) -> float:
     return left
 
 
-def _too_slow() -> ProviderUnavailable:
-    return ProviderUnavailable(
+def _too_slow() -> errors.ProviderUnavailable:
+    return errors.ProviderUnavailable(
         "The reranker did not finish in time.",
         advice="Lower rerank_candidates, or raise rerank_timeout_seconds.",
     )

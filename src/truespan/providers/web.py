@@ -16,15 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
-from truespan.errors import (
-    InvalidArgument,
-    PageRefused,
-    PageUnavailable,
-    SourceMissing,
-    SourceRefused,
-    SourceTooLarge,
-    resource_error,
-)
+from truespan import errors
 from truespan.ingest.pages import check_url, host_matches
 from truespan.protocols import Clock
 from truespan.providers.outbound import (
@@ -92,7 +84,7 @@ class WebPages:
         checked = check_url(url)
         if not self._is_allowed_host(checked):
             host = urlsplit(checked).hostname
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 f"Pages of {host} may not be fetched.",
                 advice=f"To allow it, add {host!r} to the setting ingest_hosts.",
             )
@@ -118,11 +110,13 @@ class WebPages:
         if status == 304 and headers:
             return Page(page.url, None)
         if status in _GONE:
-            raise SourceMissing(url, advice=f"The server says that it is gone (status {status}).")
+            raise errors.SourceMissing(
+                url, advice=f"The server says that it is gone (status {status})."
+            )
         if status in (401, 403, 451):
-            raise PageRefused(url, advice=f"The server does not allow it (status {status}).")
+            raise errors.PageRefused(url, advice=f"The server does not allow it (status {status}).")
         if not 200 <= status < 300 or status in (204, 205, 206):
-            raise PageUnavailable(url, advice=f"The server answered with status {status}.")
+            raise errors.PageUnavailable(url, advice=f"The server answered with status {status}.")
         return page
 
     def _follow(
@@ -142,16 +136,18 @@ class WebPages:
                 return page, status
             try:
                 target = check_url(location, url)
-            except InvalidArgument:
-                raise PageRefused(first, advice="It redirects to an invalid address.") from None
+            except errors.InvalidArgument:
+                raise errors.PageRefused(
+                    first, advice="It redirects to an invalid address."
+                ) from None
             host = urlsplit(target).hostname
             if not self._is_allowed_host(target):
                 advice = f"It redirects to {host}, which is not among ingest_hosts."
-                raise PageRefused(first, advice=advice)
+                raise errors.PageRefused(first, advice=advice)
             if url.startswith("https:") and not target.startswith("https:"):
-                raise PageRefused(first, advice="It redirects from https to http.")
+                raise errors.PageRefused(first, advice="It redirects from https to http.")
             url = target
-        raise PageUnavailable(first, advice=f"It redirects more than {MAX_REDIRECTS} times.")
+        raise errors.PageUnavailable(first, advice=f"It redirects more than {MAX_REDIRECTS} times.")
 
     def _request(
         self, url: str, first: str, headers: dict[str, str], deadline: float, limit: int
@@ -171,13 +167,15 @@ class WebPages:
                 content = self._read(response, first, limit) if wanted else b""
         except AddressRefused:
             advice = f"{host} is at a private or reserved address; see ingest_private_addresses."
-            raise PageRefused(first, advice=advice) from None
+            raise errors.PageRefused(first, advice=advice) from None
         except (OSError, HTTPException, zlib.error) as error:
             timed_out = isinstance(error, TimeoutError)
             advice = f"{host} did not answer in time." if timed_out else f"{host} cannot be reached"
             if not timed_out:
                 advice += ", or its answer was incomplete."
-            raise resource_error(error) or PageUnavailable(first, advice=advice) from None
+            raise errors.resource_error(error) or errors.PageUnavailable(
+                first, advice=advice
+            ) from None
         finally:
             connection.close()
         page = Page(
@@ -193,9 +191,9 @@ class WebPages:
         """Return the decompressed body; its size and the received size are limited."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
-            raise PageUnavailable(url, advice="Its encoding was not requested.")
+            raise errors.PageUnavailable(url, advice="Its encoding was not requested.")
         unpacker = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
-        too_large = SourceTooLarge(
+        too_large = errors.SourceTooLarge(
             url, advice=f"At most {limit >> 20} MiB are read; see source_max_mib."
         )
         if (response.length or 0) > limit:
@@ -231,7 +229,7 @@ class WebPages:
                 self._known[origin] = host
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         if not host.robots.allows(path):
-            raise PageRefused(url, advice="The robots.txt of its host does not allow it.")
+            raise errors.PageRefused(url, advice="The robots.txt of its host does not allow it.")
         with self._lock:
             now = self._clock.monotonic()
             begin = max(now, host.free_at)
@@ -244,16 +242,18 @@ class WebPages:
         url = f"{origin}/robots.txt"
         try:
             page, status = self._follow(url, {}, deadline, ROBOTS_BYTES, lambda *_: None)
-        except SourceTooLarge:
-            raise PageRefused(url, advice="The robots.txt of its host is too large.") from None
-        except SourceRefused as refused:
+        except errors.SourceTooLarge:
+            raise errors.PageRefused(
+                url, advice="The robots.txt of its host is too large."
+            ) from None
+        except errors.SourceRefused as refused:
             raise type(refused)(
                 url, advice=f"No page is read without it. {refused.advice}"
             ) from None
         if 400 <= status < 500 and status != 429:
             return Robots()
         if not 200 <= status < 300:
-            raise PageUnavailable(
+            raise errors.PageUnavailable(
                 url, advice=f"No page is read without it; the server answered with {status}."
             )
         return parse_robots((page.content or b"").decode("utf-8", "replace"), AGENT)

@@ -18,23 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import (
-    BlankQuery,
-    DamageError,
-    DomainNotFound,
-    GenerationNotFound,
-    IndexIncomplete,
-    IndexRefused,
-    IndexUnavailable,
-    InvalidArgument,
-    NotAllowed,
-    NotFound,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    TruespanError,
-    WorldNotFound,
-)
+from truespan import errors
 from truespan.observer import RequestTrace
 from truespan.retrieval.deps import Restart, RetrievalDeps
 from truespan.retrieval.filters import (
@@ -116,7 +100,7 @@ class Attempt(Struct):
     """Documents that only a default filter leaves out, if there are any."""
     unreadable: int = 0
     """Number of documents that a condition leaves out because their metadata are damaged."""
-    lost: IndexIncomplete | None = None
+    lost: errors.IndexIncomplete | None = None
     """Set if the index has lost points that could have been among the results."""
     settled: bool = False
     """Whether the last read of the store showed that the world is still in this state."""
@@ -185,12 +169,12 @@ class Pipeline(Struct, frozen=True):
             else:
                 allowed = self.authority.may_follow(reader, world.id)
             if not allowed:
-                raise NotAllowed(action)
+                raise errors.NotAllowed(action)
             given = [text for text in (query, *texts) if text is not None]
             if any(map(is_blank, given)):
-                raise BlankQuery
+                raise errors.BlankQuery
             if any(_SURROGATE.search(text) for text in given):
-                raise InvalidArgument(
+                raise errors.InvalidArgument(
                     "The query has half a character (a lone surrogate).",
                     advice="Send valid Unicode text.",
                 )
@@ -207,7 +191,7 @@ class Pipeline(Struct, frozen=True):
         """
         options = self.deps.rerank
         if wanted and options is None:
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "No reranker is configured.",
                 advice="Add [rerank] to truespan.toml, or leave out rerank.",
             )
@@ -240,7 +224,7 @@ class Pipeline(Struct, frozen=True):
         if failures and scope is not None:
             try:
                 store.record_failures(scope, failures)
-            except (StorageFull, StoreBusy):
+            except (errors.StorageFull, errors.StoreBusy):
                 attempt.warnings.append(REPAIR_NOT_RECORDED)
             else:
                 self.deps.start_repair(scope)
@@ -251,7 +235,7 @@ class Pipeline(Struct, frozen=True):
             attempt.warnings.append(Notice("index_incomplete", f"{lost.message} {lost.advice}"))
         return attempt
 
-    def _find_lost_points(self, attempt: Attempt, scope: Scope) -> IndexIncomplete | None:
+    def _find_lost_points(self, attempt: Attempt, scope: Scope) -> errors.IndexIncomplete | None:
         """Compare the index, which returned less than it could have, with the store."""
         deps, stored = self.deps, attempt.stored
         try:
@@ -259,12 +243,12 @@ class Pipeline(Struct, frozen=True):
                 *(deps.store, deps.index, deps.clock, scope, attempt.world, stored),
                 repeat=attempt.is_empty or attempt.fetched.seen == 0,
             )
-        except (IndexUnavailable, IndexRefused):
+        except (errors.IndexUnavailable, errors.IndexRefused):
             # The result is true without this count.
             if attempt.is_empty:
                 raise
             return None
-        return IndexIncomplete(missing, stored) if missing else None
+        return errors.IndexIncomplete(missing, stored) if missing else None
 
     def scope(
         self,
@@ -411,10 +395,10 @@ def require_world(
     if world is not None:
         return world
     if generation is None:
-        raise WorldNotFound(reference)
+        raise errors.WorldNotFound(reference)
     if isinstance(generation, str):
-        raise DomainNotFound(generation)
-    raise GenerationNotFound(generation)
+        raise errors.DomainNotFound(generation)
+    raise errors.GenerationNotFound(generation)
 
 
 def with_stable_snapshot(
@@ -442,14 +426,14 @@ def with_stable_snapshot(
         except Restart as error:
             latest = require_world(store, authority, world.id, world.selector)
             if latest.changes == world.changes:
-                raise StoreDamaged(
+                raise errors.StoreDamaged(
                     "Rows of a document are missing.", advice="Run 'truespan doctor'."
                 ) from error
             world = latest
             continue
         except Exception as error:
-            expected = isinstance(error, TruespanError)
-            if expected and not isinstance(error, DamageError | NotFound):
+            expected = isinstance(error, errors.TruespanError)
+            if expected and not isinstance(error, errors.DamageError | errors.NotFound):
                 raise
             # Anything may be missing from a world that changed; from one that did not, it is.
             latest = require_world(store, authority, world.id, world.selector)
@@ -461,6 +445,6 @@ def with_stable_snapshot(
             break
         world = require_world(store, authority, world.id, world.selector)
     if not outcomes:
-        raise StoreBusy
+        raise errors.StoreBusy
     # If the world never stops changing, the latest outcome counts: all of it was true when read.
     return outcomes[0]

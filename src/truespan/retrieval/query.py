@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec import Struct
 
-from truespan.errors import (
-    ModelDrifted,
-    ProfileMismatch,
-    ProviderBadReply,
-    ProviderUnavailable,
-    QueryTooLong,
-)
+from truespan import errors
 from truespan.protocols import Embedder, RemoteEmbedder, find_state_embedder
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
@@ -178,7 +172,7 @@ def embed_query(
         return EmbeddedQuery(cached.vector, states)
     try:
         return _embed_and_cache(deps, scope, text, now, word_states=word_states)
-    except QueryTooLong:
+    except errors.QueryTooLong:
         if defaults is None or not defaults.splits_queries:
             raise
         parts = deps.split(text, profile.input_limit)
@@ -197,16 +191,16 @@ def _embed_and_cache(
     profile = scope.profile
     embedder = deps.embedder_for(profile)
     if embedder.profile.id != profile.id:
-        raise ProfileMismatch(str(profile), str(embedder.profile))
+        raise errors.ProfileMismatch(str(profile), str(embedder.profile))
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
     recent, waiting = deps.recent_queries, deps.recent_queries.waiting(scope)
     try:
         query = _embed(embedder, profile, text, word_states=word_states)
         confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder)
-    except ProviderUnavailable:
+    except errors.ProviderUnavailable:
         deps.model_check.forget(scope)
         raise
-    except ModelDrifted:
+    except errors.ModelDrifted:
         recent.discard_waiting(scope)
         raise
     rows = (query.states.rows if query.states else b"") if word_states else None
@@ -222,14 +216,14 @@ def _embed(
 ) -> EmbeddedQuery:
     tokens = embedder.count_query(text)
     if tokens > profile.input_limit:
-        raise QueryTooLong(tokens, profile.input_limit)
+        raise errors.QueryTooLong(tokens, profile.input_limit)
     with_states = find_state_embedder(embedder) if word_states else None
     if with_states is not None:
         query = EmbeddedQuery(*with_states.embed_query_with_states(text))
     else:
         query = EmbeddedQuery(embedder.embed_query(text))
     if not is_sound(query.vector, profile.dimensions):
-        raise ProviderBadReply(
+        raise errors.ProviderBadReply(
             f"The query vector is not one of {profile.dimensions} finite numbers."
         )
     return query

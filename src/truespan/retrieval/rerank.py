@@ -16,14 +16,7 @@ from numbers import Real
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import (
-    InternalError,
-    Interrupted,
-    ProviderBadReply,
-    ProviderUnavailable,
-    TruespanError,
-    resource_error,
-)
+from truespan import errors
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import Clock, Reranker
 from truespan.types.bundle import Notice, RerankReport
@@ -67,17 +60,21 @@ def check_scores(scores: object, count: int) -> list[float]:
     There must be one finite number for each text.
     """
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
-        raise ProviderBadReply("The reranker returned something other than a list of scores.")
+        raise errors.ProviderBadReply(
+            "The reranker returned something other than a list of scores."
+        )
     if len(scores) != count:
-        raise ProviderBadReply(f"The reranker returned {len(scores)} scores for {count} texts.")
+        raise errors.ProviderBadReply(
+            f"The reranker returned {len(scores)} scores for {count} texts."
+        )
     if not all(isinstance(score, Real) and not isinstance(score, bool) for score in scores):
-        raise ProviderBadReply("The reranker returned a score that is not a number.")
+        raise errors.ProviderBadReply("The reranker returned a score that is not a number.")
     try:
         numbers = [float(score) for score in scores]
     except OverflowError:
         numbers = [math.inf]
     if not all(map(math.isfinite, numbers)):
-        raise ProviderBadReply("The reranker returned a score that is not finite.")
+        raise errors.ProviderBadReply("The reranker returned a score that is not finite.")
     return numbers
 
 
@@ -93,7 +90,7 @@ class RerankStage(Struct):
     clock: Clock
     trace: RequestTrace = NULL_OBSERVER
     _known: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
-    failure: TruespanError | None = None
+    failure: errors.TruespanError | None = None
     """Error that ended reranking for this request."""
     _spent: float = 0.0
 
@@ -126,18 +123,20 @@ class RerankStage(Struct):
         if texts in self._known:
             return self._known[texts]
         if self._spent >= self.options.seconds:
-            self.failure = ProviderUnavailable("The time for reranking is used up.")
+            self.failure = errors.ProviderUnavailable("The time for reranking is used up.")
             return None
         began = self.clock.monotonic()
         try:
             found = self.options.reranker.scores(self.query, texts)
             self._known[texts] = check_scores(found, len(texts))
-        except Interrupted:
+        except errors.Interrupted:
             raise
         except Exception as error:
             # The passages are verified and have an order without the reranker.
-            known = error if isinstance(error, TruespanError) else resource_error(error)
-            self.failure = known or InternalError(type(error).__name__)
+            known = (
+                error if isinstance(error, errors.TruespanError) else errors.resource_error(error)
+            )
+            self.failure = known or errors.InternalError(type(error).__name__)
             self.trace.count(CounterName.RERANKS, 1, self.failure.code)
             return None
         finally:
@@ -146,7 +145,7 @@ class RerankStage(Struct):
         return self._known[texts]
 
 
-def _failed(error: TruespanError) -> Notice:
+def _failed(error: errors.TruespanError) -> Notice:
     """Return the warning about a failed reranker, without the address that its message may name."""
     return Notice(
         "rerank_failed",

@@ -36,15 +36,8 @@ from typing import Any, TypeAlias, get_type_hints
 import msgspec
 from msgspec import Raw, Struct
 
+from truespan import errors
 from truespan.core.disk import FileLock
-from truespan.errors import (
-    IndexRefused,
-    IndexSchemaMismatch,
-    IndexUnavailable,
-    StorageFull,
-    TooManyOpenFiles,
-    TruespanError,
-)
 from truespan.index.base import IndexCalls
 
 LOCK = "server.lock"
@@ -297,11 +290,11 @@ def receive(connection: Connection) -> bytes:
 def decode_arguments(call: Call) -> tuple[Any, ...]:
     """Return the arguments of a call, or refuse those that its annotations do not allow."""
     if call.name not in CALLS:
-        raise IndexRefused("The index process has no such call.")
+        raise errors.IndexRefused("The index process has no such call.")
     try:
         return _argument_decoder(call.name).decode(call.arguments)
     except msgspec.DecodeError:
-        raise IndexRefused(f"The arguments of the call {call.name!r} are invalid.") from None
+        raise errors.IndexRefused(f"The arguments of the call {call.name!r} are invalid.") from None
 
 
 # Shared by threads: caches of msgspec decoders, which keep no state between calls.
@@ -319,34 +312,36 @@ def result_decoder(name: str) -> msgspec.msgpack.Decoder[Any]:
 
 
 _ERRORS = {
-    "full": StorageFull,
-    "descriptors": TooManyOpenFiles,
-    "mismatch": IndexSchemaMismatch,
-    "unavailable": IndexUnavailable,
+    "full": errors.StorageFull,
+    "descriptors": errors.TooManyOpenFiles,
+    "mismatch": errors.IndexSchemaMismatch,
+    "unavailable": errors.IndexUnavailable,
 }
 
 
-def reply_for(error: TruespanError) -> Reply:
+def reply_for(error: errors.TruespanError) -> Reply:
     """Return the reply that carries an error to the client."""
     match error:
-        case StorageFull():
+        case errors.StorageFull():
             return Failed("full", [error.free, error.reserve])
-        case TooManyOpenFiles():
+        case errors.TooManyOpenFiles():
             return Failed("descriptors", [])
-        case IndexSchemaMismatch():
+        case errors.IndexSchemaMismatch():
             return Failed("mismatch", [error.expected, error.found])
-        case IndexUnavailable():
+        case errors.IndexUnavailable():
             return Failed("unavailable", [error.message])
         case _:
             return Refused(error.message, error.advice)
 
 
-def error_from(reply: Reply) -> TruespanError:
+def error_from(reply: Reply) -> errors.TruespanError:
     """Return the error that a reply carries."""
     match reply:
         case Failed(name, values) if name in _ERRORS:
             return _ERRORS[name](*values)
         case Refused(message, advice):
-            return IndexRefused(message, advice=advice)
+            return errors.IndexRefused(message, advice=advice)
         case _:
-            return IndexRefused("The index process sent a reply that does not fit the request.")
+            return errors.IndexRefused(
+                "The index process sent a reply that does not fit the request."
+            )

@@ -16,15 +16,9 @@ from typing import Any, cast
 
 import msgspec
 
+from truespan import errors
 from truespan.core.cancel import check_cancelled
 from truespan.core.disk import require_space
-from truespan.errors import (
-    IndexRefused,
-    IndexUnavailable,
-    StorageFull,
-    TooManyOpenFiles,
-    resource_error,
-)
 from truespan.index.base import IndexCalls, QdrantIndex, collection_of
 from truespan.index.edge import channel
 from truespan.index.edge.channel import (
@@ -104,7 +98,7 @@ class EdgeLink:
             if isinstance(reply, Result):
                 return result_decoder(name).decode(reply.value)
             raise error_from(reply)
-        raise IndexUnavailable("The index process ended during each of several attempts.")
+        raise errors.IndexUnavailable("The index process ended during each of several attempts.")
 
     def start(self, name: str, *arguments: Any) -> Callable[[], Any]:
         """Send a call and return a function that waits for its result.
@@ -152,19 +146,23 @@ class EdgeLink:
             # A late reply would be read as the reply to the next request.
             connection.close()
             if isinstance(error, BlockingIOError | TimeoutError):
-                raise IndexUnavailable("The index process did not answer in time.") from error
+                raise errors.IndexUnavailable(
+                    "The index process did not answer in time."
+                ) from error
             if isinstance(error, OSError | EOFError | msgspec.DecodeError):
                 # Writing to a memory-mapped file on a full disk kills the process.
                 self._require_room()
-                raise IndexUnavailable("The index process ended during a request.") from error
+                raise errors.IndexUnavailable(
+                    "The index process ended during a request."
+                ) from error
             raise
 
     def _require_room(self) -> None:
         """Raise `StorageFull` if the disk is full, so that the process ended or cannot start."""
         try:
             require_space(self._folder, _MIN_FREE)
-        except StorageFull:
-            raise StorageFull from None
+        except errors.StorageFull:
+            raise errors.StorageFull from None
 
     def _take_free(self) -> Connection | None:
         with self._lock:
@@ -210,7 +208,7 @@ class EdgeLink:
         except channel.Refusal:
             return None, True
         except (OSError, EOFError) as error:
-            if known := resource_error(error):
+            if known := errors.resource_error(error):
                 raise known from error
             return None, False
         try:
@@ -248,10 +246,10 @@ class EdgeLink:
                     start_new_session=True,
                 )
         except OSError as error:
-            if known := resource_error(error):
+            if known := errors.resource_error(error):
                 raise known from error
             reason = error.strerror or type(error).__name__
-            raise IndexUnavailable(f"Cannot start the index process: {reason}.") from error
+            raise errors.IndexUnavailable(f"Cannot start the index process: {reason}.") from error
         # Waiting removes it from the process table after its end.
         threading.Thread(target=process.wait, daemon=True).start()
         return process
@@ -260,16 +258,16 @@ class EdgeLink:
 def _require_good_end(code: int, *, other_key: bool) -> None:
     """Raise an error unless a process ended at its start because another one serves the folder."""
     if code == channel.EXIT_FULL:
-        raise StorageFull
+        raise errors.StorageFull
     if code == channel.EXIT_DESCRIPTORS:
-        raise TooManyOpenFiles
+        raise errors.TooManyOpenFiles
     if code != 0:
-        raise IndexUnavailable(
+        raise errors.IndexUnavailable(
             f"The index process ended at its start with status {code}.",
             advice=f"The reason is in '{channel.LOG}' in the index folder.",
         )
     if other_key:
-        raise IndexRefused(
+        raise errors.IndexRefused(
             "The index process of this folder was started with another key.",
             advice="Wait until it is idle and ends, then try again.",
         )
@@ -344,7 +342,7 @@ class StartWait:
         self._began = self._active_at = time.monotonic()
         self._seen: tuple[int, ...] = ()
 
-    def check(self, pid: int) -> IndexUnavailable | None:
+    def check(self, pid: int) -> errors.IndexUnavailable | None:
         """Return the error with which to give up a process; None as long as it is waited for."""
         now = time.monotonic()
         found = _activity_of(pid)
@@ -356,7 +354,7 @@ class StartWait:
             doing = f"was still starting after {now - self._began:.0f} s"
         else:
             return None
-        return IndexUnavailable(
+        return errors.IndexUnavailable(
             f"The index process ({pid}) {doing}.",
             advice="The machine may be overloaded. The process is still starting; try again.",
         )

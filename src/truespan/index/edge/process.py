@@ -25,14 +25,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from truespan import errors
 from truespan.core.disk import FileLock
-from truespan.errors import (
-    IndexRefused,
-    StorageFull,
-    TooManyOpenFiles,
-    TruespanError,
-    resource_error,
-)
 from truespan.index.edge import channel
 from truespan.index.edge.channel import (
     RETIRE,
@@ -168,7 +162,7 @@ class EdgeProcess:
         try:
             with self._engine:
                 self._collections.close()
-        except TruespanError as error:
+        except errors.TruespanError as error:
             log(f"close failed: {error.message}")
         log(f"stop: {reason}")
 
@@ -226,7 +220,7 @@ class EdgeProcess:
                 return Retiring()
             try:
                 return Result(Raw(encode(self._call(message))))
-            except TruespanError as error:
+            except errors.TruespanError as error:
                 self._errors += 1
                 if self._errors <= _ERRORS_LOGGED:  # A client that retries must not fill the disk.
                     log(f"{error.code}: {error.message}")
@@ -236,7 +230,7 @@ class EdgeProcess:
                     return reply_for(error.reason or error)
                 return reply_for(error)
             except Exception as error:
-                if known := resource_error(error):
+                if known := errors.resource_error(error):
                     return reply_for(known)
                 log(f"bug: {type(error).__name__}")
                 return Refused(f"An unexpected {type(error).__name__} in the index process.")
@@ -245,7 +239,7 @@ class EdgeProcess:
         try:
             call = decode_call(message)
         except msgspec.DecodeError:
-            raise IndexRefused("The index process cannot read this request.") from None
+            raise errors.IndexRefused("The index process cannot read this request.") from None
         if call.name == RETIRE:
             # Before the reply, so that a copy of the folder made next meets no file that vanishes.
             channel.withdraw(self._folder)
@@ -276,10 +270,10 @@ def main(arguments: Sequence[str]) -> int:
         EdgeProcess(folder, Activity(idle_seconds)).run()
     except OSError as error:
         log(f"cannot serve: {type(error).__name__}: {error.strerror}")
-        match resource_error(error):
-            case StorageFull():
+        match errors.resource_error(error):
+            case errors.StorageFull():
                 return channel.EXIT_FULL
-            case TooManyOpenFiles():
+            case errors.TooManyOpenFiles():
                 return channel.EXIT_DESCRIPTORS
             case _:
                 return 1

@@ -18,16 +18,8 @@ from typing import Any, cast
 import msgspec
 import qdrant_edge as edge
 
+from truespan import errors
 from truespan.core.disk import require_space, sync_folder
-from truespan.errors import (
-    IndexRefused,
-    IndexSchemaMismatch,
-    IndexUnavailable,
-    StorageFull,
-    TruespanError,
-    resource_error,
-    resource_error_of,
-)
 from truespan.index.base import BYTES_PER_PAYLOAD, REBUILD, Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
@@ -71,10 +63,10 @@ _INDEXES = {
 }
 
 
-class EnginePanicked(IndexRefused):
+class EnginePanicked(errors.IndexRefused):
     """The engine stopped in the middle of a call, so its memory cannot be trusted any more."""
 
-    reason: TruespanError | None = None
+    reason: errors.TruespanError | None = None
     """Error to send to the client instead, if the reason is known."""
 
 
@@ -86,17 +78,17 @@ def edge_errors(doing: str) -> Iterator[None]:
     """Turn any exception of Edge into an error of ours that quotes nothing."""
     try:
         yield
-    except (TruespanError, KeyboardInterrupt, SystemExit):
+    except (errors.TruespanError, KeyboardInterrupt, SystemExit):
         raise
     except Exception as error:
         if "WouldBlock" in str(error):
-            raise IndexUnavailable(
+            raise errors.IndexUnavailable(
                 "Another program has the index open.",
                 advice="End the program that uses the index folder, then try again.",
             ) from error
         if known := _resource_error(error):
             raise known from error
-        raise IndexRefused(
+        raise errors.IndexRefused(
             f"The embedded index could not {doing} ({type(error).__name__}).", advice=REBUILD
         ) from error
     except BaseException as error:
@@ -107,12 +99,12 @@ def edge_errors(doing: str) -> Iterator[None]:
         raise panic from error
 
 
-def _resource_error(error: BaseException) -> TruespanError | None:
+def _resource_error(error: BaseException) -> errors.TruespanError | None:
     """Return the error for an exhausted resource, which Edge names only in its message."""
-    if known := resource_error(error):
+    if known := errors.resource_error(error):
         return known
     number = _OS_ERROR.search(str(error))
-    return resource_error_of(int(number[1])) if number else None
+    return errors.resource_error_of(int(number[1])) if number else None
 
 
 def create_files(path: Path, collection: Collection, *, quantized: bool = False) -> None:
@@ -183,7 +175,7 @@ class Shard:
             found = Collection(collection.name, vectors["size"], str(vectors["distance"]).lower())
             self.quantized = settings.get("quantization_config") is not None
         if found != collection:
-            raise IndexSchemaMismatch(str(collection), str(found))
+            raise errors.IndexSchemaMismatch(str(collection), str(found))
         with edge_errors("open a collection"):
             config = _config(collection, quantized=self.quantized)
             self._edge = edge.EdgeShard.load(str(path), config)
@@ -199,7 +191,7 @@ class Shard:
     @edge_errors("write points")
     def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         if not tenant:
-            raise IndexRefused("A point without world and generation cannot be written.")
+            raise errors.IndexRefused("A point without world and generation cannot be written.")
         new = [
             edge.Point(point.chunk_id, self._numbers(point.vector), payload_of(tenant, point))
             for point in points
@@ -213,7 +205,7 @@ class Shard:
         if self.quantized and self._new_points >= _MAX_NEW_POINTS:
             try:
                 require_space(self._path, 3 * 1024 * _MAX_SEGMENT_KB)
-            except StorageFull:
+            except errors.StorageFull:
                 return  # The points are written, and can be searched without it.
             self._edge.optimize()
             self._new_points = 0
@@ -352,7 +344,7 @@ class Shard:
     def _numbers(self, vector: bytes) -> list[float]:
         if len(vector) != self._vector.size:
             expected = self._vector.size
-            raise IndexRefused(f"A vector has {len(vector)} bytes instead of {expected}.")
+            raise errors.IndexRefused(f"A vector has {len(vector)} bytes instead of {expected}.")
         # Edge reads a tuple faster than a list.
         return cast("list[float]", self._vector.unpack(vector))
 
@@ -397,7 +389,7 @@ class Rewrite:
         except OSError as error:
             # The state is unknown; the next process finishes or undoes the replacement.
             panic = EnginePanicked("The index could not put its new files in place.")
-            panic.reason = resource_error(error)
+            panic.reason = errors.resource_error(error)
             raise panic from error
 
 
@@ -483,14 +475,14 @@ class Collections:
 
     def close(self) -> None:
         """Flush and close all shards, also after one could not be closed; then raise its error."""
-        failure: IndexRefused | None = None
+        failure: errors.IndexRefused | None = None
         for name in list(self._rewrites):
             self._abandon(name)
         while self._open:
             _, shard = self._open.popitem()
             try:
                 shard.close()
-            except IndexRefused as error:
+            except errors.IndexRefused as error:
                 failure = error
         if failure is not None:
             raise failure
@@ -503,7 +495,7 @@ class Collections:
                 change(rewrite.shard)
             except EnginePanicked:
                 raise
-            except IndexRefused:
+            except errors.IndexRefused:
                 self._abandon(collection.name)
 
     def shard(self, collection: Collection) -> Shard:
@@ -512,7 +504,9 @@ class Collections:
             return shard
         path = self._path(collection.name)
         if not path.is_dir():
-            raise IndexRefused("The index has no collection for this profile.", advice=REBUILD)
+            raise errors.IndexRefused(
+                "The index has no collection for this profile.", advice=REBUILD
+            )
         shard = self._open[collection.name] = Shard(path, collection)
         return shard
 
@@ -551,7 +545,7 @@ class Collections:
                 return
             del self._open[name]
             rewrite.put_in_place(shard)
-        except IndexRefused:
+        except errors.IndexRefused:
             self._open.pop(name, None)
             self._abandon(name)
             raise
@@ -561,12 +555,12 @@ class Collections:
     def _abandon(self, name: str) -> None:
         """Cancel a rewrite and remove its files."""
         if (rewrite := self._rewrites.pop(name, None)) is not None:
-            with suppress(IndexRefused):
+            with suppress(errors.IndexRefused):
                 rewrite.shard.close()
             _remove(rewrite.fresh)
 
     def _path(self, name: str) -> Path:
         # The name becomes a path, so it must be a digest and nothing else.
         if not _NAME.fullmatch(name):
-            raise IndexRefused("A collection must be named by a profile's id.")
+            raise errors.IndexRefused("A collection must be named by a profile's id.")
         return self._folder / name

@@ -13,13 +13,7 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from truespan.errors import (
-    IndexKeyRefused,
-    IndexNotOwned,
-    IndexRefused,
-    IndexSchemaMismatch,
-    IndexUnavailable,
-)
+from truespan import errors
 from truespan.index.base import Collection, RawHit, Search, Where
 from truespan.index.filters import (
     Equals,
@@ -208,7 +202,7 @@ class Server:
                     strict_mode_config=_STRICT,
                     metadata={_OWNER: self._owner} if self._owner else None,
                 )
-        except IndexRefused:
+        except errors.IndexRefused:
             # Another process may have just created it.
             if not self._client.collection_exists(name):
                 raise
@@ -248,7 +242,7 @@ class Server:
         """Write all points of one request; the space on the server's disk is not checked."""
         del room
         if not tenant:
-            raise IndexRefused("A point without world and generation cannot be written.")
+            raise errors.IndexRefused("A point without world and generation cannot be written.")
         sent = [
             models.PointStruct(
                 id=point.chunk_id,
@@ -391,7 +385,7 @@ class Server:
 
     def _check_owner(self, found: models.CollectionInfo) -> None:
         if self._ownership(found) is Ownership.OTHER:
-            raise IndexNotOwned
+            raise errors.IndexNotOwned
 
     def claim(self, profile: str) -> None:
         """Record this library as the owner of a collection in place of any other."""
@@ -448,7 +442,7 @@ class Server:
                     begun, asked = now, True
                     deadline = max(deadline, now + _RESTART_SECONDS)
                 elif now >= deadline:
-                    raise IndexUnavailable(
+                    raise errors.IndexUnavailable(
                         "The index server is still rewriting its segments.",
                         advice="Run 'truespan repair' later.",
                     )
@@ -516,7 +510,7 @@ class Server:
             _check_shape(found, collection)
             if self._options.approximate and not _has_graph(found):
                 # A read-only key may search too; then the search stays exact.
-                with suppress(IndexKeyRefused), self._errors(CREATE):
+                with suppress(errors.IndexKeyRefused), self._errors(CREATE):
                     self._client.update_collection(name, **_GRAPH)
                     found = self._describe(name)
             self._shapes[name] = found
@@ -526,7 +520,7 @@ class Server:
     def _name(self, profile: str) -> str:
         # The name becomes a part of URLs and paths, so it must be a digest.
         if not _PROFILE.fullmatch(profile):
-            raise IndexRefused("A collection must be named by a profile's id.")
+            raise errors.IndexRefused("A collection must be named by a profile's id.")
         return self._options.prefix + profile
 
 
@@ -538,15 +532,15 @@ def _check_shape(info: models.CollectionInfo, collection: Collection) -> None:
     """Refuse a collection that was created for vectors of another size or distance."""
     vectors = info.config.params.vectors
     if not isinstance(vectors, models.VectorParams):
-        raise IndexSchemaMismatch(str(collection), "several names")
+        raise errors.IndexSchemaMismatch(str(collection), "several names")
     found = Collection(collection.name, vectors.size, vectors.distance.value.lower())
     if found != collection:
-        raise IndexSchemaMismatch(str(collection), str(found))
+        raise errors.IndexSchemaMismatch(str(collection), str(found))
 
 
 def _require_healthy(found: models.CollectionInfo) -> None:
     if found.status is models.CollectionStatus.RED:
-        raise IndexUnavailable(
+        raise errors.IndexUnavailable(
             "A write failed on the index server, and it has not recovered.",
             advice="Check its log, then run the same command again.",
         )
@@ -554,7 +548,7 @@ def _require_healthy(found: models.CollectionInfo) -> None:
 
 def _require_done(result: models.UpdateResult) -> None:
     if result.status is not models.UpdateStatus.COMPLETED:
-        raise IndexUnavailable(
+        raise errors.IndexUnavailable(
             "The index server has accepted a write but not completed it yet.",
             advice="Run the same command again.",
         )

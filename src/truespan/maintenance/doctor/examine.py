@@ -13,14 +13,7 @@ from uuid import UUID
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import (
-    IndexKeyRefused,
-    IndexNotOwned,
-    IndexRefused,
-    IndexSchemaMismatch,
-    IndexUnavailable,
-    TruespanError,
-)
+from truespan import errors
 from truespan.maintenance.doctor.plan import (
     CHUNK_ACTIONS,
     Action,
@@ -130,7 +123,7 @@ def check_index(name: str, index: VectorIndex) -> Check:
     """Return whether the index answers; if it does not, why, and what to do."""
     try:
         count = len(index.collections())
-    except TruespanError as error:
+    except errors.TruespanError as error:
         return Check(name, Verdict.PROBLEM, error.message, error.advice)
     collections = "1 collection" if count == 1 else f"{count} collections"
     return Check(name, Verdict.OK, f"answers, with {collections}")
@@ -142,7 +135,7 @@ def survey(index: VectorIndex, scopes: Sequence[Scope]) -> dict[str, PointCounts
     for scope in scopes:
         if scope.profile.id not in held:
             # One that cannot be read is reported already as an unreadable index.
-            with suppress(IndexRefused, IndexSchemaMismatch, IndexNotOwned):
+            with suppress(errors.IndexRefused, errors.IndexSchemaMismatch, errors.IndexNotOwned):
                 held[scope.profile.id] = index.tenants(scope, limit=MAX_TENANTS)
     return held
 
@@ -197,7 +190,7 @@ def sample(
             if cosine(embedder.embed_documents([text])[0], stored) < MIN_SIMILARITY:
                 seen = digest(stored).hex()
                 found.append(Item(Finding.MIXED_MODEL, Action.EMBED, chunk.text_hash, seen))
-    except TruespanError as error:
+    except errors.TruespanError as error:
         return found, Check(name, Verdict.WARNING, f"could not be checked ({error.code})")
     if found:
         says = f"{len(found)} of {tried} texts have another vector"
@@ -214,7 +207,7 @@ class AbsentEmbedder(Struct, frozen=True):
     """
 
     profile: EmbeddingProfile
-    reason: TruespanError
+    reason: errors.TruespanError
     endpoint: str = ""
     limits: EmbeddingLimits = field(default_factory=lambda: EmbeddingLimits(joint=False))
 
@@ -351,13 +344,13 @@ class Examiner(Struct, frozen=True):
                     return passes == 1 or _key(entry.chunk_id)[-1] % passes == number
 
                 self._compare(scope, plan, name, is_now, unplaced)
-        except (IndexRefused, IndexSchemaMismatch):
+        except (errors.IndexRefused, errors.IndexSchemaMismatch):
             unread = Item(Finding.UNREADABLE_INDEX, Action.REBUILD, scope.profile.id)
-        except IndexNotOwned:
+        except errors.IndexNotOwned:
             if needs_index:
                 raise
             unread = Item(Finding.FOREIGN_COLLECTION, Action.CHECK_OWNER, scope.profile.id)
-        except (IndexUnavailable, IndexKeyRefused):
+        except (errors.IndexUnavailable, errors.IndexKeyRefused):
             if needs_index:
                 raise
             unread = Item(Finding.UNREACHABLE_INDEX, Action.CHECK_AGAIN, scope.profile.id)

@@ -24,14 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.core.graphemes import shorten
-from truespan.errors import (
-    SourceEncrypted,
-    SourceNotText,
-    SourceRefused,
-    SourceTooLarge,
-    SourceUnsafe,
-)
 from truespan.parsing.detect import decode, decode_declared, is_archive, supported
 from truespan.parsing.formats.html import load_html
 from truespan.text.clean import clean
@@ -60,7 +54,7 @@ def load_message(name: str, data: bytes) -> Loaded:
     reader = _Reader(name)
     reader.read(message, 0)
     if reader.encrypted and not reader.has_text:
-        raise SourceEncrypted(name)
+        raise errors.SourceEncrypted(name)
     properties = Properties(
         title=headers.subject,
         authors=tuple(sender.name or sender.address for sender in headers.senders),
@@ -96,10 +90,10 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
     starts = [found.span() for found in _SEPARATOR.finditer(data)]
     starts = starts or [found.span() for found in _ANY_SEPARATOR.finditer(data)]
     if not starts:
-        raise SourceNotText(name, advice="A mailbox begins with a line such as 'From ...'.")
+        raise errors.SourceNotText(name, advice="A mailbox begins with a line such as 'From ...'.")
     if len(starts) > MAX_MESSAGES:
         advice = f"It has {len(starts)} messages; split it into files of at most {MAX_MESSAGES}."
-        raise SourceTooLarge(name, advice=advice)
+        raise errors.SourceTooLarge(name, advice=advice)
     ends = [start for start, _ in starts[1:]] + [len(data)]
     seen: Counter[str] = Counter()
     copies: set[bytes] = set()
@@ -123,7 +117,7 @@ def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:
             # The body is parsed later unless there are attachments.
             message = _parse(name, content if _MULTIPART.search(head) else head)
             headers = _read_headers(message)
-        except SourceRefused as refused:
+        except errors.SourceRefused as refused:
             yield Member(f"{base}.eml", content, refusal=Refusal(type(refused).__name__))
             continue
         yield Member(f"{base}.eml", content, declared={"metadata": headers.to_metadata()})
@@ -136,12 +130,12 @@ def _parse(name: str, data: bytes) -> _Part:
     try:
         message: _Part = message_from_bytes(data)
     except RecursionError:
-        raise SourceUnsafe(name) from None
+        raise errors.SourceUnsafe(name) from None
     except (MessageError, ValueError, LookupError, AssertionError) as error:
         # The parser accepts nearly everything, but some input makes it fail.
-        raise SourceNotText(name) from error
+        raise errors.SourceNotText(name) from error
     if not any(header in message for header in _KNOWN) and decode(data) is None:
-        raise SourceNotText(name)
+        raise errors.SourceNotText(name)
     return message
 
 
@@ -327,7 +321,7 @@ class _Reader(Struct):
 
     def _read_part(self, part: _Part, level: int) -> None:
         if level > _MAX_LEVELS:
-            raise SourceUnsafe(self.name)
+            raise errors.SourceUnsafe(self.name)
         kind = part.get_content_type()
         children = _children(part)
         if kind in ("multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"):
@@ -385,7 +379,7 @@ class _Reader(Struct):
         content = codecs.BOM_UTF8 + text.encode("utf-8", "replace")
         try:
             blocks = load_html(self.name, content, images=False, whole=True).blocks
-        except SourceRefused:
+        except errors.SourceRefused:
             blocks = (Block(BlockKind.PARAGRAPH, text),)
         for block in blocks:
             self.has_text = self.has_text or bool(block.text.strip())
@@ -526,5 +520,5 @@ def _read_attachments(message: _Part, headers: _Headers, parent: str) -> Iterato
         advice = (
             f"The message has {MAX_ATTACHMENTS + further}; the first {MAX_ATTACHMENTS} are read."
         )
-        refusal = Refusal(SourceTooLarge.__name__, advice)
+        refusal = Refusal(errors.SourceTooLarge.__name__, advice)
         yield Member(f"{folder}{further} further attachments", parent=parent, refusal=refusal)

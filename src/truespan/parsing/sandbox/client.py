@@ -24,16 +24,8 @@ from typing import Any
 
 import msgspec
 
+from truespan import errors
 from truespan.core.child_process import ChildProcess
-from truespan.errors import (
-    LoaderCrashed,
-    LoaderNotStarted,
-    SourceRefused,
-    SourceTooCostly,
-    SourceTooLarge,
-    resource_error,
-    source_refusal,
-)
 from truespan.parsing.detect import RECOGNISED, format_of
 from truespan.parsing.sandbox.process import (
     ANSWER,
@@ -93,7 +85,7 @@ class ChildGone(Exception):
 class ChildFailed(Exception):
     """There is no answer; `kind` is the error for the document."""
 
-    def __init__(self, kind: type[SourceRefused], advice: str | None = None) -> None:
+    def __init__(self, kind: type[errors.SourceRefused], advice: str | None = None) -> None:
         super().__init__(kind.__name__)
         self.kind, self.advice = kind, advice
 
@@ -117,11 +109,13 @@ class ChildLink(ChildProcess):
         try:
             super().__init__(module, _ONE_THREAD, buffered=False)
         except OSError as error:
-            if known := resource_error(error):
+            if known := errors.resource_error(error):
                 raise known from error
             # The system is out of memory or processes, or the program is missing.
             scarce = error.errno in (errno.EAGAIN, errno.ENOMEM)
-            kind, advice = (LoaderNotStarted, None) if scarce else (LoaderCrashed, _NOT_STARTED)
+            kind, advice = (
+                (errors.LoaderNotStarted, None) if scarce else (errors.LoaderCrashed, _NOT_STARTED)
+            )
             raise ChildFailed(kind, advice) from None
         os.set_blocking(self.requests.fileno(), False)
 
@@ -150,15 +144,15 @@ class ChildLink(ChildProcess):
                 self._send(part, deadline)
         try:
             if self._receive(len(BEGUN), deadline) != BEGUN:
-                raise ChildFailed(SourceTooCostly) if deadline.passed else ChildGone
+                raise ChildFailed(errors.SourceTooCostly) if deadline.passed else ChildGone
             loaded, last, length = ANSWER.unpack(self._receive_all(ANSWER.size, deadline))
             if length > (limits.output if loaded else _MAX_REFUSAL_LENGTH):
-                raise ChildFailed(SourceTooLarge)
+                raise ChildFailed(errors.SourceTooLarge)
             answer = Answer(loaded, last, self._receive_all(length, deadline))
         except EOFError:
             raise self._failure(limits, deadline.passed) from None
         if deadline.passed:  # Killed after the answer was received.
-            raise ChildFailed(SourceTooCostly)
+            raise ChildFailed(errors.SourceTooCostly)
         return answer
 
     def _await_greeting(self) -> None:
@@ -171,9 +165,9 @@ class ChildLink(ChildProcess):
         self._greeted = self._receive(len(GREETING), deadline) == GREETING
         if not self._greeted:
             ended_by_itself = not deadline.passed and self.process.wait() >= 0
-            kind, advice = LoaderNotStarted, None
+            kind, advice = errors.LoaderNotStarted, None
             if ended_by_itself:
-                kind, advice = LoaderCrashed, _NOT_STARTED
+                kind, advice = errors.LoaderCrashed, _NOT_STARTED
             raise ChildFailed(kind, advice)
 
     def _await_pipe(self, pipe: int, deadline: _Deadline, *, to_write: bool = False) -> None:
@@ -233,7 +227,7 @@ class ChildLink(ChildProcess):
         unknown = peak <= self._inherited and self._inherited * 2 > limits.memory
         starved = status in _ABORTED if unknown else status < 0 and peak * 2 > limits.memory
         costly = late or status in OUT_OF_TIME or starved
-        return ChildFailed(SourceTooCostly if costly else LoaderCrashed)
+        return ChildFailed(errors.SourceTooCostly if costly else errors.LoaderCrashed)
 
 
 # Shared by threads: a child is taken from the list under a lock and serves one thread until it is
@@ -312,7 +306,7 @@ class ChildParser:
         content = self._run(Task.DRAW, request.name, subject, data)
         drawn: Rendering | None = _decode(request.name, content, Rendering | None)
         if drawn is not None and len(drawn.boxes) != len(request.parts):
-            raise LoaderCrashed(PurePath(request.name).name)
+            raise errors.LoaderCrashed(PurePath(request.name).name)
         return drawn
 
     def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
@@ -325,7 +319,7 @@ class ChildParser:
         content = self._run(Task.FIND_PLACES, request.name, subject, data)
         found: tuple[PlacedPart, ...] = _decode(request.name, content, tuple[PlacedPart, ...])
         if any(not 0 <= part.sid < len(request.sentences) or part.page < 1 for part in found):
-            raise LoaderCrashed(PurePath(request.name).name)
+            raise errors.LoaderCrashed(PurePath(request.name).name)
         return found
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
@@ -343,7 +337,7 @@ class ChildParser:
         try:
             return _checked_sentences(text, content)
         except ValueError:
-            raise LoaderCrashed(PurePath(name).name) from None
+            raise errors.LoaderCrashed(PurePath(name).name) from None
 
     def _run(
         self,
@@ -371,13 +365,13 @@ class ChildParser:
                 if answer.complete:
                     return answer.content
                 refusal = msgspec.msgpack.decode(answer.content, type=Refusal)
-                error = source_refusal(refusal.kind, shown, refusal.advice)
+                error = errors.source_refusal(refusal.kind, shown, refusal.advice)
                 if refusal.trace:
                     error.add_note(refusal.trace)
             except ChildFailed as failure:
                 error = failure.kind(shown, advice=failure.advice)
             except msgspec.DecodeError:
-                error = LoaderCrashed(shown)
+                error = errors.LoaderCrashed(shown)
         raise error
 
     @property
@@ -412,7 +406,7 @@ class ChildParser:
                 if not isinstance(error, ChildGone):
                     raise
                 if not waiting:
-                    raise ChildFailed(LoaderCrashed) from None
+                    raise ChildFailed(errors.LoaderCrashed) from None
                 continue
             if answer.last:
                 child.end()
@@ -427,7 +421,7 @@ def _decode(name: str, content: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(content, type=kind)
     except msgspec.DecodeError:
-        raise LoaderCrashed(PurePath(name).name) from None
+        raise errors.LoaderCrashed(PurePath(name).name) from None
 
 
 def _checked_sentences(text: str, content: bytes) -> Sentences:

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from truespan.errors import (
-    DocumentNotFound,
-    InvalidArgument,
-    PassageAmbiguous,
-    PassageNotFound,
-    StoreDamaged,
-)
+from truespan import errors
 from truespan.protocols import AssetStore
 from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.chapters import find_chapter, list_chapters
@@ -73,7 +67,7 @@ class Pages(Struct, frozen=True):
             last = min(last, self.until)
         stored = self.store.sentences(self.scope, self.ref, first, last) if first <= last else []
         if any(sentence.sid != first + place for place, sentence in enumerate(stored)):
-            raise StoreDamaged("A sentence of the document is missing.")
+            raise errors.StoreDamaged("A sentence of the document is missing.")
         if self.until is not None and len(stored) != max(last - first + 1, 0):
             raise Restart
         if self.count is not None and len(stored) != max(min(last + 1, self.count) - first, 0):
@@ -112,7 +106,7 @@ class Pages(Struct, frozen=True):
         for sentence in shown:
             content = text[sentence.start - start : sentence.end - start]
             if not sentence.matches(content):
-                raise StoreDamaged("A sentence of the document does not match its hash.")
+                raise errors.StoreDamaged("A sentence of the document does not match its hash.")
             place, page = places.place_at(sentence.start), places.page_at(sentence.start)
             chapter = place.chapter or self.head.title
             section = place.section or chapter
@@ -162,7 +156,7 @@ class Pages(Struct, frozen=True):
             if (end is not None and figure.start > end) or not (earlier or before_all):
                 continue
             if not figure.intact:
-                raise StoreDamaged(
+                raise errors.StoreDamaged(
                     f"A figure of document {self.ref.document} does not match its checksum.",
                     advice="Run 'truespan doctor --apply'.",
                 )
@@ -286,11 +280,11 @@ def resolve(
     `position` is the last sentence read until now.
     """
     if [sid, through_chapter, passage].count(None) != 2:
-        raise InvalidArgument(
+        raise errors.InvalidArgument(
             "Give the position as a sentence, a chapter or a passage: exactly one of them."
         )
     if document.active is None:
-        raise DocumentNotFound(document.doc_id)
+        raise errors.DocumentNotFound(document.doc_id)
     outline = store.outline(scope, document.number)
     # Lists such as the contents stand at the end, but a reader who has seen a line of one has not
     # read that far.
@@ -299,9 +293,9 @@ def resolve(
         text = store.canonical_text(scope, document.number)[:body_end]
         found = list(find_passage(passage, text))
         if not found:
-            raise PassageNotFound
+            raise errors.PassageNotFound
         if len(found) > 1:
-            raise PassageAmbiguous(len(found))
+            raise errors.PassageAmbiguous(len(found))
         return store.sentences_across(scope, document.number, *found[0])[1]
     # The last sentence of the active revision; a newer one may be staged.
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
@@ -310,9 +304,9 @@ def resolve(
         chapters, sections = list_chapters(outline, end)
         return find_chapter(chapters, through_chapter, sections=sections, position=position).end
     if isinstance(sid, bool) or not isinstance(sid, int):
-        raise InvalidArgument("The sentence must be a whole number.")
+        raise errors.InvalidArgument("The sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:
-        raise InvalidArgument(f"The document has sentences 0 to {last}.")
+        raise errors.InvalidArgument(f"The document has sentences 0 to {last}.")
     return sid
 
 
@@ -337,7 +331,7 @@ def describe_position(store: Store, scope: Scope, position: Position) -> Reading
         reached = [name for name, _ in _chapter_starts(entries)]
         sentence = store.text_between(scope, ref, last[0].start, last[0].end)
         if not last[0].matches(sentence):
-            raise StoreDamaged("A sentence of the book does not match its hash.")
+            raise errors.StoreDamaged("A sentence of the book does not match its hash.")
     return ReadingPosition(
         document=position.document,
         doc_id=position.doc_id,

@@ -16,18 +16,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from truespan import errors
 from truespan.core.disk import require_descriptor
-from truespan.errors import (
-    InvalidArgument,
-    InvalidConfiguration,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    StoreOutdated,
-    StoreUnavailable,
-    StoreUnsafe,
-    TruespanError,
-)
 from truespan.store.engines.session import Conflict, DuplicateRow, InvalidRow, MissingRow, Row
 from truespan.store.migrations import newest_version, pending_migrations
 from truespan.types.maintenance import Check, Verdict
@@ -147,28 +137,28 @@ def map_errors() -> Iterator[None]:
     try:
         yield
     except (pg.SerializationFailure, pg.DeadlockDetected):
-        raise StoreBusy from Conflict()
+        raise errors.StoreBusy from Conflict()
     except (pg.LockNotAvailable, pg.QueryCanceled, pg.IdleInTransactionSessionTimeout) as error:
-        raise StoreBusy from error
+        raise errors.StoreBusy from error
     except PoolTimeout as error:
         require_descriptor()
-        raise StoreBusy(
+        raise errors.StoreBusy(
             "All connections to the store are in use, or none can be opened."
         ) from error
     except pg.DiskFull as error:
-        raise StorageFull(place="the store's server") from error
+        raise errors.StorageFull(place="the store's server") from error
     except (pg.DataCorrupted, pg.IndexCorrupted) as error:
-        raise StoreDamaged(
+        raise errors.StoreDamaged(
             "The store's database is damaged.", advice="Restore the database from a backup."
         ) from error
     except (pg.NumericValueOutOfRange, pg.ProgramLimitExceeded):
-        raise InvalidArgument("A number or a name is too large to be stored.") from None
+        raise errors.InvalidArgument("A number or a name is too large to be stored.") from None
     except (UnicodeEncodeError, pg.UntranslatableCharacter, pg.CharacterNotInRepertoire):
-        raise InvalidArgument("A name or a text is not valid Unicode.") from None
+        raise errors.InvalidArgument("A name or a text is not valid Unicode.") from None
     except psycopg.DataError as error:
         if error.sqlstate is None:
             # A code point that `text` columns cannot hold, so nothing stored has it.
-            raise InvalidArgument(
+            raise errors.InvalidArgument(
                 "A name or a text contains a character that cannot be stored."
             ) from None
         if isinstance(error, pg.InvalidTextRepresentation):
@@ -181,27 +171,27 @@ def map_errors() -> Iterator[None]:
     except pg.IntegrityError as error:
         raise InvalidRow from error
     except pg.TooManyConnections as error:
-        raise StoreBusy(
+        raise errors.StoreBusy(
             "The store's server accepts no more connections.",
             advice="Try again in a moment, or raise its max_connections.",
         ) from error
     except (pg.InsufficientResources, pg.OutOfMemory, pg.ConfigurationLimitExceeded) as error:
-        raise StoreBusy(
+        raise errors.StoreBusy(
             "The store's server has no memory or other resources left.",
             advice="Try again in a moment, or give the server more.",
         ) from error
     except pg.IoError as error:
-        raise StoreBusy(
+        raise errors.StoreBusy(
             "The store's server cannot read or write its files (I/O error).",
             advice="Check the disk of the server, then try again.",
         ) from error
     except pg.CannotConnectNow as error:
-        raise StoreBusy(UNREACHABLE) from error
+        raise errors.StoreBusy(UNREACHABLE) from error
     except pg.ReadOnlySqlTransaction as error:
-        raise StoreBusy("The store's server is read-only at the moment.") from error
+        raise errors.StoreBusy("The store's server is read-only at the moment.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         require_descriptor()
-        raise StoreBusy(LOST) from error
+        raise errors.StoreBusy(LOST) from error
 
 
 def is_foreign_key_violation(error: BaseException | None) -> bool:
@@ -221,7 +211,7 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
     try:
         connection = psycopg.connect(url.reveal(), autocommit=True, connect_timeout=10)
     except psycopg.ProgrammingError:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             f"{purpose} is not the address of a PostgreSQL database."
         ) from None
     except psycopg.OperationalError as error:
@@ -229,8 +219,8 @@ def connect(url: Secret, purpose: str, seconds: float | None = None) -> Connecti
         message = str(error)
         reason = next((words for sign, words in _REFUSALS.items() if sign in message), None)
         if reason is None:
-            raise StoreUnavailable(f"The database of {purpose} does not answer.") from None
-        raise InvalidConfiguration(
+            raise errors.StoreUnavailable(f"The database of {purpose} does not answer.") from None
+        raise errors.InvalidConfiguration(
             f"Cannot connect to the database of {purpose}: {reason}.",
             advice="Check host, port, name and password, and that the server is running.",
         ) from None
@@ -256,11 +246,13 @@ def role_of(url: Secret) -> str:
     try:
         name = conninfo_to_dict(url.reveal()).get("user")
     except psycopg.ProgrammingError:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "store_url is not the address of a PostgreSQL database."
         ) from None
     if not name:
-        raise InvalidConfiguration("store_url must name the role that the application connects as.")
+        raise errors.InvalidConfiguration(
+            "store_url must name the role that the application connects as."
+        )
     return str(name)
 
 
@@ -279,12 +271,12 @@ def require_usable(url: Secret, seconds: float = 30.0) -> None:
         try:
             found = found_schema(connection)
         except pg.InsufficientPrivilege:
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 "The role of store_url has no rights to the tables of the store.",
                 advice="Run 'truespan prepare-store', which grants them.",
             ) from None
         if pending_migrations("postgres", found):
-            raise StoreOutdated(found, newest_version("postgres"))
+            raise errors.StoreOutdated(found, newest_version("postgres"))
         require_closed_database(connection)
         require_policies(connection)
 
@@ -303,12 +295,12 @@ def require_known_version(number: int) -> None:
     """Refuse versions with known leaks of row security; version 17.6 is 170006."""
     major, minor = divmod(number, 10_000)
     if major < MIN_MAJOR:
-        raise StoreUnsafe(
+        raise errors.StoreUnsafe(
             f"PostgreSQL {major} is too old to isolate worlds.",
             advice=f"Use version {max(SAFE_FROM)}.{SAFE_FROM[max(SAFE_FROM)]} or later.",
         )
     if minor < SAFE_FROM.get(major, 0):
-        raise StoreUnsafe(
+        raise errors.StoreUnsafe(
             f"PostgreSQL {major}.{minor} is known to show rows that a policy hides.",
             advice=f"Update it to {major}.{SAFE_FROM[major]} or later.",
         )
@@ -323,7 +315,7 @@ def require_bound_role(connection: Connection) -> None:
     [row] = connection.execute(_ROLE).fetchall()
     for found, problem in zip(row, _ROLE_PROBLEMS, strict=True):
         if found:
-            raise StoreUnsafe(
+            raise errors.StoreUnsafe(
                 f"The role of store_url {problem}.",
                 advice="Give store_url a separate role, as in docs/deployment.md.",
             )
@@ -340,7 +332,7 @@ def require_closed_database(connection: Connection) -> None:
            WHERE d.datname = current_database() AND a.grantee = 0
              AND a.privilege_type = 'CONNECT'"""
     ).fetchall():
-        raise StoreUnsafe(
+        raise errors.StoreUnsafe(
             "Every role of the server may connect to the database of store_url.",
             advice="Run 'truespan prepare-store', which admits only named roles.",
         )
@@ -362,7 +354,7 @@ def require_policies(connection: Connection) -> None:
     rows = connection.execute(_UNPROTECTED, _CONDITIONS).fetchall()
     if rows:
         names = ", ".join(row[0] for row in rows)
-        raise StoreUnsafe(
+        raise errors.StoreUnsafe(
             f"These tables do not isolate worlds: {names}.",
             advice="Restore their policies, or run 'truespan prepare-store'.",
         )
@@ -391,7 +383,7 @@ def check_server(connection: Connection) -> list[Check]:
         try:
             require(connection)
             checks.append(Check(name, Verdict.OK, passed))
-        except TruespanError as error:
+        except errors.TruespanError as error:
             checks.append(Check(name, Verdict.PROBLEM, error.message, error.advice))
     return checks
 
@@ -424,7 +416,7 @@ def prepare_store(
                     also(connection, application)
                 return prepared
         except pg.InsufficientPrivilege:
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 "The role of store_owner_url may not create the schemas, roles or grants.",
                 advice=(
                     "Let it own the database and have CREATEROLE. If another role created those of "
@@ -441,12 +433,12 @@ def _prepare(connection: Connection, application: str) -> Prepared:
         (application,),
     ).fetchall()
     if not found:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "The role in store_url does not exist.",
             advice="Create it first, as in docs/deployment.md.",
         )
     if any(found[0]):
-        raise StoreUnsafe(
+        raise errors.StoreUnsafe(
             "The role of store_url owns the tables, or no policy applies to it.",
             advice="Give store_url a separate role: no owner, no superuser, no BYPASSRLS.",
         )

@@ -16,18 +16,9 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from truespan import errors
 from truespan.core.cancel import check_cancelled
 from truespan.core.disk import require_descriptor, require_space
-from truespan.errors import (
-    InvalidArgument,
-    InvalidConfiguration,
-    StorageFull,
-    StoreBusy,
-    StoreDamaged,
-    TruespanError,
-    WorldNotFound,
-    resource_error_of,
-)
 from truespan.store.engines.session import (
     Database,
     DuplicateRow,
@@ -166,7 +157,7 @@ class SqliteSession(Session):
         rows = self.connection.execute("SELECT world_id FROM worlds WHERE id = ?", (world,))
         found = rows.fetchall()
         if not found:
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         self.world = found[0][0]
 
     def create_world(
@@ -287,7 +278,7 @@ class SqliteDatabase(Database):
         """Let one thread write at a time; raises StoreBusy if another one takes too long."""
         seconds = BUSY_MILLISECONDS / 1000 if wait is None else wait
         if not self._writing.acquire(timeout=seconds):
-            raise StoreBusy
+            raise errors.StoreBusy
         try:
             yield
         finally:
@@ -319,8 +310,8 @@ class SqliteDatabase(Database):
         try:
             whole = self.shared.all("PRAGMA quick_check(3)") == [("ok",)]
             orphans = self.shared.value("SELECT count(*) FROM pragma_foreign_key_check")
-        except TruespanError as error:
-            remedy = _RESTORE if isinstance(error, StoreDamaged) else error.advice
+        except errors.TruespanError as error:
+            remedy = _RESTORE if isinstance(error, errors.StoreDamaged) else error.advice
             return [Check("database", Verdict.PROBLEM, error.message, remedy)]
         database = Check("database", Verdict.OK, f"whole, SQLite {apsw.sqlite_lib_version()}")
         if not whole:
@@ -370,23 +361,23 @@ class SqliteDatabase(Database):
         try:
             yield
         except (apsw.BusyError, apsw.LockedError) as error:
-            raise StoreBusy from error
+            raise errors.StoreBusy from error
         except apsw.FullError as error:
             require_space(self.path.parent, self._reserve)
-            raise StorageFull from error
+            raise errors.StorageFull from error
         except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
+            raise errors.StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
         except apsw.IOError as error:
             self._require_resources(error)
             if getattr(error, "extendedresult", None) in _DAMAGED:
-                raise StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
-            raise StoreBusy(
+                raise errors.StoreDamaged(_FILE_DAMAGED, advice=_RESTORE) from error
+            raise errors.StoreBusy(
                 "The library's database file cannot be read or written (I/O error).",
                 advice="Check the disk and how it is mounted, then try again.",
             ) from error
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
             self._require_resources(error)
-            raise InvalidConfiguration(
+            raise errors.InvalidConfiguration(
                 "The library's folder cannot be written.",
                 advice="It needs write access, for readers too; or use a copy of it.",
             ) from error
@@ -399,16 +390,16 @@ class SqliteDatabase(Database):
             raise InvalidRow from error
         except OverflowError:
             # SQLite counts to 2**63; a larger number is an argument of the caller.
-            raise InvalidArgument("A number is larger than 9223372036854775807.") from None
+            raise errors.InvalidArgument("A number is larger than 9223372036854775807.") from None
         except UnicodeEncodeError:
             # Nothing in the store contains such text, so it is an argument of the caller.
-            raise InvalidArgument("A name or a text is not valid Unicode.") from None
+            raise errors.InvalidArgument("A name or a text is not valid Unicode.") from None
 
     def _require_resources(self, error: apsw.Error) -> None:
         """Raise the cause of an I/O error if the disk is full or no descriptor is free."""
         local = self._local
         connection = getattr(local, "opening", None) or getattr(local, "connection", None)
-        if connection is not None and (known := resource_error_of(connection.system_errno)):
+        if connection is not None and (known := errors.resource_error_of(connection.system_errno)):
             raise known from error
         require_descriptor()
         require_space(self.path.parent, self._reserve)
@@ -471,7 +462,7 @@ def migrate(connection: apsw.Connection) -> None:
     """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and "worlds" not in tables:
-        raise InvalidConfiguration(
+        raise errors.InvalidConfiguration(
             "The store.db in this folder belongs to another program.",
             advice="Choose another folder for the library.",
         )
@@ -501,7 +492,7 @@ def read_parts(path: Path, size: int, overlap: int) -> Iterator[bytes]:
             file.xClose()
     except apsw.Error as error:
         require_descriptor()
-        raise StoreBusy(
+        raise errors.StoreBusy(
             "The library's database file cannot be searched for erased content.",
             advice="Check the disk and how it is mounted, then delete again.",
         ) from error

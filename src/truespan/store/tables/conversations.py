@@ -11,12 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from truespan.errors import (
-    ConversationNotFound,
-    DocumentNotFound,
-    StoreDamaged,
-    WorldNotFound,
-)
+from truespan import errors
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import queue_files
@@ -89,10 +84,10 @@ class Conversations(Part):
                 reader=reader,
             )
         if row is None:
-            raise ConversationNotFound(reference)
+            raise errors.ConversationNotFound(reference)
         recorded, *cells = row
         if recorded != conversation_checksum(world, cells):
-            raise StoreDamaged(
+            raise errors.StoreDamaged(
                 f"The record of conversation {reference} does not match its checksum.",
                 advice="Delete the conversation.",
             )
@@ -145,7 +140,7 @@ class Conversations(Part):
         turns of each count, at most `max_turns`.
         """
         if not authority.sees(world):
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         own = self._visible(read_to, days)
         with self._db.read(world, token=authority.owner, reader=reader, **own) as session:
             found = session.all(
@@ -206,7 +201,7 @@ class Conversations(Part):
             DocumentNotFound: a document that the turn used was deleted meanwhile.
         """
         if not authority.sees(world):
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         with self._db.write(world, id=record.id) as session:
             key = session.value(
                 """SELECT c.key FROM conversations c
@@ -218,7 +213,7 @@ class Conversations(Part):
                 own = conversation_checksum(world, cells)
                 key = session.insert_returning("key", "conversations", **columns, checksum=own)
             if key is None:
-                raise ConversationNotFound(record.id)
+                raise errors.ConversationNotFound(record.id)
             _require_grounds(session, key, record.id, new)
             number = session.value(
                 """SELECT coalesce(max(number), 0) + 1 FROM turns
@@ -264,7 +259,7 @@ class Conversations(Part):
             The number of deleted rows by table.
         """
         if not authority.sees(world):
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         values: dict[str, Any] = {"token": authority.owner, "reader": reader, "id": conversation}
         with self._db.write(world, shared=True, **values) as session:
             keys = session.all(
@@ -374,7 +369,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
         wanted=wanted,
     )
     if gone := set(wanted) - {number for (number,) in there}:
-        raise DocumentNotFound(str(min(gone)))
+        raise errors.DocumentNotFound(str(min(gone)))
     # Deleting a document deletes the first turn that used it and all later ones.
     last = new.follows and session.one(
         "SELECT 1 FROM turns WHERE world_id = :world AND conversation = :key AND id = :turn",
@@ -382,7 +377,7 @@ def _require_grounds(session: Session, key: int, conversation: str, new: NewTurn
         turn=new.follows,
     )
     if new.follows and not last:
-        raise ConversationNotFound(conversation)
+        raise errors.ConversationNotFound(conversation)
 
 
 def delete_turns_of(session: Session, document: int) -> dict[str, int]:

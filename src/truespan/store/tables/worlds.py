@@ -11,14 +11,7 @@ from uuid import uuid4
 
 from msgspec.structs import asdict
 
-from truespan.errors import (
-    DomainNotFound,
-    GenerationInUse,
-    GenerationNotFound,
-    StoreDamaged,
-    WorldExists,
-    WorldNotFound,
-)
+from truespan import errors
 from truespan.store.engines.session import (
     DuplicateRow,
     Part,
@@ -100,13 +93,13 @@ class Worlds(Part):
         """Create an empty world; it gets its first generation with its first document."""
         world = WorldId(str(uuid4()))
         if not authority.may(Verb.ADMINISTER, world):
-            raise WorldNotFound(name)
+            raise errors.WorldNotFound(name)
         try:
             with self._db.write_every_world() as session:
                 cells = name, self._clock.now(), defaults, _labels_text(audience)
                 session.create_world(world, *cells, world_checksum(world, *cells))
         except DuplicateRow as error:
-            raise WorldExists(name) from error
+            raise errors.WorldExists(name) from error
         return World(world, name, None, 0, defaults=defaults, audience=audience)
 
     @retry_on_conflict
@@ -123,7 +116,7 @@ class Worlds(Part):
             WorldNotFound: it does not exist, or not for this authority.
         """
         if not authority.may(Verb.ADMINISTER, world) or self.find_world(authority, world) is None:
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         labels = _labels_text(audience)
         with self._db.write(world, shared=True) as session:
             [(name, created_at)] = session.all(
@@ -223,7 +216,7 @@ class Worlds(Part):
     ) -> World:
         """Lock `profile` to the world's first generation, unless it has one already."""
         if not authority.may(Verb.WRITE, world):
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         with self._db.write(world) as session:
             if session.value("SELECT generation FROM worlds WHERE world_id = :world") is None:
                 self._add_generation(session, world, 1, profile)
@@ -231,7 +224,7 @@ class Worlds(Part):
                 session.touch_world()
         found = self.find_world(authority, world)
         if found is None:
-            raise WorldNotFound(world)
+            raise errors.WorldNotFound(world)
         return found
 
     def _add_generation(
@@ -333,7 +326,7 @@ class Worlds(Part):
                 )
                 current, own = alias or (None, True)
                 if not own:
-                    raise DomainNotFound(domain)
+                    raise errors.DomainNotFound(domain)
             complete = {
                 record.generation.number: record.complete for record in _read_records(session)
             }
@@ -358,7 +351,7 @@ class Worlds(Part):
                     now=self._clock.now(),
                 )
                 if not written:
-                    raise DomainNotFound(domain)
+                    raise errors.DomainNotFound(domain)
             session.insert(
                 "alias_moves",
                 alias=domain or _WORLD_ALIAS,
@@ -395,7 +388,7 @@ class Worlds(Part):
                 "DELETE FROM aliases WHERE world_id = :world AND key = :key", key=key
             )
             if not removed:
-                raise DomainNotFound(key)
+                raise errors.DomainNotFound(key)
             # A later domain of that name must not inherit them.
             session.execute(
                 "DELETE FROM alias_moves WHERE world_id = :world AND alias = :key", key=key
@@ -418,14 +411,14 @@ class Worlds(Part):
             )
             names = ["the world itself"] if default == number else []
             if names := [*names, *(f"domain {key!r}" for (key,) in rows)]:
-                raise GenerationInUse(number, ", ".join(names))
+                raise errors.GenerationInUse(number, ", ".join(names))
             found = session.execute(
                 """UPDATE generations SET removed_at = coalesce(removed_at, :now)
                    WHERE world_id = :world AND number = :generation""",
                 now=self._clock.now(),
             )
             if not found:
-                raise GenerationNotFound(number)
+                raise errors.GenerationNotFound(number)
             session.touch_world()
 
     def retired_generations(self, scope: Scope) -> list[Generation]:
@@ -472,8 +465,8 @@ class Worlds(Part):
             session.touch_world()
 
 
-def _damaged_name(world: str) -> StoreDamaged:
-    return StoreDamaged(
+def _damaged_name(world: str) -> errors.StoreDamaged:
+    return errors.StoreDamaged(
         f"The name or the defaults of the world {world} do not match their checksum."
     )
 
@@ -498,7 +491,7 @@ def _read_world(named: Sequence[Any], row: Row, selector: GenerationSelector = N
     changes, *cells, recorded = row
     number, profile, chunking = cells[:3]
     if number is not None and recorded != generation_checksum(world, *cells):
-        raise StoreDamaged(f"The record of generation {number} does not match its checksum.")
+        raise errors.StoreDamaged(f"The record of generation {number} does not match its checksum.")
     generation = _read_generation(number, profile, chunking) if number is not None else None
     return World(
         id=WorldId(world),

@@ -10,14 +10,7 @@ from typing import Final, NamedTuple
 import apsw
 from msgspec import Struct
 
-from truespan.errors import (
-    BackupInvalid,
-    CopyDiffers,
-    StorageFull,
-    StoreBusy,
-    TooManyOpenFiles,
-    TruespanError,
-)
+from truespan import errors
 from truespan.store.engines.session import DuplicateRow, InvalidRow, MissingRow, Row
 from truespan.store.engines.sqlite import SqliteDatabase
 from truespan.store.transfer.copy import StoreRows, copy_rows
@@ -93,8 +86,8 @@ class ServerSnapshots(Struct, frozen=True):
             skip = NOT_RESTORED if vectors else (*NOT_RESTORED, *CACHES)
             copy_rows(self.rows(), StoreRows(database), skip=skip)
             return _describe(database.connection)
-        except CopyDiffers:
-            raise BackupInvalid(
+        except errors.CopyDiffers:
+            raise errors.BackupInvalid(
                 "The copy of the store differs from the store; no backup was made.",
                 advice="Try again. If that does not help, run 'truespan doctor'.",
             ) from None
@@ -119,9 +112,9 @@ def prepare_snapshot(store: Path) -> None:
             database.write_every_world() as session,
         ):
             if _list_schema(database.connection) != _list_schema(own.connection):
-                raise BackupInvalid("The backup's store was not written by Truespan.")
+                raise errors.BackupInvalid("The backup's store was not written by Truespan.")
             if session.all("PRAGMA quick_check(1)") != [("ok",)]:
-                raise BackupInvalid("The backup's store is damaged.")
+                raise errors.BackupInvalid("The backup's store is damaged.")
             session.execute("UPDATE states SET state = 'pending' WHERE state = 'embedded'")
             session.execute("UPDATE tallies SET embedded = 0")
             session.execute("DELETE FROM erasures")
@@ -134,10 +127,10 @@ def prepare_snapshot(store: Path) -> None:
             session.execute("UPDATE jobs SET background = false")
             for table in reversed(NOT_RESTORED):
                 session.execute(f"DELETE FROM {table}")
-    except (BackupInvalid, StorageFull, TooManyOpenFiles, StoreBusy):
+    except (errors.BackupInvalid, errors.StorageFull, errors.TooManyOpenFiles, errors.StoreBusy):
         raise
-    except (apsw.Error, TruespanError, DuplicateRow, MissingRow, InvalidRow):
-        raise BackupInvalid("The backup's store cannot be opened.") from None
+    except (apsw.Error, errors.TruespanError, DuplicateRow, MissingRow, InvalidRow):
+        raise errors.BackupInvalid("The backup's store cannot be opened.") from None
 
 
 @contextmanager
@@ -149,7 +142,7 @@ def open_rows(store: Path) -> Iterator[StoreRows]:
     """
     with closing(SqliteDatabase(store, reserve=0)) as database:
         if database.shared.all("SELECT 1 FROM pragma_foreign_key_check LIMIT 1"):
-            raise BackupInvalid("The backup's store has rows that refer to missing rows.")
+            raise errors.BackupInvalid("The backup's store has rows that refer to missing rows.")
         yield StoreRows(database)
 
 

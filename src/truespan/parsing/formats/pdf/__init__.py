@@ -17,13 +17,7 @@ from typing import NamedTuple
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from truespan.errors import (
-    SourceBroken,
-    SourceEmpty,
-    SourceEncrypted,
-    SourceScanned,
-    SourceTooLarge,
-)
+from truespan import errors
 from truespan.parsing.formats.pdf.lines import Line, read_lines, sort_lines
 from truespan.parsing.formats.pdf.paragraphs import (
     Placed,
@@ -60,12 +54,12 @@ def load_pdf(name: str, data: bytes, *, ocr: bool = False, running_heads: bool =
         document = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
-            raise SourceEncrypted(name) from None
-        raise SourceBroken(name) from None
+            raise errors.SourceEncrypted(name) from None
+        raise errors.SourceBroken(name) from None
     if not len(document):
-        raise SourceEmpty(name)
+        raise errors.SourceEmpty(name)
     if len(document) > _MAX_PAGES:
-        raise SourceTooLarge(name)
+        raise errors.SourceTooLarge(name)
     try:
         return _load_pages(name, document, ocr, running_heads)
     finally:
@@ -95,11 +89,11 @@ def _load_pages(name: str, document: pdfium.PdfDocument, ocr: bool, running_head
         rotated |= {number + 1 for number in to_recognise}
     letters = sum(len(line.text) for lines in pages for line in lines)
     if broken == len(pages):
-        raise SourceBroken(name)
+        raise errors.SourceBroken(name)
     if pictures and letters < _HARDLY_ANY_TEXT * len(pages) and pictures * 2 >= len(pages):
-        raise SourceScanned(name)
+        raise errors.SourceScanned(name)
     if not letters:
-        raise SourceEmpty(name)
+        raise errors.SourceEmpty(name)
     if pictures:
         warnings.append(f"{pictures} of {len(pages)} pages have pictures and hardly any text.")
     if broken:
