@@ -29,12 +29,7 @@ from truespan.types.audience import AudienceRule
 from truespan.types.chunk import FigureFlags, FigureRecord, NewChunk, figure_id_of, marker
 from truespan.types.document import AuditEntry, Draft, MeasuredSentences
 from truespan.types.ids import TextHash, dedupe_hash, hash_text
-from truespan.types.profile import (
-    SENTENCES,
-    STANDARD_CHUNKING,
-    WINDOW,
-    ChunkingProfile,
-)
+from truespan.types.profile import SENTENCES, STANDARD_CHUNKING, WINDOW, ChunkingProfile
 from truespan.types.request import Defaults
 from truespan.types.source import (
     PARSE_DEFAULTS,

@@ -15,13 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from truespan.core.fields import (
-    MAX_LABEL_LENGTH,
-    FieldError,
-    check_fields,
-    check_label,
-    check_type,
-)
+from truespan.core.fields import MAX_LABEL_LENGTH, FieldError, check_fields, check_label, check_type
 from truespan.core.graphemes import shorten
 from truespan.core.strict_json import JsonError, parse_json_object
 from truespan.errors import ManifestInvalid, SidecarInvalid

@@ -32,12 +32,7 @@ from truespan.providers.model_files import (
 from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
 from truespan.providers.torch_bert import BertShape, PackingBertNetwork, find_packed_attention
-from truespan.providers.torch_devices import (
-    RunOptions,
-    TorchNetwork,
-    TorchRunner,
-    import_torch,
-)
+from truespan.providers.torch_devices import RunOptions, TorchNetwork, TorchRunner, import_torch
 from truespan.providers.torch_embedder import TorchEmbedder
 from truespan.settings.catalogue import SentenceTransformersSettings
 from truespan.types.profile import Distance, EmbeddingProfile

@@ -18,12 +18,7 @@ from truespan.errors import InvalidConfiguration
 from truespan.providers.local import NETWORK_FILE, LocalModel, describe_local
 from truespan.providers.onnx_format import read_weights
 from truespan.providers.tokenized import TokenizedModel
-from truespan.providers.torch_devices import (
-    PackingNetwork,
-    RunOptions,
-    TorchNetwork,
-    import_torch,
-)
+from truespan.providers.torch_devices import PackingNetwork, RunOptions, TorchNetwork, import_torch
 from truespan.providers.torch_embedder import TorchEmbedder
 from truespan.providers.word_states import Projection
 

@@ -19,13 +19,7 @@ from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope
-from truespan.types.text import (
-    NamedPlace,
-    PageStart,
-    PlacedSentence,
-    SentencePlace,
-    name_pages,
-)
+from truespan.types.text import NamedPlace, PageStart, PlacedSentence, SentencePlace, name_pages
 from truespan.types.trust import Visible
 from truespan.words.searched import SearchedWords
 

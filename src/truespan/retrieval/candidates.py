@@ -15,13 +15,7 @@ from msgspec.structs import replace
 
 from truespan.retrieval import fused
 from truespan.retrieval.deps import Restart, RetrievalDeps
-from truespan.retrieval.fused import (
-    Candidate,
-    CandidateText,
-    FusedFound,
-    FusedSearch,
-    Refinement,
-)
+from truespan.retrieval.fused import Candidate, CandidateText, FusedFound, FusedSearch, Refinement
 from truespan.retrieval.query import SCORE_DECIMALS, calibration_of, query_language
 from truespan.retrieval.stages import (
     SLACK,

@@ -15,18 +15,8 @@ from truespan.errors import CallerError, ScopeViolation, TruespanError
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import Attempt, Pipeline, count_funnel
 from truespan.retrieval.query import SCORE_DECIMALS, round_score
-from truespan.retrieval.repeats import (
-    CoveredText,
-    EqualTexts,
-    add_place,
-    count_rendered,
-    render,
-)
-from truespan.retrieval.stages import (
-    MAX_BOILERPLATE,
-    Fetched,
-    language_of_passage,
-)
+from truespan.retrieval.repeats import CoveredText, EqualTexts, add_place, count_rendered, render
+from truespan.retrieval.stages import MAX_BOILERPLATE, Fetched, language_of_passage
 from truespan.types.bundle import (
     BundleMetadata,
     BundleStatus,

@@ -36,21 +36,8 @@ from truespan.retrieval.query import EmbeddedQuery, embed_query
 from truespan.retrieval.stages import Fetched, Select, SelectionT, fetch_by_similarity
 from truespan.types.bundle import Funnel, Notice, RerankReport, Skipped
 from truespan.types.catalog import DocumentCatalog
-from truespan.types.request import (
-    NO_FILTERS,
-    Filters,
-    Mode,
-    PassageOptions,
-    check_query,
-    is_blank,
-)
-from truespan.types.scope import (
-    Authority,
-    GenerationSelector,
-    Scope,
-    Verb,
-    World,
-)
+from truespan.types.request import NO_FILTERS, Filters, Mode, PassageOptions, check_query, is_blank
+from truespan.types.scope import Authority, GenerationSelector, Scope, Verb, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 from truespan.types.vectors import QueryStates, Vector, mean_of

@@ -38,12 +38,7 @@ from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reas
 from truespan.types.chunk import ChunkState
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
-from truespan.types.request import (
-    RELEVANCE_FLOOR,
-    Mode,
-    RetrievalRequest,
-    mode_in_force,
-)
+from truespan.types.request import RELEVANCE_FLOOR, Mode, RetrievalRequest, mode_in_force
 from truespan.types.scope import Scope, World, admits
 from truespan.types.telemetry import Stage
 from truespan.types.trust import Hit, Verified, Visible

@@ -15,12 +15,7 @@ from truespan.errors import StoreDamaged
 from truespan.observer import NULL_OBSERVER
 from truespan.retrieval.background import LAST_RANK, background_of
 from truespan.retrieval.filters import METADATA_DAMAGED
-from truespan.retrieval.passages import (
-    Budget,
-    PassageFitter,
-    name_dropped,
-    packing_count,
-)
+from truespan.retrieval.passages import Budget, PassageFitter, name_dropped, packing_count
 from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test, count_funnel
 from truespan.retrieval.query import (
     LOW_FLOOR,

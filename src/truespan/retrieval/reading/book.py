@@ -21,12 +21,7 @@ from truespan.retrieval.pack import (
     require_candidates,
     why_not_packed,
 )
-from truespan.retrieval.passages import (
-    PassageFitter,
-    fit_packed,
-    packer_for,
-    packing_count,
-)
+from truespan.retrieval.passages import PassageFitter, fit_packed, packer_for, packing_count
 from truespan.retrieval.pipeline import Attempt, Pipeline, boilerplate_test
 from truespan.retrieval.query import query_language
 from truespan.retrieval.reading.candidates import ROUNDING, Found, FusedBookSearch, Select
@@ -55,12 +50,7 @@ from truespan.types.reading import NOTHING_READ, Position, TailChunk
 from truespan.types.request import Mode, ReadingRequest, mode_in_force
 from truespan.types.scope import Scope, Verb, World
 from truespan.types.telemetry import Stage
-from truespan.types.trust import (
-    FailureKind,
-    VerificationFailure,
-    Verified,
-    Visible,
-)
+from truespan.types.trust import FailureKind, VerificationFailure, Verified, Visible
 from truespan.types.vectors import Vector, similarities_of
 
 NO_POSITION = Notice(

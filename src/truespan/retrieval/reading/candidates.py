@@ -20,12 +20,7 @@ from msgspec.structs import replace
 
 from truespan.retrieval import fused
 from truespan.retrieval.deps import RetrievalDeps
-from truespan.retrieval.fused import (
-    Candidate,
-    CandidateText,
-    FusedSearch,
-    Refinement,
-)
+from truespan.retrieval.fused import Candidate, CandidateText, FusedSearch, Refinement
 from truespan.retrieval.pack import Packed
 from truespan.retrieval.query import SCORE_DECIMALS, calibration_of
 from truespan.retrieval.reading.words import ReadScores

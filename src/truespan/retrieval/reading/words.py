@@ -22,23 +22,13 @@ from truespan.retrieval.deps import Restart
 from truespan.retrieval.query import SCORE_DECIMALS, query_language
 from truespan.retrieval.word_counts import POSTING, count_revision
 from truespan.text.language import SAMPLE, detect_language
-from truespan.types.document import (
-    CountedWords,
-    RevisionChunk,
-    RevisionRef,
-    RevisionWords,
-)
+from truespan.types.document import CountedWords, RevisionChunk, RevisionRef, RevisionWords
 from truespan.types.ids import ChunkId
 from truespan.types.reading import Position
 from truespan.types.request import DEFAULT_LANGUAGE
 from truespan.types.scope import Scope, World
 from truespan.types.trust import Visible
-from truespan.words.compounds import (
-    COMPOUNDING,
-    expand_compounds,
-    index_compounds,
-    index_parts,
-)
+from truespan.words.compounds import COMPOUNDING, expand_compounds, index_compounds, index_parts
 from truespan.words.query import Forms, QueryWord, WordQuery, parse_query
 from truespan.words.scoring import (
     ChunkScores,
