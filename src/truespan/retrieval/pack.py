@@ -5,8 +5,9 @@ It accepts only `Visible` chunks, so unverified text cannot reach a bundle.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -34,8 +35,8 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
-from truespan.types.request import WorldDefaults, make_text_key
-from truespan.types.scope import Scope
+from truespan.types.request import ReadingRequest, RetrievalRequest, WorldDefaults, make_text_key
+from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
 
@@ -265,39 +266,53 @@ class BundleAttempt(Attempt, kw_only=True):
         self.skipped = counted.skipped()
 
 
-class BundleRequest(Protocol):
-    """A request for a bundle, with its latest attempt."""
+class BundleRequest(ABC):
+    """An admitted request for a bundle, with its latest attempt."""
 
-    @property
-    def pipeline(self) -> Pipeline: ...
-    @property
-    def attempt(self) -> BundleAttempt: ...
-    def run(self) -> BundleAttempt: ...
+    def __init__(
+        self, pipeline: Pipeline, world: World, request: RetrievalRequest | ReadingRequest
+    ) -> None:
+        self.pipeline = pipeline
+        self._world = world
+        self._budget = request.passages.budget(pipeline.deps.max_tokens)
+        self._stage = pipeline.rerank_stage(world, request.rerank, request.query)
+        self.attempt = self._start(world)
 
+    @abstractmethod
+    def _start(self, world: World) -> BundleAttempt:
+        """Return an attempt at the request that has not found anything yet."""
 
-def build_bundle(request: BundleRequest) -> ContextBundle:
-    """Run a request and build its bundle, also if a service failed meanwhile.
+    @abstractmethod
+    def _retrieve_once(self, world: World) -> BundleAttempt:
+        """Choose the chunks of the bundle from one state of the world, which may change."""
 
-    An invalid request raises. A violated selection is reported in a bundle,
-    since it says something about the text and is no mistake in the request.
-    """
-    clock, trace = request.pipeline.deps.clock, request.pipeline.deps.trace
-    began = clock.monotonic()
-    failure: TruespanError | None = None
-    try:
-        request.run()
-    except TruespanError as error:
-        if isinstance(error, CallerError) and not isinstance(error, ScopeViolation):
-            raise
-        failure = error
-    with trace.stage(Stage.BUNDLE):
-        bundle = assemble(request.attempt, seconds=clock.monotonic() - began, failure=failure)
-    count_funnel(trace, bundle.metadata.funnel, bundle.metadata.skipped)
-    trace.count(CounterName.CONTEXT_TOKENS, bundle.total_tokens)
-    trace.count(CounterName.BUNDLES, 1, bundle.status)
-    if bundle.error is not None:
-        trace.count(CounterName.ERRORS, 1, bundle.error.code)
-    return bundle
+    def run(self) -> BundleAttempt:
+        """Choose the chunks of the bundle from one state of the world."""
+        return self.pipeline.in_stable_world(self._world, self._retrieve_once)
+
+    def bundle(self) -> ContextBundle:
+        """Run the request and build its bundle, also if a service failed meanwhile.
+
+        An invalid request raises. A violated selection is reported in a bundle,
+        since it says something about the text and is no mistake in the request.
+        """
+        clock, trace = self.pipeline.deps.clock, self.pipeline.deps.trace
+        began = clock.monotonic()
+        failure: TruespanError | None = None
+        try:
+            self.run()
+        except TruespanError as error:
+            if isinstance(error, CallerError) and not isinstance(error, ScopeViolation):
+                raise
+            failure = error
+        with trace.stage(Stage.BUNDLE):
+            bundle = assemble(self.attempt, seconds=clock.monotonic() - began, failure=failure)
+        count_funnel(trace, bundle.metadata.funnel, bundle.metadata.skipped)
+        trace.count(CounterName.CONTEXT_TOKENS, bundle.total_tokens)
+        trace.count(CounterName.BUNDLES, 1, bundle.status)
+        if bundle.error is not None:
+            trace.count(CounterName.ERRORS, 1, bundle.error.code)
+        return bundle
 
 
 def status_of(

@@ -13,9 +13,9 @@ from truespan.retrieval.deps import Restart
 from truespan.retrieval.filters import ASK_FOR_ANY, METADATA_DAMAGED, name_defaults, with_defaults
 from truespan.retrieval.pack import (
     BundleAttempt,
+    BundleRequest,
     RankedPacking,
     Seen,
-    build_bundle,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -34,7 +34,7 @@ from truespan.retrieval.stages import (
     reveal,
     verify,
 )
-from truespan.types.bundle import ContextBundle, Located, NearMiss, Notice, Reason, WhyNot
+from truespan.types.bundle import Located, NearMiss, Notice, Reason, WhyNot
 from truespan.types.chunk import ChunkState
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.profile import float32
@@ -51,26 +51,17 @@ MAX_SEARCHED_FOR_SELECTION = 50
 """Maximum number of documents searched for a selection; those with chosen chunks come first."""
 
 
-class Retrieval:
+class Retrieval(BundleRequest):
     """One request for context, with its latest attempt."""
 
     def __init__(
         self, pipeline: Pipeline, request: RetrievalRequest, *, near_misses: bool = False
     ) -> None:
         """Check and admit the request; `near_misses` adds them to a result that is not empty."""
-        self.pipeline = pipeline
         self._request = request
         self._wants_near_misses = near_misses
-        self._budget = request.passages.budget(pipeline.deps.max_tokens)
-        self._world = pipeline.admit(
-            "retrieve without a reader", request.query, request.selected_text
-        )
-        self._stage = pipeline.rerank_stage(self._world, request.rerank, request.query)
-        self.attempt = self._start(self._world)
-
-    def bundle(self) -> ContextBundle:
-        """Return the bundle for the request; see `World.retrieve`."""
-        return build_bundle(self)
+        world = pipeline.admit("retrieve without a reader", request.query, request.selected_text)
+        super().__init__(pipeline, world, request)
 
     def why_not(self, chunk_id: ChunkId) -> Reason:
         """Return why a chunk is not among the results; raises also when a service fails."""
@@ -87,10 +78,6 @@ class Retrieval:
         codes = APPROXIMATE.code, METADATA_DAMAGED
         warnings = tuple(notice for notice in attempt.warnings if notice.code in codes)
         return replace(reason or Reason(WhyNot.ABSENT), warnings=warnings)
-
-    def run(self) -> BundleAttempt:
-        """Choose the chunks of the bundle from one state of the world."""
-        return self.pipeline.in_stable_world(self._world, self._retrieve_once)
 
     def _start(self, world: World) -> BundleAttempt:
         request = self._request

@@ -14,9 +14,9 @@ from truespan.retrieval import fused
 from truespan.retrieval.background import LAST_RANK
 from truespan.retrieval.pack import (
     BundleAttempt,
+    BundleRequest,
     RankedPacking,
     Seen,
-    build_bundle,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -41,7 +41,7 @@ from truespan.retrieval.stages import (
     visible_chunk_id,
 )
 from truespan.types.answer import ANSWER_TOP_K, MAX_NEAR_MISSES, Retrieved, Shortlist, shortlist
-from truespan.types.bundle import ContextBundle, Notice, Reason, WhyNot
+from truespan.types.bundle import Notice, Reason, WhyNot
 from truespan.types.catalog import References, find_by_title
 from truespan.types.chunk import ChunkKind
 from truespan.types.ids import ChunkId, reader_chunk_id
@@ -79,7 +79,7 @@ def find_position(positions: Sequence[Position], book: str | None) -> Position |
     return found or find_by_title(positions, book, title_label)
 
 
-class ReaderRetrieval:
+class ReaderRetrieval(BundleRequest):
     """One request of a reader for context, with its latest attempt."""
 
     def __init__(
@@ -91,18 +91,11 @@ class ReaderRetrieval:
         request: ReadingRequest,
     ) -> None:
         """Check and admit the request; `read_positions` reads the positions of the reader."""
-        self.pipeline = pipeline
         self._tails = tails
         self._read_positions = read_positions
         self._request = request
-        self._budget = request.passages.budget(pipeline.deps.max_tokens)
-        self._world = pipeline.admit("read as this reader", request.query, reader=reader)
-        self._stage = pipeline.rerank_stage(self._world, request.rerank, request.query)
-        self.attempt = self._start(self._world)
-
-    def bundle(self) -> ContextBundle:
-        """Return context for the query from the read part of a book; see `Reader.retrieve`."""
-        return build_bundle(self)
+        world = pipeline.admit("read as this reader", request.query, reader=reader)
+        super().__init__(pipeline, world, request)
 
     def why_not(self, chunk_id: ChunkId) -> Reason:
         """Return why a chunk is not among a reader's results. An unread chunk counts as absent."""
@@ -123,10 +116,6 @@ class ReaderRetrieval:
         # A search by words alone that is not full has looked at all chunks with a word.
         is_full = packed.last is not None
         return Reason(WhyNot.OUTRANKED if is_full or not attempt.by_words else WhyNot.NO_WORDS)
-
-    def run(self) -> BundleAttempt:
-        """Choose the chunks of the bundle from one state of the world."""
-        return self.pipeline.in_stable_world(self._world, self._retrieve_once)
 
     def candidates(self, rules: Rules) -> Retrieved:
         """Return the best chunks of the read part at or above the floor, for an answer."""
