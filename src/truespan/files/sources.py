@@ -83,11 +83,7 @@ class _ManifestSearch:
         self.manifest = os.path.join(self.jail.root, name)
 
     def expand(self, entries: Sequence[Entry]) -> FoundSources:
-        """Return the sources of all lines.
-
-        Raises:
-            ManifestInvalid: lines cannot be used, or contradict each other.
-        """
+        """Return the sources of all lines; raises ManifestInvalid with every line that is wrong."""
         for entry in entries:
             self._add(entry)
         # Two files must not have the same id, nor ids that differ only in case.

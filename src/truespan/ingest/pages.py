@@ -59,11 +59,7 @@ _LOC = re.compile(
 
 
 def check_url(url: str, base: str = "") -> str:
-    """Return the normalised address of a page, without its fragment.
-
-    Raises:
-        InvalidArgument: not a plain http or https address.
-    """
+    """Return the normalised address of a page, without its fragment; raises InvalidArgument."""
     invalid = errors.InvalidArgument(
         "The address of a page must be an http or https URL with a host, without user and "
         f"password, and of at most {MAX_URL_LENGTH} characters.",

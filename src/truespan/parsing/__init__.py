@@ -49,11 +49,7 @@ LOADER_VERSION = 9
 
 
 def load(name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-    """Parse the source `name` with the content `data`.
-
-    Raises:
-        SourceRefused: the source cannot become a document; the subclass is the reason.
-    """
+    """Parse the source `name` with the content `data`, or raise a kind of SourceRefused."""
     shown = PurePath(name).name
     found = format_of(name, data)
     if found is None:

@@ -129,6 +129,5 @@ class SharedRateLimiter(RateLimiter):
         self._reserve = partial(store.reserve, provider, per_minute)
 
     def wait(self) -> None:
-        """Wait until the next request may start."""
         if (seconds := self._reserve()) > 0:
             self._clock.sleep(seconds)

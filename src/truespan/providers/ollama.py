@@ -148,7 +148,6 @@ class OllamaEmbedder(HttpEmbedder):
         return [unit_vector(numbers) for numbers in found]
 
     def _refuse(self, reply: Reply) -> NoReturn:
-        """Raise the error for a failed reply; its text is examined but never quoted."""
         if reply.names_no_model:
             raise self._missing_model()
         if (refusal := reply.size_refusal()) is not None:

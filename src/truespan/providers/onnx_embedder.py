@@ -95,7 +95,6 @@ class OnnxEmbedder(TokenizedEmbedder):
         self._loaded: _Loaded | None = None
 
     def gives_word_states(self) -> bool:
-        """Return whether the network gives a state for each token, and not for whole texts."""
         return self._model.pooling is not Pooling.NONE or bool(self._model.states_output)
 
     @abstractmethod

@@ -138,11 +138,7 @@ def _matching(loaded: _Loaded | None, key_id: str | None, algorithm: str) -> lis
 
 
 def read_keys(content: bytes, algorithms: Sequence[str]) -> tuple[Key, ...]:
-    """Return the keys of a JWKS that may check signatures; others are skipped.
-
-    Raises:
-        ProviderBadReply: It is not a set of keys.
-    """
+    """Return the keys of a JWKS that may check signatures; raises ProviderBadReply."""
     try:
         entries = parse_json_object(content).get("keys")
     except JsonError as error:

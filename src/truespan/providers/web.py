@@ -76,11 +76,7 @@ class WebPages:
         self._lock = threading.Lock()
 
     def check(self, url: str) -> str:
-        """Return the normalised URL of a page.
-
-        Raises:
-            InvalidArgument: the URL is not one of a page, or its host is not allowed.
-        """
+        """Return the normalised URL of a page; raises InvalidArgument if it may not be read."""
         checked = check_url(url)
         if not self._is_allowed_host(checked):
             host = urlsplit(checked).hostname

@@ -23,12 +23,7 @@ Audience: TypeAlias = tuple[str, ...]
 
 
 def check_labels(labels: object) -> frozenset[str]:
-    """Return labels as a set; one label may be given alone.
-
-    Raises:
-        InvalidArgument: a label is blank, too long or has a control character, or there are too
-            many labels.
-    """
+    """Return labels as a set; one label may be given alone. Raises InvalidArgument."""
     given: list[object] = []
     if isinstance(labels, str):
         given = [labels]

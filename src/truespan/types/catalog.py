@@ -169,11 +169,7 @@ class DocumentCatalog:
         )
 
     def named(self, references: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of the documents that match references; see `References`.
-
-        Raises:
-            DocumentAmbiguous: a reference matches several documents.
-        """
+        """Return the numbers of the documents that match references; raises DocumentAmbiguous."""
         found = (self._references.find_one(reference) for reference in references)
         return frozenset(entry.number for entry in found if entry is not None)
 
@@ -264,11 +260,7 @@ class References(Generic[T]):
         return []
 
     def find_one(self, reference: str) -> T | None:
-        """Return the document that matches a reference; None if there is none.
-
-        Raises:
-            DocumentAmbiguous: several documents match the reference.
-        """
+        """Return the document that matches a reference, or None; raises DocumentAmbiguous."""
         found = self.find(reference)
         if len(found) > 1:
             labels = map(self._label, found)

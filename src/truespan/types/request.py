@@ -198,11 +198,7 @@ def mode_in_force(requested: Mode | None, defaults: Defaults, query: str | None)
 
 
 def check_reader_name(name: str) -> str:
-    """Return the name of a reader without surrounding spaces.
-
-    Raises:
-        InvalidArgument: the name is blank or too long.
-    """
+    """Return the name of a reader without surrounding spaces; raises InvalidArgument."""
     if not isinstance(name, str) or not name.strip() or len(name) > 200:
         raise InvalidArgument("A reader needs a name of 1 to 200 characters.")
     return name.strip()

@@ -59,7 +59,6 @@ class LocalChatServers(Struct, frozen=True):
     """The chat models of the library, which a connected model replaces."""
 
     def find(self) -> list[ChatServer]:
-        """Return the servers on this machine that answer at their usual addresses."""
         return [*self._find()]
 
     def _find(self) -> Iterator[ChatServer]:
@@ -100,7 +99,6 @@ class LocalChatServers(Struct, frozen=True):
             return sorted(model.id for model in listed.data)
 
     def test(self, connection: ChatConnection) -> ChatTest:
-        """Ask the model for a short reply and return it."""
         settings = read_settings(self.folder).with_values(_values(connection))
         key = connection.key
         keys = () if key is None else (ProviderKey("openai", "connected-chat", key),)
@@ -124,7 +122,6 @@ class LocalChatServers(Struct, frozen=True):
         return tested
 
     def disconnect(self) -> None:
-        """Remove the chat model and its key from the settings; answers then consist of passages."""
         self.models.connect(self._primary(remove_connection(self.folder)))
 
     def _primary(self, settings: Settings) -> ChatModel | None:

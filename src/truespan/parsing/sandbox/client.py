@@ -233,7 +233,7 @@ class ChildLink(ChildProcess):
 # Shared by threads: a child is taken from the list under a lock and serves one thread until it is
 # returned.
 class ChildParser:
-    """Parses sources in child processes with limits; safe to use from several threads.
+    """A `SourceParser` in child processes with limits; safe to use from several threads.
 
     Limits of a document: address space `memory_bytes` plus 16 times its size; CPU time
     `cpu_seconds` plus `cpu_seconds_per_mb`; three times the CPU time as wall time; output
@@ -276,11 +276,6 @@ class ChildParser:
         return partial(ChildParser, **{name: getattr(self, f"_{name}") for name in names}), ()
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-        """Parse a source; see `parsing.load`.
-
-        Raises:
-            SourceRefused: the source cannot become a document, or parsing exceeded the limits.
-        """
         if options.ocr and format_of(name, data) not in RECOGNISED:
             options = options._replace(ocr=False)
         return _decode(name, self._run(Task.PARSE, name, name, data, options), Loaded)
@@ -288,20 +283,10 @@ class ChildParser:
     def members(
         self, name: str, data: bytes, options: DocumentOptions, first: str | None = None
     ) -> Members:
-        """Return the members of a file: a list of all, or the bytes of members starting at `first`.
-
-        Raises:
-            SourceRefused: the file cannot be opened, or reading it exceeded the limits.
-        """
         request = msgspec.json.encode(MembersRequest(name, options, first)).decode()
         return _decode(name, self._run(Task.MEMBERS, name, request, data), Members)
 
     def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
-        """Draw a page of a source; see `parsing.pictures.draw`.
-
-        Raises:
-            SourceRefused: The source cannot be drawn, or drawing it exceeded the limits.
-        """
         subject = msgspec.json.encode(request).decode()
         content = self._run(Task.DRAW, request.name, subject, data)
         drawn: Rendering | None = _decode(request.name, content, Rendering | None)
@@ -310,11 +295,6 @@ class ChildParser:
         return drawn
 
     def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
-        """Return the sentences on each page of a PDF file; see `pdf.places.find_places`.
-
-        Raises:
-            SourceRefused: The file is broken, or reading it exceeded the limits.
-        """
         subject = msgspec.json.encode(request).decode()
         content = self._run(Task.FIND_PLACES, request.name, subject, data)
         found: tuple[PlacedPart, ...] = _decode(request.name, content, tuple[PlacedPart, ...])
@@ -323,11 +303,6 @@ class ChildParser:
         return found
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
-        """Return the sentences of the text of the source `name`.
-
-        Raises:
-            SourceRefused: splitting it went beyond the limits.
-        """
         text = canonical.text
         # Pages and figures are not needed.
         sent = CanonicalText(

@@ -155,11 +155,7 @@ class Session(Statements):
         audience: str | None,
         checksum: bytes,
     ) -> None:
-        """Write the rows of a new world.
-
-        Raises:
-            DuplicateRow: another world has this name.
-        """
+        """Write the rows of a new world; raises DuplicateRow if another world has its name."""
 
     @abstractmethod
     def in_each(

@@ -435,11 +435,7 @@ class Readers(Part):
 
 
 def _verified_cells(world: WorldId, recorded: bytes, values: Sequence[Any]) -> RevisionCells:
-    """Return the cells of a revision.
-
-    Raises:
-        StoreDamaged: they do not match the recorded checksum.
-    """
+    """Return the cells of a revision; raises StoreDamaged if their checksum differs."""
     cells = RevisionCells._make(values)
     if recorded != revision_checksum(world, cells):
         raise damaged_labels(cells.document)

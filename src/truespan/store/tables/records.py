@@ -375,11 +375,7 @@ class Records(Part):
         return [_read_usage(row, damaged=True) for row in rows]
 
     def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
-        """Return one record of a world.
-
-        Raises:
-            RecordNotFound: it does not exist, or was removed.
-        """
+        """Return one record of a world; raises RecordNotFound."""
         row = self._db.at(world).one(f"{_USAGE} AND id = :id", id=reference)
         if row is None or not authority.sees(world):
             raise RecordNotFound(reference)

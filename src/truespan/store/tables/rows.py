@@ -248,11 +248,7 @@ def read_sentences(
 def _verify_sentences(
     world: WorldId, ref: RevisionRef, rows: Iterable[Sequence[Any]]
 ) -> list[StoredSentence]:
-    """Return rows of `_SENTENCE` as sentences.
-
-    Raises:
-        StoreDamaged: a sentence does not match its checksum.
-    """
+    """Return rows of `_SENTENCE` as sentences; raises StoreDamaged if a checksum differs."""
     sentences: list[StoredSentence] = []
     for *cells, recorded, chapter, section, page in rows:
         sid, start, end, tokens, digest = cells
