@@ -199,7 +199,8 @@ class _Lookup(Struct, frozen=True):
         if not wanted:
             return Quote(shown, False)
         named = [self.sources[number - 1] for number in cited if 1 <= number <= len(self.sources)]
-        for run in (*map(_run_of, named), *self.runs):
+        alone = (run for source in named for run in join_sources([source]))
+        for run in (*alone, *self.runs):
             span = run.find(wanted)
             if span is not None:
                 return self._found(shown, run, span, named)
@@ -238,11 +239,6 @@ class _Lookup(Struct, frozen=True):
             verdict=failure.verdict,
             difference=failure.difference,
         )
-
-
-def _run_of(source: Visible) -> Run:
-    [run] = join_sources([source])
-    return run
 
 
 def _verified(

@@ -33,7 +33,6 @@ from truespan.types.answer import (
     Answer,
     AnswerEvent,
     Citation,
-    Disagreement,
     Finished,
     Fitted,
     Message,
@@ -141,7 +140,9 @@ class Responder(Struct, frozen=True):
         with self.trace.stage(Stage.CHECKED):
             text, is_cut = "".join(pieces), reply is not None and reply.cut
             citations, quotes, support, remarks = self._check(decision, fitted.sources, text)
-            disagreements = self._disagreements(decision, fitted.sources)
+            # A refusal shows no passages that could contradict each other.
+            shown = fitted.sources if decision.refusal is None else ()
+            disagreements = find_disagreements(shown, self.locate)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
             record, problems = self.record(evidence, milliseconds)
             answer = Answer(
@@ -268,12 +269,6 @@ class Responder(Struct, frozen=True):
         notes = (_note(part, verdicts.get(part.chunk_id, WhyNot.BELOW_FLOOR)) for part in parts)
         texts = (excerpt(part, self.question.standalone) for part in parts)
         return tuple(replace(note, text=text) for note, text in zip(notes, texts, strict=True))
-
-    def _disagreements(
-        self, decision: Decision, sources: Sequence[Visible]
-    ) -> tuple[Disagreement, ...]:
-        """Return the passages of an answer that contradict each other; none for a refusal."""
-        return () if decision.refusal is not None else find_disagreements(sources, self.locate)
 
     def _check(
         self, decision: Decision, sources: Sequence[Visible], text: str

@@ -227,7 +227,8 @@ class Components(Struct, frozen=True):
             start_repair=start_repair,
             split=self._split_query,
             embed=self.embed,
-            count_tokens=self._count_tokens,
+            # `self.counter.count` alone would load a deferred counter with every request.
+            count_tokens=lambda text: self.counter.count(text),
             fused_weight=self.fused_weight,
             without=self.without,
             max_tokens=self.max_tokens,
@@ -239,10 +240,6 @@ class Components(Struct, frozen=True):
             cohort=self.cohort,
             word_states=self.word_states,
         )
-
-    def _count_tokens(self, text: str) -> int:
-        # `self.counter.count` alone would load a deferred counter with every request.
-        return self.counter.count(text)
 
     def _split_query(self, text: str, limit: int) -> list[str]:
         from truespan.ingest.chunking import split_text

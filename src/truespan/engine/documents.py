@@ -56,10 +56,6 @@ _NUMBER = re.compile("[1-9][0-9]{0,17}")
 """The only spelling of a document's number."""
 
 
-def _title_label(document: Document) -> tuple[int, str, str]:
-    return document.number, document.shown_path, document.title
-
-
 class Documents(WorldPart, frozen=True):
     """The documents of one world.
 
@@ -508,7 +504,9 @@ class Documents(WorldPart, frozen=True):
             documents = store.documents(scope)
             document = document_references(documents).find_one(name)
             if document is None and by_title:
-                document = find_by_title(documents, name, _title_label)
+                document = find_by_title(
+                    documents, name, lambda each: (each.number, each.shown_path, each.title)
+                )
             if document is None:
                 raise errors.DocumentNotFound(name)
             found = [document]

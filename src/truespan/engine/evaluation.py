@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.engine.access import WorldPart
-from truespan.engine.answering import Answerer
+from truespan.engine.answering import decide_query
 from truespan.engine.reader import Reader
 from truespan.errors import InvalidArgument, NotAllowed, ServiceError, TruespanError
 from truespan.evaluation.calibrate import (
@@ -41,13 +41,10 @@ from truespan.evaluation.evaluate import (
 )
 from truespan.evaluation.golden import DocumentNames, GoldenQuery, normalize_text, parse_golden
 from truespan.evaluation.report import EvaluationReport, name_generation
-from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import APPROXIMATE, require_world
 from truespan.retrieval.query import calibration_of, round_score
-from truespan.retrieval.search import Rules, find_candidates, search_documents
-from truespan.types.answer import Retrieved
+from truespan.retrieval.search import search_documents
 from truespan.types.bundle import Notice
-from truespan.types.decision import Decision
 from truespan.types.document import Document
 from truespan.types.profile import Calibration
 from truespan.types.reading import MAX_PAGE_SENTENCES
@@ -56,7 +53,6 @@ from truespan.types.request import (
     Filters,
     Mode,
     RankPart,
-    RetrievalRequest,
     check_mode,
     check_parts,
     check_whole,
@@ -371,7 +367,9 @@ class WorldEvaluation(WorldPart, frozen=True):
             present = bool(query.phrases) or any(one.grade for one in query.expected)
             if not present and not query.absent:
                 continue
-            decision = self._with_retries(partial(self._weigh, query))
+            decision = self._with_retries(
+                partial(decide_query, self._access, query.query, filters=query.filters)
+            )
             if decision.evidence.settings.evidence is None:
                 return EvidenceReport()
             in_force = decision.evidence.settings.evidence.threshold
@@ -379,16 +377,6 @@ class WorldEvaluation(WorldPart, frozen=True):
         if in_force is None:
             return EvidenceReport(message="No query is judged or marked as absent.")
         return propose_evidence(weighed, in_force)
-
-    def _weigh(self, query: GoldenQuery) -> Decision:
-        access = self._access
-        answerer = Answerer(access.components, access.authority)
-        request = RetrievalRequest(query=query.query, filters=query.filters, by_default=frozenset())
-
-        def find(trace: RequestTrace, _query: str, rules: Rules, _book: str | None) -> Retrieved:
-            return find_candidates(access.pipeline.with_trace(trace), request, rules)
-
-        return answerer.decide(answerer.ask(query.query, find, None, ()), reading=False)
 
     def _prepare(
         self,

@@ -310,17 +310,10 @@ class WorldQueries:
         Raises:
             InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
         """
-        from truespan.engine.answering import Answerer, keep_answerable
-
-        answerer = Answerer(self.access.components, self.access.authority)
+        from truespan.engine.answering import decide_query, keep_answerable
 
         def decide(question: str) -> Decision:
-            request = RetrievalRequest(query=question, by_default=frozenset(), rerank=False)
-
-            def find(trace: RequestTrace, _: str, rules: Rules, _book: str | None) -> Retrieved:
-                return find_candidates(self.access.pipeline.with_trace(trace), request, rules)
-
-            return answerer.decide(answerer.ask(question, find, None, ()), reading=False)
+            return decide_query(self.access, question, rerank=False)
 
         return keep_answerable(questions, decide, self.access.components.clock)
 

@@ -8,7 +8,6 @@ import pickle
 import select
 import signal
 import sys
-from typing import IO
 
 import msgspec
 
@@ -44,16 +43,12 @@ def main() -> int:
         # Drafts consist of thousands of objects and hardly any cycles.
         gc.freeze()
         gc.set_threshold(200_000, 20, 100)
-        while _await_task(tasks):
+        # It ends if there is no task for a while.
+        while select.select([tasks], [], [], IDLE_SECONDS)[0]:
             send(answers, *answer(receive(tasks)[1], tools))
     except (EOFError, BrokenPipeError):
         pass  # The parent has gone.
     return 0
-
-
-def _await_task(tasks: IO[bytes]) -> bool:
-    """Wait for a task; return False if there is none for a while."""
-    return bool(select.select([tasks], [], [], IDLE_SECONDS)[0])
 
 
 def answer(message: bytes, tools: DraftTools) -> tuple[int, bytes]:

@@ -208,7 +208,7 @@ class Conversations(Part):
                    WHERE c.world_id = :world AND c.id = :id LOCK_ROWS()"""
             )
             if key is None and begins:
-                cells = record_cells(record)
+                cells = msgspec.structs.astuple(record)
                 columns = dict(zip(ConversationRecord.__struct_fields__, cells, strict=True))
                 own = conversation_checksum(world, cells)
                 key = session.insert_returning("key", "conversations", **columns, checksum=own)
@@ -344,10 +344,6 @@ def new_id() -> str:
     import secrets
 
     return secrets.token_hex(16)
-
-
-def record_cells(record: ConversationRecord) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(record)
 
 
 def conversation_checksum(world: WorldId, cells: Sequence[object]) -> bytes:
