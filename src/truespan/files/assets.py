@@ -324,11 +324,11 @@ class PictureFolder:
 
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles:
         """Remove the files of a document."""
-        return _remove_folder(self._home(world, doc_id))
+        return remove_folder(self._home(world, doc_id))
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
         """Remove the files of a world."""
-        return _remove_folder(self._folder / _check(world))
+        return remove_folder(self._folder / _check(world))
 
     def _home(self, world: WorldId, doc_id: str) -> Path:
         return self._folder / _check(world) / sha256(doc_id.encode()).hexdigest()[:_SHORT]
@@ -355,9 +355,10 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def _remove_folder(folder: Path) -> RemovedFiles:
+def remove_folder(folder: Path) -> RemovedFiles:
+    """Remove a folder, and return its files without those that begin with a dot, such as locks."""
     removed: list[RemovedFiles] = []
-    for path in list(_files(folder)):
+    for path in [path for path in _files(folder) if path.name[0] != "."]:
         with suppress(FileNotFoundError):
             removed.append(RemovedFiles(1, path.stat().st_size))
     shutil.rmtree(folder, ignore_errors=True)

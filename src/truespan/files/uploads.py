@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.core.disk import FileLock, create_file, replace_file, require_space, sync_folder
+from truespan.files.assets import remove_folder
 from truespan.files.jail import read_file, upload_doc_id, upload_path
 from truespan.types.ids import WorldId
 from truespan.types.maintenance import RemovedFiles, sum_files
@@ -114,7 +115,7 @@ class UploadFolder:
             if left == files:
                 continue
             if not left:
-                removed.append(_remove_folder(home))
+                removed.append(remove_folder(home))
                 continue
             gone = [stored for stored in files if stored not in left]
             for stored in gone:
@@ -125,10 +126,10 @@ class UploadFolder:
 
     def sweep(self, world: WorldId, is_wanted: Callable[[str], bool]) -> RemovedFiles:
         """Remove the batches that are not wanted, except those being received."""
-        return sum_files(map(_remove_folder, self._unwanted(world, is_wanted)))
+        return sum_files(map(remove_folder, self._unwanted(world, is_wanted)))
 
     def remove_all(self, world: WorldId) -> RemovedFiles:
-        return _remove_folder(self._folder / _check_name(world))
+        return remove_folder(self._folder / _check_name(world))
 
     def worlds(self) -> list[WorldId]:
         return [WorldId(path.name) for path in _folders(self._folder)]
@@ -228,16 +229,6 @@ def _read_list(home: Path) -> list[_StoredFile]:
         return msgspec.json.decode((home / _LIST).read_bytes(), type=list[_StoredFile])
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return []
-
-
-def _remove_folder(folder: Path) -> RemovedFiles:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name[0] != "."]
-    sizes = []
-    for path in files:
-        with suppress(FileNotFoundError):
-            sizes.append(path.stat().st_size)
-    shutil.rmtree(folder, ignore_errors=True)
-    return RemovedFiles(len(sizes), sum(sizes))
 
 
 def _folders(folder: Path) -> list[Path]:

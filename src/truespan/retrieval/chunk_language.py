@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from truespan.text.language import detect_language
 from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import split_words, stem_function, stemmer_of
+from truespan.words.terms import split_words, stem_function, stemmer_of, stop_terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ def foreign_languages(texts: Sequence[str], language: str, counts: TermCounts) -
     import numpy as np
 
     stemmer, sizes = stemmer_of(language), np.array(counts.sizes, np.int64)
-    own = _count_stops(counts, _stop_terms(stemmer))
+    own = _count_stops(counts, stop_terms(stemmer))
     doubtful = np.flatnonzero((sizes >= MIN_WORDS) & (own < OWN_SHARE * sizes))
     if not len(doubtful):
         return {}
@@ -128,12 +128,6 @@ def _may_be_foreign(listed: Sequence[str]) -> bool:
 @cache
 def _all_stop_words() -> frozenset[str]:
     return frozenset().union(*STOP_WORDS.values())
-
-
-# Shared by threads: as above.
-@cache
-def _stop_terms(stemmer: str) -> frozenset[str]:
-    return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
 
 
 # Shared by threads: as above.

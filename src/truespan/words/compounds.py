@@ -13,15 +13,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.types.document import Vocabulary
 from truespan.words.query import QueryWord, WordQuery
-from truespan.words.stop_words import STOP_WORDS
-from truespan.words.terms import stem_function
+from truespan.words.terms import stop_terms
 
 _LINKS = {
     "danish": ("", "s", "e", "er"),
@@ -98,7 +97,7 @@ class _Candidates(Struct, frozen=True):
         found = cls(word, {}, {})
         names = () if word.exact else _LINKS.keys() & word.content_forms.keys()
         for name in sorted(names):
-            is_part = partial(_is_part, indexes, _stop_terms(name))
+            is_part = partial(_is_part, indexes, stop_terms(name))
             for term in word.content_forms[name]:
                 if len(term) < MIN_PART or not term.isalpha():
                     continue
@@ -168,9 +167,3 @@ def _before(
             yield (bare,)
         if most > 1:
             yield from divide(bare, links, is_part, most)
-
-
-# Shared by threads: caches of sets of words, which never change.
-@cache
-def _stop_terms(name: str) -> frozenset[str]:
-    return frozenset(map(stem_function(name), STOP_WORDS[name]))

@@ -13,6 +13,8 @@ from threading import local
 from typing import NamedTuple
 from unicodedata import category, is_normalized, normalize
 
+from truespan.words.stop_words import STOP_WORDS
+
 RECIPE = "3"
 """Version of the rules for terms; stored counts with another version are replaced."""
 MAX_TERM_CHARS = 64
@@ -348,6 +350,13 @@ def _pattern() -> re.Pattern[str]:
     letter = f"[^\\W_{_UNSPACED}]"
     runs = (f"([{script}][{script}{marks}]*)" for script in (_EAST_ASIAN, _SOUTH_EAST_ASIAN))
     return re.compile(f"{'|'.join(runs)}|{letter}+(?:[{marks}]+{letter}*)*")
+
+
+# Shared by threads: caches of sets of words, which never change.
+@cache
+def stop_terms(stemmer: str) -> frozenset[str]:
+    """Return the terms of the stop words of a language; none for a language without a list."""
+    return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
 
 
 PARTICLES = frozenset("وفبكلس")
