@@ -22,6 +22,7 @@ from truespan.retrieval.pack import BundleAttempt, Packer
 from truespan.retrieval.pipeline import Attempt, boilerplate_test
 from truespan.retrieval.query import SCORE_DECIMALS
 from truespan.retrieval.repeats import CoveredText, count_rendered
+from truespan.retrieval.stages import cut
 from truespan.text.tables import added_characters, added_tokens
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
@@ -570,24 +571,7 @@ def _read_stretch(
 
 def _sentence_part(part: Visible, stretch: Stretch, sentences: Sequence[PlacedSentence]) -> Visible:
     """Return consecutive sentences of a passage as a separate result."""
-    first, last = sentences[0], sentences[-1]
-    text = stretch.between(first.start, last.end)
-    chapter = first.place.chapter or part.title
-    return replace(
-        part,
-        start=first.start,
-        end=last.end,
-        first_sid=first.sid,
-        last_sid=last.sid,
-        chapter=chapter,
-        section=first.place.section or chapter,
-        text=text,
-        text_hash=hash_text(text),
-        tokens=sum(sentence.tokens for sentence in sentences),
-        page=first.page,
-        location=locate_sentences(sentences),
-        sentence_ends=b"",
-    )
+    return cut(part, sentences, stretch.between(sentences[0].start, sentences[-1].end))
 
 
 def _place_of(sentence: Visible | None) -> SentencePlace | None:

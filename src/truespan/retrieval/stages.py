@@ -214,27 +214,39 @@ def _trim(whole: Visible, sentences: Sequence[PlacedSentence], scope: Scope) -> 
         if not inside:
             continue
         names, run = zip(*group, strict=True)
-        first, last = run[0], run[-1]
         part = replace(whole, chapter=names[0].chapter, section=names[0].section)
         if len(run) < len(sentences):
-            text = whole.text[first.start - whole.start : last.end - whole.start]
+            text = whole.text[run[0].start - whole.start : run[-1].end - whole.start]
             part = replace(
-                part,
-                start=first.start,
-                end=last.end,
-                first_sid=first.sid,
-                last_sid=last.sid,
-                text=text,
-                text_hash=hash_text(text),
-                tokens=sum(sentence.tokens for sentence in run),
+                cut(whole, run, text),
                 # The first sentence may have begun on an earlier page than the chunk.
-                page=whole.page if first.sid == whole.first_sid else first.page,
+                page=whole.page if run[0].sid == whole.first_sid else run[0].page,
                 location=_locate(whole, run),
                 embedded_hash=whole.text_hash,
-                sentence_ends=b"",
             )
         parts.append(part)
     return parts
+
+
+def cut(whole: Visible, sentences: Sequence[PlacedSentence], text: str) -> Visible:
+    """Return consecutive sentences of a passage with their text as a separate passage."""
+    first, last = sentences[0], sentences[-1]
+    names = NamedPlace.of(first.place, whole.title)
+    return replace(
+        whole,
+        start=first.start,
+        end=last.end,
+        first_sid=first.sid,
+        last_sid=last.sid,
+        chapter=names.chapter,
+        section=names.section,
+        text=text,
+        text_hash=hash_text(text),
+        tokens=sum(sentence.tokens for sentence in sentences),
+        page=first.page,
+        location=locate_sentences(sentences),
+        sentence_ends=b"",
+    )
 
 
 def _locate(whole: Visible, run: Sequence[PlacedSentence]) -> str | None:
