@@ -195,6 +195,16 @@ def test_unreadable_files_are_named(shell: Shell) -> None:
     assert err.startswith("Not read: broken.pdf")
 
 
+def test_pipe_is_refused_without_reading_it(shell: Shell) -> None:
+    os.mkfifo(shell.folder / "pipe")
+
+    code, out, err = shell("ask", "pipe", QUESTION)
+
+    assert (code, out) == (2, "")
+    assert "It is a link or not a regular file." in err
+    assert "Nothing in pipe can be read." in err
+
+
 def test_search_prints_the_best_sentence_with_its_neighbours(shell: Shell) -> None:
     parts = ["The boat left.", "Rain fell.", NOTE.split("\n")[2], "Gulls cried.", "Night came."]
     (shell.folder / "long.md").write_text(" ".join(parts))

@@ -119,8 +119,11 @@ def _ingest(world: "World", sources: Sequence[str], *, hidden: bool) -> None:
     # An interrupted run is continued: some documents may be there already.
     read = len(report.ingested) + report.unchanged
     if not read:
+        named = ", ".join(sources)
         raise InvalidArgument(
-            f"No document was found in {', '.join(sources)}.",
+            f"Nothing in {named} can be read."
+            if report.failures
+            else f"No document was found in {named}.",
             advice="Name files of a supported format, or folders that contain some.",
         )
     if not hidden:
@@ -206,12 +209,15 @@ def _claim(sources: Sequence[str], settings_folder: Path, stack: ExitStack) -> P
 
 
 def _name_of(sources: Sequence[str], settings_folder: Path) -> str | None:
-    """Return a hash of what a library of these files depends on; None if there are too many."""
+    """Return a hash of what a library of these files depends on; None if they cannot be cached."""
     if any(is_page(source) for source in sources):
         return None
     known = sha256(repr((metadata.version("truespan"), read_settings(settings_folder))).encode())
     size = 0
     for number, path in enumerate(path for source in sources for path in _files_of(source)):
+        # A device or a pipe may have no end; ingesting refuses it.
+        if not path.is_file():
+            return None
         size += path.stat().st_size
         if number >= MAX_FILES or size > MAX_SOURCE_BYTES:
             return None
