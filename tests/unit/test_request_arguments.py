@@ -25,10 +25,13 @@ def test_unknown_argument_names_the_closest(name: str, meant: str) -> None:
 
 def test_wrong_types_are_refused_by_the_library(tmp_path: Path) -> None:
     wrong: Any = 3
-    world = make_library(tmp_path).library.world()
+    library = make_library(tmp_path).library
+    world = library.world()
     for call, message in (
         (lambda: world.ingest(wrong), "paths must be a path or a list of paths."),
         (lambda: world.ingest([wrong]), "paths must be a path or a list of paths."),
+        (lambda: world.ingest(""), "A path is empty."),
+        (lambda: library.world(wrong), "A world is named by a string: its id or its name."),
         (lambda: world.add_texts(wrong), "texts must be a list of strings."),
         (lambda: world.add_texts("text"), "texts must be a list of strings."),
         (lambda: world.search("lamp", tags=wrong), "tags must be a list of strings."),

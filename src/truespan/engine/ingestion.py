@@ -110,6 +110,11 @@ class IngestJobs:
         listed = [*given] if isinstance(given, Iterable) else [given]
         if not all(isinstance(path, str | PurePath) for path in listed):
             raise errors.InvalidArgument("paths must be a path or a list of paths.")
+        if "" in listed:
+            # Joined to the current folder, it would name all files there.
+            raise errors.InvalidArgument(
+                "A path is empty.", advice="Pass '.' for the current folder."
+            )
         if [bool(listed), manifest is not None, sitemap is not None].count(True) != 1:
             raise errors.InvalidArgument("Pass either paths, a manifest or a sitemap.")
         if manifest is not None and options.declared != DocumentOptions():
