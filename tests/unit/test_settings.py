@@ -184,3 +184,12 @@ def test_number_setting_refuses_other_text(value: str) -> None:
         accepted.append(name)
 
     assert accepted == []
+
+
+def test_file_in_place_of_a_library_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "book.txt"
+    file.touch()
+
+    with pytest.raises(InvalidConfiguration) as refused:
+        read_settings(file, {})
+    assert refused.value.message == f"{file} is a file; a library is a folder."

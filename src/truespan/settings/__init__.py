@@ -133,6 +133,10 @@ def read_file(folder: Path) -> str:
         return (folder / FILE_NAME).read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
+    except NotADirectoryError:
+        raise InvalidConfiguration(
+            f"{folder} is a file; a library is a folder.", advice="Choose another path."
+        ) from None
 
 
 def _read_file(
