@@ -301,6 +301,7 @@ def test_advice_of_a_deletion_names_the_world(shell: Shell) -> None:
 def test_messages_of_the_parser_end_with_one_stop(shell: Shell) -> None:
     for arguments, end in (
         (("restore", "one", "two"), "extra argument (two). See 'truespan restore --help'."),
+        (("search", "spare", "key"), "several words needs quotes. See 'truespan search --help'."),
         (("serch", "key"), "'search', 'serve'?) See 'truespan --help'."),
     ):
         assert shell(*arguments)[2].strip().endswith(end)

@@ -51,6 +51,8 @@ def run(arguments: list[str]) -> int:
         if command == "truespan" and option in _COMMAND_OPTIONS:
             message = f"No such option {option!r}."
             advice = f"Give options after the command, as in 'truespan status --json'. {advice}"
+        if context and "query" in context.params and "extra argument" in message:
+            advice = f"A query of several words needs quotes. {advice}"
         if not message.endswith((".", "?", "?)")):
             message += "."
         return _report(errors.InvalidArgument(message, advice=advice), arguments)
