@@ -101,6 +101,21 @@ def test_passage_without_a_word_of_the_query_names_no_sentence(tmp_path: Path, n
 
 
 @proves("result.best-sentence")
+def test_repeated_header_of_a_table_is_no_best_sentence(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    lines = [f"{1000 + number},{TOPICS[number % 8]},{number}.50" for number in range(200)]
+    lib.write("orders.csv", "\n".join(["order,item,total", *lines]))
+    world = lib.library.create_world("world")
+    world.ingest(str(lib.folder / "files" / "orders.csv"))
+
+    [passage] = world.search("order 1150", mode=Mode.KEYWORD, top_k=1).passages
+
+    assert passage.text.startswith("order | item | total")
+    assert passage.best_sentence is not None
+    assert passage.best_sentence.location == "line 152"
+
+
+@proves("result.best-sentence")
 def test_interfaces_show_the_place_of_the_best_sentence(tmp_path: Path) -> None:
     world = with_file(make_library(tmp_path), "deck.pptx")
     found = world.search("what about ferries", top_k=1)

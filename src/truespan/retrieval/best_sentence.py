@@ -52,25 +52,34 @@ def locate_best(
             chosen[number] = part.chunk_id, part.first_sid + best
     rows = deps.store.sentences_of_chunks(scope, {*chosen.values()}) if chosen else {}
     for number, key in chosen.items():
+        part, row = parts[number], rows.get(key)
+        if row is not None and _is_on_no_page(row):
+            row = _read_best(deps, scope, part, words)
         # A revision may have been removed since.
-        if key in rows:
-            found[number] = replace(parts[number], best_sentence=_place(parts[number], rows[key]))
+        if row is not None:
+            found[number] = replace(part, best_sentence=_place(part, row))
     return found
 
 
 def _read_best(
     deps: RetrievalDeps, scope: Scope, part: Visible, words: SearchedWords
 ) -> PlacedSentence | None:
-    """Return the best sentence of a passage that is no stored chunk, or is a reader's; None if no
-    sentence has any of the words."""
+    """Return the best sentence of a passage, of those that have a place; None if none of them has
+    any of the words."""
     last, revision = part.last_sid, part.revision
     if scope.position is not None:
         last, revision = min(last, scope.position), scope.revision
     ref = RevisionRef(part.document, revision or 0)
-    rows = deps.store.sentences(scope, ref, part.first_sid, last)
+    known = deps.store.sentences(scope, ref, part.first_sid, last)
+    rows = [row for row in known if not _is_on_no_page(row)]
     spans = [(max(row.start - part.start, 0), row.end - part.start) for row in rows]
     best = words.find_best(part.text, spoken_in(part), spans)
     return None if best is None else rows[best]
+
+
+def _is_on_no_page(sentence: PlacedSentence) -> bool:
+    """Return whether a sentence has no place of its own, such as a repeated header of a table."""
+    return sentence.page_start is not None and not sentence.page_start.page
 
 
 def known_spans(part: Visible) -> list[tuple[int, int]]:
