@@ -282,6 +282,14 @@ def test_progress_without_a_terminal_is_plain_lines() -> None:
     ]
 
 
+def test_progress_without_documents_counts_chunks_only() -> None:
+    lines: list[str] = []
+
+    ProgressLines(lines.append, iter([0.0, 4.0, 4.0]).__next__)(Progress(0.5, 0, 0, 10, 5, ""))
+
+    assert lines == ["50%: 10 chunks, 2.5/s, 4 s, about 4 s left\n"]
+
+
 def test_question_without_position_says_how_to_record_one(shell: Shell) -> None:
     assert shell("ingest", "note.md")[0] == 0
     for arguments in (("ask", "Who?", "--reader", "ada"), ("reader", "show", "--reader", "ada")):

@@ -110,9 +110,10 @@ class ProgressLines:
         self._tenth = tenth
         seconds = self._clock() - self._began
         left = seconds * (1 - progress.fraction) / progress.fraction
+        documents = f"{progress.documents} of {pluralize(progress.documents_total, 'document')}, "
         self._write(
-            f"{progress.fraction:.0%}: {progress.documents} of "
-            f"{pluralize(progress.documents_total, 'document')}, "
+            # A rebuilt index counts chunks only.
+            f"{progress.fraction:.0%}: {documents if progress.documents_total else ''}"
             f"{describe_rates(progress, seconds) or '0 chunks'}, "
             f"{seconds:.0f} s, about {left:.0f} s left\n"
         )
