@@ -58,7 +58,7 @@ def test_generation_with_wrong_tally_is_promoted_once_fixed(
     lib: LibraryFixture,
 ) -> None:
     lib.sql("UPDATE tallies SET embedded = embedded - 1 WHERE generation = 2 AND revision = 1")
-    with pytest.raises(GenerationIncomplete):
+    with pytest.raises(GenerationIncomplete, match=r"^Generation 2 lacks 1 vector\."):
         the_world(lib).generations.promote(2)
 
     lib.library.apply_plan(lib.library.doctor())

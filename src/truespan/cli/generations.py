@@ -122,7 +122,9 @@ def show_generations(records: Sequence["GenerationRecord"]) -> str:
         names = [*(["default"] if record.is_default else []), *record.domains]
         state = f"complete; used by {', '.join(names)}" if names else "complete"
         if not record.complete:
-            state = f"incomplete: {record.missing} documents, {record.pending} vectors missing"
+            counts = {"document": record.missing, "vector": record.pending}
+            lacking = [pluralize(count, noun) for noun, count in counts.items() if count]
+            state = f"incomplete: {', '.join(lacking)} missing"
         model = f"{generation.profile.provider}/{generation.profile.model}"
         chunking = generation.chunking.name if generation.chunking else "per document"
         mark, counts = "*" if names else "", (record.documents, record.chunks)

@@ -291,8 +291,12 @@ class GenerationIncomplete(CallerError):
     code = "generation_incomplete"
 
     def __init__(self, number: int, missing: int, pending: int) -> None:
+        counts = {"document": missing, "vector": pending}
+        lacking = " and ".join(
+            f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items() if count
+        )
         super().__init__(
-            f"Generation {number} lacks {missing} documents and {pending} vectors.",
+            f"Generation {number} lacks {lacking}.",
             advice=f"'truespan reindex --generation {number}' completes it.",
         )
 
