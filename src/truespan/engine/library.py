@@ -180,7 +180,7 @@ class Library:
             reference = worlds[0].id
         # A caller without a type checker may pass anything.
         if not isinstance(reference, str):
-            raise InvalidArgument("A world is named by a string: its id or its name.")
+            raise errors.InvalidArgument("A world is named by a string: its id or its name.")
         if generation is not None:
             return self._open_generation(reference, generation)
         if create and self._components.store.find_world(self._authority, reference) is None:
