@@ -37,7 +37,7 @@ _DANISH = """
     disse dit dog du efter eller en end er et flere fleste for fra ham han hans har havde have
     hende hendes her hos hun hvad hvem hver hvilke hvilken hvilket hvis hvor hvordan hvorfor
     hvorfra hvorhen hvornår i ikke ind ingen jeg jer jo kan kunne man mange med meget men mere
-    mest mig min mindre mine mit mod ned nogen noget nogle nu når og også om op os over på sig
+    mest mig min mindre mine mit mod ned nogen noget nogle nu når ofte og også om op os over på sig
     sin sine sit skal skulle som sådan thi til ud under var vi vil ville vor være været
 """
 
@@ -46,7 +46,7 @@ _DUTCH = """
     ge geen haar had hadden heb hebben heeft hem het hier hij hoe hoelang hoeveel hoever hoezo
     hun ik in is je jij jou jouw jullie kan kon kunnen maar me meer meest meeste men met mij mijn
     minder moet na naar niet nog nu of om ons onze ook op over s sommige t te tegen toch toen tot
-    u uit uw van veel voor waar waaraan waarbij waardoor waarheen waarin waarmee waarom waarop
+    u uit uw vaak van veel voor waar waaraan waarbij waardoor waarheen waarin waarmee waarom waarop
     waaruit waarvan waarvoor wanneer want waren was wat we weinig welk welke werd werden wie
     wiens wij wil word worden wordt zal ze zei zich zij zijn zo zonder zou zouden
 """
@@ -56,7 +56,7 @@ _ENGLISH = """
     being between both but by can could couldn d did didn do does doesn doing during each every
     few for from further had hadn has hasn have haven having he her here hers herself him himself
     his how i if in into is isn it its itself just least less ll m many me more most much my
-    myself no nor not of off on once only or other our ours ourselves out over own re s same
+    myself no nor not of off often on once only or other our ours ourselves out over own re s same
     several she should shouldn so some such t than that the their theirs them themselves then
     there these they this those through to too under until up upon ve very was wasn we were weren
     what whatever when whenever where wherever whether which whichever while who whoever whom
@@ -71,7 +71,7 @@ _FINNISH = """
     minun minä missä mistä miten mitkä mitä monen monet moni monia monta montako mukaan mutta
     myös ne niiden niin niitä nuo nyt ole olemme olen olet olette oli olivat olla ollut on ovat
     paljon paljonko se sekä sen siellä siihen siinä sille sinun sinä sitä tai te teidän tuo tuon
-    tämä tämän tässä tätä useita vaan vai vain vähemmän vähän
+    tämä tämän tässä tätä useita usein vaan vai vain vähemmän vähän
 """
 
 _FRENCH = """
@@ -95,7 +95,7 @@ _GERMAN = """
     ihres im in indem ins ist ja jede jedem jeden jeder jedes jene jenem jenen jener jenes kann
     kein keine keinem keinen keiner können könnte man manche manchem manchen mancher manches mehr
     mehrere mehreren mein meine meinem meinen meiner meiste meisten mich mir mit muss muß nach
-    nicht nichts noch nun nur ob oder ohne sehr sein seine seinem seinen seiner seines selbst
+    nicht nichts noch nun nur ob oder oft ohne sehr sein seine seinem seinen seiner seines selbst
     sich sie sind so solche soll sollte sondern sonst um und uns unser unsere unter viel viele
     vielen vieler vieles vom von vor wann war waren warum was weil welche welchem welchen welcher
     welches wem wen wenig wenige wenigen weniger wenn wer werde werden weshalb wessen weswegen
@@ -143,15 +143,15 @@ _NORWEGIAN = """
     fleire flere fleste for fordi fra frå før ha hadde han hans har ho hos hun hva hvem hver
     hvilke hvilken hvilket hvis hvor hvordan hvorfor hvorfra hvorhen i ikke ikkje ingen inn ja
     jeg kan kom korleis korso kunne kva kvar kven kvifor man mange med meg meget meir mellom men
-    mer mest mi min mindre mitt mot mye mykje ned noe noen noko nokon nå når og også om opp oss
+    mer mest mi min mindre mitt mot mye mykje ned noe noen noko nokon nå når ofte og også om opp oss
     over på seg si sia sidan siden sin sine sitt skal skulle slik so som somme så til um under
     upp ut uten var vart vere verte vi vil ville vore vors vort vår være vært å
 """
 
 _POLISH = """
-    a aby albo ale ależ ani az bardzo bez bo by być był była było były ci cię co czego czemu czy
-    czyich czyj czyja czyje czyli czym dla dlaczego do dokąd dużo gdy gdyż gdzie go i ich ile ilu
-    im ja jak jaka jaki jakich jakie jakiego jakiej jakiemu jakim jakimi jako jaką je jednak jego
+    a aby albo ale ależ ani az bardzo bez bo by być był była było były ci cię co czego czemu często
+    czy czyich czyj czyja czyje czyli czym dla dlaczego do dokąd dużo gdy gdyż gdzie go i ich ile
+    ilu im ja jak jaka jaki jakich jakie jakiego jakiej jakiemu jakim jakimi jako jaką je jednak jego
     jej jemu jest jestem jeszcze jeśli już ją każdy kiedy kilka kilku kim kogo komu kto która
     które którego której który których którym którymi którzy którą lub ma mają mało mi mnie mniej
     mną mogą może można mu my na nad najwięcej nam nami nas nasz nawet nic nich nie nim nią niż
@@ -182,7 +182,7 @@ _RUSSIAN = """
     него нее ней несколько нет ни ними них но ну о об он она они оно от откуда отчего перед по
     под пока почему при про с сам свое свои свой себе себя скольких сколько со столько так также
     такой там тебе тебя тем то тобой того тоже той только том тот ту ты у уж уже хотя чего чей
-    чем чему что чтобы чье чьего чьи чья чьё эта эти это этого этой этом этот эту я
+    чем чему часто что чтобы чье чьего чьи чья чьё эта эти это этого этой этом этот эту я
 """
 
 _SPANISH = """
@@ -204,7 +204,7 @@ _SWEDISH = """
     dina ditt du där då efter ej eller en er era ert ett fler flera flest från för ha hade han
     hans har henne hennes hon honom hos hur hurdan här i icke in ingen inget inom inte jag ju kan
     kunde lite man med mellan men mer mest mig min mina mindre mitt mot mycket många ni nu när
-    någon något några och om oss på samma sedan sig sin sina sitt själv ska skall skulle som så
+    någon något några ofta och om oss på samma sedan sig sin sina sitt själv ska skall skulle som så
     sådan till under upp ut utan vad var vara varför varifrån varit varje vars vart vem vems vi
     vid vilka vilkas vilken vilket vill vår våra vårt än är åt över
 """
