@@ -45,7 +45,8 @@ def find_names(query: str, stemmer: str) -> frozenset[str]:
         name = word[0].casefold()
         if not word[0][0].isupper() or len(name) == 1 or name in stop_words:
             continue
-        if _NEW_SENTENCE.search(query, 0, word.start()):
+        # Searching from the start of the query each time would take quadratic time.
+        if _NEW_SENTENCE.search(query, before.end(), word.start()):
             continue
         if stemmer == "german" and _precedes_noun(before[0]):
             continue
