@@ -375,3 +375,11 @@ def test_parts_of_a_database_overlap_and_a_missing_file_is_named(tmp_path: Path)
     assert parts == [b"0123456789", b"6789abcdefghij", b"ghij-"]
     with pytest.raises(StoreBusy, match="cannot be searched"):
         list(sqlite.read_parts(tmp_path / "absent.db", 10, 4))
+
+
+@proves("upkeep.deletion-complete")
+def test_parts_of_a_database_have_zeros_at_its_end(tmp_path: Path) -> None:
+    content = b"0123456789erased\0\0\0\0"
+    (tmp_path / "store.db").write_bytes(content)
+
+    assert b"".join(sqlite.read_parts(tmp_path / "store.db", 12, 0)) == content

@@ -485,9 +485,11 @@ def read_parts(path: Path, size: int, overlap: int) -> Iterator[bytes]:
     try:
         file = apsw.VFSFile("", str(path), flags)
         try:
-            for start in range(0, file.xFileSize(), size):
-                first = max(start - overlap, 0)
-                yield file.xRead(start + size - first, first)
+            length = file.xFileSize()
+            for start in range(0, length, size):
+                first, end = max(start - overlap, 0), min(start + size, length)
+                # A read past the end would lose zeros at the end of the file.
+                yield file.xRead(end - first, first)
         finally:
             file.xClose()
     except apsw.Error as error:
