@@ -26,12 +26,14 @@ from truespan.errors import (
     GoldenInvalid,
     Interrupted,
     InvalidArgument,
+    InvalidConfiguration,
     ProfileMismatch,
     PromotionRefused,
     SourceMissing,
     StorageFull,
 )
 from truespan.ingest.draft import Preparation
+from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
 from truespan.types.bundle import Passage
 from truespan.types.chunk import ChunkKind, FigureFlags
 from truespan.types.ids import hash_text
@@ -49,6 +51,18 @@ def wide() -> WordEmbedder:
 @pytest.fixture
 def lib(tmp_path: Path) -> LibraryFixture:
     return make_library(tmp_path, others={"wide": wide()})
+
+
+@proves("embedding.query-by-locked-profile")
+def test_model_is_chosen_before_a_broken_one_of_its_provider() -> None:
+    def fail() -> WordEmbedder:
+        raise InvalidConfiguration("The folder of the model is missing.")
+
+    found = wide()
+    provider = found.profile.provider
+    others = [OtherEmbedder(provider, lambda: found), OtherEmbedder(provider, fail)]
+
+    assert EmbedderChoice(WordEmbedder(), others).choose(found.profile) is found
 
 
 @proves("generation.never-half-filled")

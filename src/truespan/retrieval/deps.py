@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -48,7 +48,7 @@ class RetrievalDeps(Struct, frozen=True):
     trace: RequestTrace = NULL_OBSERVER
     rerank: RerankOptions | None = None
     model_check: ModelCheck = field(default_factory=ModelCheck)
-    embedders_of: Callable[[EmbeddingProfile], Sequence[Embedder]] = lambda _: ()
+    embedders_of: Callable[[EmbeddingProfile], Iterable[Embedder]] = lambda _: ()
     """The embedders that may have a profile, found without a request."""
     recent_queries: RecentQueries = field(default_factory=RecentQueries)
     completeness: CompletenessCheck = field(default_factory=CompletenessCheck)

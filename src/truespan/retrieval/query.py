@@ -6,9 +6,10 @@ one in the language of each text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec import Struct
@@ -92,24 +93,23 @@ class EmbedderChoice(Struct, frozen=True, dict=True):
         # Asking whether it fits the protocol would look at every member.
         return None if hasattr(self.default, "may_have") else self.default.profile.id
 
-    def candidates(self, profile: EmbeddingProfile) -> list[Embedder]:
-        """Return the embedders that may have a profile, found without a request.
+    def candidates(self, profile: EmbeddingProfile) -> Iterator[Embedder]:
+        """Yield the embedders that may have a profile, found without a request.
 
-        An embedder is created only if its provider is the profile's, and the default one is not
-        known to have the profile.
+        An embedder is created only if its provider is the profile's, the default one is not known
+        to have the profile, and no earlier one was enough for the caller.
         """
         if self._fixed_profile == profile.id:
-            return [self.default]
-        own = [other.embedder() for other in self.others if other.provider == profile.provider]
-        return [
-            embedder
-            for embedder in (*own, self.default)
+            yield self.default
+            return
+        own = (other.embedder() for other in self.others if other.provider == profile.provider)
+        for embedder in chain(own, (self.default,)):
             if (
                 cast("RemoteEmbedder", embedder).may_have(profile)
                 if hasattr(embedder, "may_have")
                 else embedder.profile.id == profile.id
-            )
-        ]
+            ):
+                yield embedder
 
     def choose(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one if no other has it."""
