@@ -178,6 +178,17 @@ def test_backup_into_the_library_is_refused(source: Path, tmp_path: Path) -> Non
     assert sorted(path.name for path in source.iterdir()) == before
 
 
+@proves("upkeep.deletion-complete")
+def test_backup_replaces_no_link_in_the_library(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").touch()
+    link = source / "link"
+    link.symlink_to(tmp_path / "outside")
+    with opened(source) as library, pytest.raises(InvalidArgument, match="in the folder"):
+        library.backup(link, replace=True)
+    assert link.is_symlink()
+    link.unlink()
+
+
 @proves("upkeep.backup-restores")
 def test_nothing_that_is_there_is_overwritten(source: Path, backup: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")

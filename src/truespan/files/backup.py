@@ -209,8 +209,9 @@ class BackupWriter(Struct, frozen=True):
         """Write a backup under a temporary name, read it back, and then rename it."""
         target = Path(path).absolute()
         _require_free_name(target, replace=replace)
-        # A deletion says that the text is gone from every file of the library.
-        if target.resolve().is_relative_to(self.folder.resolve()):
+        # A deletion says that the text is gone from every file of the library. A link of this name
+        # would be replaced itself, not the file that it leads to.
+        if target.parent.resolve().is_relative_to(self.folder.resolve()):
             raise errors.InvalidArgument(
                 f"{target} is in the folder of the library.",
                 advice="Choose a path outside: a backup in it is lost with the library, and keeps "
