@@ -78,6 +78,16 @@ def test_decide_adds_words_to_similarity_less_background() -> None:
         assert replay(json.loads(json.dumps(evidence_to_json(decision.evidence)))) == decision
 
 
+def test_replay_takes_records_from_before_words_were_counted() -> None:
+    decision = decided(passage(0.5, 0.6, 0.55), passage(0.49, 0.1, 0.1, 1))
+
+    record = json.loads(json.dumps(evidence_to_json(decision.evidence)))
+
+    assert "usual_floor" not in record["settings"]["evidence"]
+    assert record["candidates"][0]["coverage"] == {"share": 0.6, "window": 0.55}
+    assert replay(record) == decision
+
+
 @proves("decision.evidence")
 def test_decide_takes_all_numbers_from_one_passage() -> None:
     similar, covered = passage(0.7, 0.0, 0.0, 0), passage(0.5, 0.5, 0.5, 1)

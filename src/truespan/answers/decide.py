@@ -284,9 +284,14 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
         *("background", "cohort", "missing_words"),
     )
     parts = [(plain, name) for name in optional]
+    # A record without these numbers, which are 0 then, gives the same decision.
+    if plain["settings"]["evidence"] is not None:
+        parts.append((plain["settings"]["evidence"], "usual_floor"))
+    parts += [(part["coverage"], "words") for part in plain["candidates"] if part["coverage"]]
     parts.append((plain["settings"], "evidence"))
     parts += [(part, name) for part in plain["candidates"] for name in _OPTIONAL]
     for part, name in parts:
+        # 0 equals False.
         if part[name] in (None, False, []):
             del part[name]
     for part in plain["candidates"]:
