@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tests.support.rows import each_row
 from truespan.words.names import find_names, has_names, has_names_across
 

@@ -285,8 +285,8 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     )
     parts = [(plain, name) for name in optional]
     # A record without these numbers, which are 0 then, gives the same decision.
-    if plain["settings"]["evidence"] is not None:
-        parts.append((plain["settings"]["evidence"], "usual_floor"))
+    if (rules := plain["settings"]["evidence"]) is not None:
+        parts += [(rules, "usual_floor"), (rules, "further_word_weight")]
     parts += [(part["coverage"], "words") for part in plain["candidates"] if part["coverage"]]
     parts.append((plain["settings"], "evidence"))
     parts += [(part, name) for part in plain["candidates"] for name in _OPTIONAL]

@@ -151,8 +151,8 @@ _NORWEGIAN = """
 _POLISH = """
     a aby albo ale ależ ani az bardzo bez bo by być był była było były ci cię co czego czemu często
     czy czyich czyj czyja czyje czyli czym dla dlaczego do dokąd dużo gdy gdyż gdzie go i ich ile
-    ilu im ja jak jaka jaki jakich jakie jakiego jakiej jakiemu jakim jakimi jako jaką je jednak jego
-    jej jemu jest jestem jeszcze jeśli już ją każdy kiedy kilka kilku kim kogo komu kto która
+    ilu im ja jak jaka jaki jakich jakie jakiego jakiej jakiemu jakim jakimi jako jaką je jednak
+    jego jej jemu jest jestem jeszcze jeśli już ją każdy kiedy kilka kilku kim kogo komu kto która
     które którego której który których którym którymi którzy którą lub ma mają mało mi mnie mniej
     mną mogą może można mu my na nad najwięcej nam nami nas nasz nawet nic nich nie nim nią niż
     no o od on ona one oni ono oraz po pod ponieważ przed przez przy się skąd sobie swoje swój są
