@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import truespan
 from tests.contract.integrity_contract import IntegrityContract
 from tests.contract.records_contract import RecordsContract
 from tests.contract.shares_contract import SharesContract
@@ -134,6 +135,26 @@ def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
         sqlite_store(tmp_path / "store.db", ManualClock())
 
     assert refusal.value.code == "store_damaged"
+
+
+def test_emptied_database_is_damage_and_no_new_library(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    with truespan.open(folder, create=True) as library:
+        library.create_world("world").add_text("The harbour light.")
+    with truespan.open(folder) as library:
+        assert library.world("world").search("harbour", mode="keyword").passages
+    (folder / "store.db").write_bytes(b"")
+
+    for create in (False, True):
+        with pytest.raises(StoreDamaged, match="is empty"):
+            truespan.open(folder, create=create)
+
+    assert (folder / "store.db").stat().st_size == 0
+    # What a killed process left before the schema was written is a new library.
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "store.db").touch()
+    with truespan.open(tmp_path / "new") as library:
+        assert library.worlds() == []
 
 
 @proves("store.disk-reserve")

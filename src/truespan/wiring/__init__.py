@@ -17,7 +17,7 @@ from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
 from truespan.engine.components import Components, proof_trees
 from truespan.engine.library import Library
-from truespan.errors import InvalidConfiguration, LibraryNotFound, resource_error
+from truespan.errors import InvalidConfiguration, LibraryNotFound, StoreDamaged, resource_error
 from truespan.index.edge.client import EdgeIndex
 from truespan.jobs.thread import JobThread
 from truespan.observer import NULL_OBSERVER, Observer, combine_observers
@@ -92,6 +92,7 @@ def open_library(
     Raises:
         LibraryNotFound: there is no library, and `create` is not given.
         InvalidConfiguration: a setting is wrong.
+        StoreDamaged: the database file is empty, but the library has an index.
     """
     folder = Path(path)
     if not (create or folder.is_dir()):
@@ -112,6 +113,8 @@ def open_library(
                 advice="Choose another path.",
             )
             raise resource_error(error) or refusal from None
+    if not on_server:
+        _refuse_emptied_store(folder)
     # Contradictory settings are refused before anything is opened.
     is_custom = embedder is not None or bool(others)
     distance = None if is_custom else providers.CONFIGURED_DISTANCE
@@ -212,6 +215,18 @@ def open_library(
 
 
 @contextmanager
+def _refuse_emptied_store(folder: Path) -> None:
+    """Raise StoreDamaged if the database file was emptied; SQLite would take it for a new one."""
+    store = folder / storage.STORE_FILE
+    # The index is created after the schema. Until it is written, the file may be in the log alone.
+    is_new = store.with_name(f"{store.name}-wal").exists() or not (folder / INDEX_FOLDER).is_dir()
+    if not is_new and not store.stat().st_size:
+        raise StoreDamaged(
+            f"{store} is empty, although the library has an index.",
+            advice="Restore a backup to another folder, or remove this one and ingest again.",
+        )
+
+
 def open_temporary(settings_folder: Path, folder: Path | None = None) -> Iterator[Library]:
     """Open a library in a temporary folder, as `truespan.open_temporary` does."""
     settings = replace(
