@@ -116,6 +116,24 @@ def test_repeated_header_of_a_table_is_no_best_sentence(tmp_path: Path) -> None:
 
 
 @proves("result.best-sentence")
+def test_row_of_a_table_goes_before_its_header(tmp_path: Path) -> None:
+    lib = make_library(tmp_path)
+    lib.write("staff.csv", "name,room,phone number\nAna,C01,123\nJonas,C02,456\nMia,C03,789\n")
+    world = lib.library.create_world("world")
+    world.ingest(str(lib.folder / "files" / "staff.csv"))
+
+    def best(query: str) -> str | None:
+        [passage] = world.search(query, mode=Mode.KEYWORD).passages
+        assert passage.best_sentence is not None
+        return passage.best_sentence.location
+
+    assert best("the phone number of Jonas") == "line 3"
+    assert best("which room has Mia?") == "line 4"
+    # No row has a word of these columns.
+    assert best("room and phone number") == "line 1"
+
+
+@proves("result.best-sentence")
 def test_interfaces_show_the_place_of_the_best_sentence(tmp_path: Path) -> None:
     world = with_file(make_library(tmp_path), "deck.pptx")
     found = world.search("what about ferries", top_k=1)

@@ -214,7 +214,6 @@ def open_library(
     )
 
 
-@contextmanager
 def _refuse_emptied_store(folder: Path) -> None:
     """Raise StoreDamaged if the database file was emptied; SQLite would take it for a new one."""
     store = folder / storage.STORE_FILE
@@ -227,6 +226,7 @@ def _refuse_emptied_store(folder: Path) -> None:
         )
 
 
+@contextmanager
 def open_temporary(settings_folder: Path, folder: Path | None = None) -> Iterator[Library]:
     """Open a library in a temporary folder, as `truespan.open_temporary` does."""
     settings = replace(

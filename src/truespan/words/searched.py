@@ -55,7 +55,7 @@ class SearchedWords:
     def find_best(self, text: str, language: str, spans: Sequence[tuple[int, int]]) -> int | None:
         """Return the index of the span with most of the words, the first of equal ones.
 
-        None if no span has any.
+        A row of a table goes before its header. None if no span has any.
         """
         folded = None if "ß" in text else fold_bytes(text)
         if folded is None:
@@ -69,7 +69,7 @@ class SearchedWords:
             ]
         if not any(found):
             return None
-        scores = self._weigh(found)
+        scores = self._weigh(_without_headers(text, spans, found) if "|" in text else found)
         return scores.index(max(scores))
 
     def find_spans(self, text: str, language: str) -> Iterator[tuple[int, int]]:
@@ -122,3 +122,25 @@ class SearchedWords:
         # Rows of a table often match the same words, so each set of words is scored once.
         scores = {words: math.fsum(map(rarity.__getitem__, words)) for words in set(found)}
         return [scores[matches] for matches in found]
+
+
+def _without_headers(
+    text: str, spans: Sequence[tuple[int, int]], found: Sequence[frozenset[str]]
+) -> list[frozenset[str]]:
+    """Return the words in each span, none in the first row of a table if another row has some.
+
+    The words of a header say what the cells of every row are.
+    """
+    kept, header = list(found), None
+    for number, (start, end) in enumerate(spans):
+        part = text[start:end]
+        # Cells are separated by bars between spaces, and a blank line ends a table.
+        if "|" not in part.split():
+            header = None
+        elif header is None:
+            header = number
+        elif found[number]:
+            kept[header] = frozenset()
+        if "\n\n" in part:
+            header = None
+    return kept
