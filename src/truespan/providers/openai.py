@@ -73,9 +73,10 @@ class OpenAiEmbedder(HttpEmbedder):
         *,
         keys: KeyRing,
         counter: TokenCounter,
+        items: int | None = None,
         input_limit: int | None = None,
     ) -> None:
-        items = _ITEMS_AT_OPENAI if options.model in INPUT_LIMITS else _ITEMS
+        items = items or (_ITEMS_AT_OPENAI if options.model in INPUT_LIMITS else _ITEMS)
         body_bytes = max(Bounds().body_bytes, items * _BYTES_PER_TEXT)
         super().__init__(options, items=items, bounds=Bounds(body_bytes=body_bytes))
         self._keys = keys
