@@ -25,7 +25,7 @@ SLOW = {
 """Files that take long, or start a process in a way that their text does not show."""
 _STARTS_PROCESS = re.compile(
     r"\b(subprocess|multiprocessing|forked_process|qdrant_loopback|ChildParser|EdgeIndex|"
-    r"truespan\.open|postgres|fork)\b"
+    r"truespan\.open|postgres|fork|make_certificate)\b"
 )
 _EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.rows import each_row
@@ -63,6 +63,8 @@ def test_other_text_stays_as_it_is(text: str):
 @given(st.lists(st.lists(st.text("ab1|", max_size=4), min_size=1, max_size=3), max_size=6))
 def test_markdown_tables_keep_all_cells(cells: list[list[str]]):
     text = "\n".join(" | ".join(row) for row in cells)
+    # A blank line ends a table, and a header that the next part repeats is written once.
+    assume("\n\n" not in text)
 
     formatted = format_tables(text)
 
