@@ -306,7 +306,7 @@ def knows_well(profile: EmbeddingProfile, language: str) -> bool:
 
 
 def relies_on_words(profile: EmbeddingProfile, language: str) -> bool:
-    """Return whether words of a passage say more about an answer than usual in a language."""
+    """Return whether words of a passage say more than its similarity in a language."""
     found = _WORD_LANGUAGES.get((profile.provider, profile.model), frozenset())
     return _base_language(language) in found
 

@@ -359,9 +359,9 @@ def stop_terms(stemmer: str) -> frozenset[str]:
     return frozenset(map(stem_function(stemmer), STOP_WORDS.get(stemmer, ())))
 
 
-PARTICLES = frozenset("وفبكلس")
+ARABIC_PARTICLES = frozenset("وفبكلس")
 """Letters that are words of their own: and, so, with, like, to and will."""
-MIN_LETTERS = 5
+MIN_PARTICLE_LETTERS = 5
 """Minimum length of a word that may begin with a particle."""
 
 
@@ -371,6 +371,6 @@ def bare_terms(word: str, stemmer: str) -> tuple[str, ...]:
     "لناسا" is "to NASA". Many words begin with the same letters, so that texts keep them, and a
     word of a query or of a passage is compared with and without one.
     """
-    if stemmer != "arabic" or len(word) < MIN_LETTERS or word[0] not in PARTICLES:
+    if stemmer != "arabic" or len(word) < MIN_PARTICLE_LETTERS or word[0] not in ARABIC_PARTICLES:
         return ()
     return (stem_function(stemmer)(word[1:]),)
