@@ -221,7 +221,7 @@ class _Lookup(Struct, frozen=True):
         if failure is None:
             return quote
         parts = tuple(
-            place_quote(
+            _place_quote(
                 part.text, part.run.source_of(*part.span), part.run.last_sid, part.span, self.locate
             )
             for part in failure.parts
@@ -244,11 +244,11 @@ class _Lookup(Struct, frozen=True):
 def _verified(
     text: str, source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
 ) -> Quote:
-    part = place_quote(text, source, last_sid, span, locate)
+    part = _place_quote(text, source, last_sid, span, locate)
     return Quote(**asdict(part), verified=True, verdict=QuoteVerdict.VERBATIM)
 
 
-def place_quote(
+def _place_quote(
     text: str, source: Visible, last_sid: int, span: tuple[int, int], locate: Locate
 ) -> QuotePart:
     """Return a quote from a span of a source with its place, searching up to `last_sid`."""

@@ -20,7 +20,6 @@ from truespan.answers.prompt import grounded_messages, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.answers.support.check import Comparison, check_support
-from truespan.answers.support.disagreement import find_disagreements
 from truespan.errors import InternalError, OperatorError, ServiceError
 from truespan.observer import NULL_OBSERVER, RequestTrace
 from truespan.protocols import ChatModel, ChatModels, Clock
@@ -140,9 +139,6 @@ class Responder(Struct, frozen=True):
         with self.trace.stage(Stage.CHECKED):
             text, is_cut = "".join(pieces), reply is not None and reply.cut
             citations, quotes, support, remarks = self._check(decision, fitted.sources, text)
-            # A refusal shows no passages that could contradict each other.
-            shown = fitted.sources if decision.refusal is None else ()
-            disagreements = find_disagreements(shown, self.locate)
             milliseconds = int((self.clock.monotonic() - began) * 1000)
             record, problems = self.record(evidence, milliseconds)
             answer = Answer(
@@ -159,7 +155,6 @@ class Responder(Struct, frozen=True):
                     *warnings,
                     *fitted.warnings,
                     *remarks,
-                    *(Notice("sources_disagree", each.describe()) for each in disagreements),
                     *((_CUT,) if is_cut else ()),
                     *problems,
                 ),
@@ -167,7 +162,6 @@ class Responder(Struct, frozen=True):
                 processing_time_ms=milliseconds,
                 near_misses=self._near_misses(decision, chunks),
                 support=support,
-                disagreements=disagreements,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
         yield Finished(self.complete(answer, fitted.sources))

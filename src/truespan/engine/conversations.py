@@ -309,7 +309,6 @@ class Conversation:
             citations=tuple(replace(each, freshness=UNSET) for each in answer.citations),
             quotes=answer.quotes,
             support=answer.support,
-            disagreements=answer.disagreements,
             record=answer.record,
             document=seen.record.document,
             sid=scope.position if scope and seen.read_to else None,

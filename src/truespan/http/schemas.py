@@ -379,7 +379,7 @@ class ConversationList(Struct, frozen=True, kw_only=True):
 @members_of(
     Turn,
     "id asked_at question standalone rewritten_by answer mode citations quotes support "
-    "disagreements record document sid damaged",
+    "record document sid damaged",
 )
 class TurnEntry(Struct, frozen=True, kw_only=True):
     """A question of a conversation and its answer. `standalone` is what was searched for.

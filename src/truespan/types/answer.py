@@ -234,39 +234,6 @@ class Quote(Struct, frozen=True):
     """Parts of a stitched quote, in the order of the quote."""
 
 
-class DisagreementKind(StrEnum):
-    """Kind of difference between two statements about the same thing."""
-
-    NUMBER = "number"
-    DATE = "date"
-    NEGATION = "negation"
-
-
-class Statement(Struct, frozen=True):
-    """A sentence of a source; `value` is the number, date or negated word that differs."""
-
-    number: int
-    """Number of the source, as citations give it."""
-    title: str
-    value: str
-    quote: QuotePart
-
-
-class Disagreement(Struct, frozen=True):
-    """Two statements of different documents that cannot both be true."""
-
-    kind: DisagreementKind
-    statements: tuple[Statement, Statement]
-
-    def describe(self) -> str:
-        """Return a sentence with both statements."""
-        one, other = self.statements
-        return (
-            f"The sources disagree: [{one.number}] {one.title} says “{one.quote.text}”, "
-            f"[{other.number}] {other.title} says “{other.quote.text}”."
-        )
-
-
 class SupportReason(StrEnum):
     """Reason why a sentence of an answer is not supported."""
 
@@ -375,8 +342,6 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """Support of the answer by the passages; None if no model wrote it."""
     conversation: ConversationNote | None = None
     """Turn of a conversation; None, and absent from JSON, outside a conversation."""
-    disagreements: tuple[Disagreement, ...] = ()
-    """Passages of the answer that contradict each other."""
     signed_receipt: SignedReceipt | None = None
     """Signed receipt of the answer; None, and absent from JSON, unless it was requested."""
 

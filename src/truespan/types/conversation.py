@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from truespan.core.clock import format_time
 from truespan.core.graphemes import shorten
-from truespan.types.answer import Citation, Disagreement, Quote, Support
+from truespan.types.answer import Citation, Quote, Support
 from truespan.types.decision import AnswerMode, FollowUp, RewrittenBy
 
 CONVERSATION_LIMIT: Final = 50
@@ -57,8 +57,6 @@ class Turn(Struct, frozen=True):
     quotes: tuple[Quote, ...] = ()
     support: Support | None = None
     """Support of the answer by the passages; None if no model wrote it."""
-    disagreements: tuple[Disagreement, ...] = ()
-    """Passages of the answer that contradict each other."""
     record: str | None = None
     """Id in the usage log; None if nothing was logged."""
     document: int | None = None
@@ -165,6 +163,5 @@ def to_markdown(info: ConversationInfo, turns: Sequence[Turn]) -> str:
             if cited.document is not None
         ]
         lines += ["\n".join(sources)] if sources else []
-        lines += [found.describe() for found in turn.disagreements]
         parts.append("\n\n".join(lines))
     return "\n\n".join(parts) + "\n"

@@ -454,7 +454,6 @@ def _show_turn(number: int, turn: Turn) -> str:
         lines += ["", "Sources:", *(f"  {cite(citation)}" for citation in turn.citations)]
     has_sources = turn.mode is not AnswerMode.FALLBACK
     lines += show_support(turn.answer, turn.support, has_sources=has_sources)
-    lines += (found.describe() for found in turn.disagreements)
     return "\n".join(lines)
 
 

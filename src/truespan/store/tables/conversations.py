@@ -15,7 +15,7 @@ from truespan import errors
 from truespan.store.engines.session import Part, Row, Session, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import queue_files
-from truespan.types.answer import Citation, Disagreement, Quote, Support
+from truespan.types.answer import Citation, Quote, Support
 from truespan.types.conversation import (
     ConversationInfo,
     ConversationRecord,
@@ -58,7 +58,6 @@ class TurnContent(msgspec.Struct, frozen=True):
     citations: tuple[Citation, ...] = ()
     quotes: tuple[Quote, ...] = ()
     support: Support | None = None
-    disagreements: tuple[Disagreement, ...] = ()
     record: str | None = None
 
 

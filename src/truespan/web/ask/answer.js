@@ -10,11 +10,11 @@ import * as words from "../common/words.js";
 import { showIn } from "./passage.js";
 import { failure, markQuotes } from "./quotes.js";
 import { rating } from "./rating.js";
-import { bestOf, disagreements, showClosest, showSources } from "./sources.js";
+import { bestOf, showClosest, showSources } from "./sources.js";
 import { figure, markUnsupported } from "./support.js";
 
 /** Warnings that the quotes and the marks show. */
-const SEEN = new Set(["unverified_quote", "misattributed_quote", "sources_disagree", "unsupported_sentence"]);
+const SEEN = new Set(["unverified_quote", "misattributed_quote", "unsupported_sentence"]);
 const CITED = /\[(\d{1,15}(?:\s*[,–-]\s*\d{1,15})*)\]/g;
 
 function linkCitations(text, citations) {
@@ -87,7 +87,6 @@ function finished(turn) {
     spoken,
     turn.learn.closest,
     lost.length > 0 && make("ul", { class: "quotes" }, lost.map((one) => make("li", { class: "bad" }, tick(false), quoted(one.text), " ", failure(one)))),
-    disagreements(answer),
     turn.learn.sources,
     warnings.length > 0 && make("ul", { class: "notes" }, warnings.map((notice) => make("li", { "data-code": notice.code }, words.notice(notice)))),
     make("div", { class: "answer-foot" },

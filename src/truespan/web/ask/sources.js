@@ -1,6 +1,6 @@
 // The sources of an answer as numbered cards, and the closest passages where there is no answer.
 
-import { fill, make, quoted, tick } from "../common/dom.js";
+import { fill, make, tick } from "../common/dom.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 import { ordered } from "./found.js";
@@ -52,14 +52,6 @@ function source(turn, one) {
 export function showSources(box, turn) {
   const { citations } = turn.answer;
   fill(box, citations.length > 0 && [make("h3", {}, texts.ask.sources), make("ol", { class: "sources" }, citations.map((one) => source(turn, one)))]);
-}
-
-const statement = (one) => make("li", {}, make("b", {}, `[${one.number}] ${one.title}: `), quoted(one.quote.text), " ", showIn(one.quote.document, one.quote.first_sid, one.quote.last_sid, words.sentences(one.quote.first_sid, one.quote.last_sid)));
-
-/** Return the passages of an answer that contradict each other, or null. */
-export function disagreements({ disagreements: pairs = [] }) {
-  if (!pairs.length) return null;
-  return make("section", { class: "disagreements" }, make("h3", {}, texts.ask.disagree), pairs.map((one) => make("ul", { class: "disagreement", "data-kind": one.kind }, one.statements.map(statement))));
 }
 
 function notes(list) {
