@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +189,8 @@ def test_a_damaged_record_is_told_and_hides_no_other(
     assert len(damaged) == 1
     listed = terminal.json("usage", "-w", "w")["records"]
     assert {whole, broken} <= {record["id"] for record in listed}
-    code, out, err = terminal("explain", broken, "-w", "w")
-    assert code in (2, 5)
     if spelled != "{}" or column == "mode":
         assert "damaged record" in damaged[0]
-        assert (code, "is damaged" in err, len(err.splitlines())) == (5, True, 1)
     store.execute("DELETE FROM usage WHERE id = ?", (broken,))
     store.close()
 
@@ -227,32 +223,6 @@ def test_without_a_model_the_passages_are_printed(terminal: Terminal) -> None:
     assert "no model was used" in out
 
 
-def test_explain_replays_a_decision_of_the_log(terminal: Terminal) -> None:
-    record = terminal.json("ask", QUESTION, "-w", "w")["record"]
-
-    code, out, _ = terminal("explain", record, "-w", "w")
-
-    assert code == 0
-    for part in ("rag: the best passage", "●", "low 0.250, high 0.550", "hmac-sha256:", "the same"):
-        assert part in out
-    assert QUESTION not in out
-
-
-def test_explain_reports_a_differing_record(terminal: Terminal) -> None:
-    record = terminal.json("ask", QUESTION, "-w", "w")["record"]
-    with closing(apsw.Connection(str(terminal.folder / "store.db"))) as store:
-        store.execute(
-            "UPDATE usage SET decision_explain = json_set(decision_explain, '$.mode', 'hybrid') "
-            "WHERE id = ?",
-            (record,),
-        )
-
-    code, out, _ = terminal("explain", record, "-w", "w")
-
-    assert code == 5
-    assert "differs from the recorded one" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
@@ -262,7 +232,6 @@ def test_explain_reports_a_differing_record(terminal: Terminal) -> None:
         (["ask", "Who?", "-w", "w", "--book", "lamp.md"], "--book needs a reader"),
         (["ask", "Who?", "-w", "w", "-r", "ann", "--tag", "x"], "cannot be combined with --reader"),
         (["ask", "Who?", "-w", "w", "--mode", "fuzzy"], "one of auto, hybrid, vector, keyword"),
-        (["explain", "abc", "-w", "w"], "There is no record 'abc'"),
         (["usage", "-w", "w", "--limit", "-1"], "at least 0"),
     ],
 )

@@ -43,7 +43,7 @@ NEEDS = {
         "listReaders", "readSentences",
         "listChunks", "showChunk", "showImage", "drawDocument", "listJobs", "showJob",
         "followJob", "search",
-        "retrieve", "whyNot", "listAnswerable", "answer", "listUsage", "explain", "evaluate",
+        "retrieve", "whyNot", "listAnswerable", "answer", "listUsage", "evaluate",
         "listConversations", "startConversation",
         "deleteConversations", "showConversation", "continueConversation", "exportConversation",
         "deleteConversation",

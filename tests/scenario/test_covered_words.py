@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
 from tests.support.worlds import WordEmbedder, make_library, other_profile
-from truespan.answers.decide import replay_record
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import StoreDamaged
@@ -107,21 +106,18 @@ def test_refusal_says_what_no_passage_is_about(tmp_path: Path) -> None:
     # The log has no word of a question, unless the operator wants its text.
     [record] = built.world.usage()
     assert "insulin" not in to_json(record)
-    assert replay_record(record).same
     with_text = built.with_rules(log_queries=True)
     with_text.answer("Which dose of insulin did the miller give?")
     assert "insulin" in to_json(with_text.usage()[0])
-    assert all(replay_record(record).same for record in with_text.usage())
 
 
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
-def test_evidence_is_recorded_and_the_decision_can_be_replayed(tmp_path: Path) -> None:
+def test_evidence_of_a_decision_is_recorded(tmp_path: Path) -> None:
     built = made(tmp_path, a__txt=scored(0.6, ANSWERING), b__txt=scored(0.6, OTHER))
     built.world.answer("Who has the spare key to the hut?")
 
     [record] = built.world.usage()
-    assert replay_record(record).same
     assert record.evidence["background"] == pytest.approx(BACKGROUND)
     assert record.evidence["cohort"] == "of a test"
     covered = [entry["coverage"] for entry in record.evidence["candidates"]]
@@ -184,7 +180,6 @@ def test_names_of_a_question_are_evidence_in_each_language(
         path = built.lib.write("a.txt", scored(0.6, text, long=False))
         built.world.ingest(path, language=language)
         explained = built.world.answer(question).decision_explain
-        assert all(replay_record(record).same for record in built.world.usage())
         return explained["evidence"].get("has_names")
 
     named = "Jonas, the miller, held the spare key to the hut."
@@ -217,7 +212,6 @@ def test_passage_in_a_language_unknown_to_the_model_is_marked(
         reader.set_position("1", sentence=0 if language == "de" else 1)
         answers = built.world.answer(QUESTION), reader.answer(QUESTION, book="1")
         first, second = (one.decision_explain["evidence"].get("foreign", False) for one in answers)
-        assert all(replay_record(record).same for record in built.world.usage())
         return first, second
 
     assert is_foreign("en-GB") == (False, False)

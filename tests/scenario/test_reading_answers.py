@@ -147,7 +147,6 @@ def test_whoever_is_bound_to_a_reader_has_no_answers_beyond_it_and_no_log(tmp_pa
     for refused in (
         lambda: world.answer(QUESTION),
         world.usage,
-        lambda: world.explain("any"),
         lambda: world.reader("ben").answer(QUESTION),
     ):
         with pytest.raises(NotAllowed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.unit.mode_table import ROWS, Row
-from truespan.answers.decide import count_words, decide, evidence_to_json, replay, search_floor
+from truespan.answers.decide import count_words, decide, search_floor
 from truespan.errors import InvalidArgument
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import (
@@ -100,16 +99,6 @@ def test_each_row_of_the_mode_table_is_decided(row: Row) -> None:
 
 def test_the_table_has_more_than_500_rows_and_none_twice() -> None:
     assert len({str(row) for row in ROWS}) == len(ROWS) > 500
-
-
-@each_row("row", ROWS[::7])
-def test_replay_gives_the_same_decision_for_each_row(row: Row) -> None:
-    before = decide(evidence_from_json(row))
-
-    again = replay(json.loads(json.dumps(evidence_to_json(evidence_from_json(row)))))
-
-    assert again == before
-    assert json.dumps(again.to_json()) == json.dumps(before.to_json())
 
 
 # Queries
@@ -394,36 +383,6 @@ def test_raw_mode_applies_to_thresholds_only() -> None:
     assert explained["gates"][0]["found"] == 0.52
     assert explained["score_mode"] == "raw"
     assert explained["distance"] == "dot"
-
-
-# Records
-
-
-def without(record: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != name}
-
-
-def test_invalid_record_is_refused() -> None:
-    record = evidence_to_json(evidence(chunk("a", 0.6)))
-    settings = record["settings"]
-    broken: list[Any] = [
-        None,
-        [],
-        {},
-        {**record, "version": 2},
-        {**record, "query_words": "8"},
-        {**record, "query_words": -1},
-        {**record, "unknown": 1},
-        {**record, "primary": "silent"},
-        {**record, "settings": without(settings, "max_chunks")},
-        {**record, "settings": {**settings, "threshold_low": 0.9}},
-        {**record, "candidates": [without(record["candidates"][0], "kind")]},
-        {**record, "candidates": record["candidates"] * 2},
-        *(without(record, name) for name in record),
-    ]
-    for one in broken:
-        with pytest.raises(InvalidArgument):
-            replay(one)
 
 
 @each_row("similarity", [float("nan"), float("inf"), True, "0.5", None])

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.promises import proves
 from tests.support.rows import each_row
 from tests.support.worlds import other_profile
-from truespan.answers.decide import decide, evidence_to_json, replay, search_floor
+from truespan.answers.decide import decide, evidence_to_json, search_floor
 from truespan.answers.respond import explain_refusal
 from truespan.errors import InvalidArgument, InvalidConfiguration
 from truespan.retrieval.background import background_of
@@ -75,17 +75,15 @@ def test_decide_adds_words_to_similarity_less_background() -> None:
         decision = decided(part, background=background)
         assert decision.mode == mode, part
         assert bool(decision.used_chunks) == (mode == "rag")
-        assert replay(json.loads(json.dumps(evidence_to_json(decision.evidence)))) == decision
 
 
-def test_replay_takes_records_from_before_words_were_counted() -> None:
+def test_record_leaves_out_words_that_were_not_counted() -> None:
     decision = decided(passage(0.5, 0.6, 0.55), passage(0.49, 0.1, 0.1, 1))
 
     record = json.loads(json.dumps(evidence_to_json(decision.evidence)))
 
     assert not {"usual_floor", "further_word_weight"} & record["settings"]["evidence"].keys()
     assert record["candidates"][0]["coverage"] == {"share": 0.6, "window": 0.55}
-    assert replay(record) == decision
 
 
 @proves("decision.evidence")
@@ -107,7 +105,6 @@ def test_decide_needs_more_in_a_language_unknown_to_the_model() -> None:
         decision = decide(evidence)
         assert decision.mode == mode
         assert decision.to_json()["evidence"].get("foreign", False) == foreign
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 @proves("answers.cross-language")
@@ -139,7 +136,6 @@ def test_decide_counts_words_more_where_they_say_more() -> None:
         decision = decide(evidence)
         assert decision.mode == mode, part
         assert decision.to_json()["evidence"].get("by_words", False) == part.by_words
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
@@ -156,7 +152,6 @@ def test_decide_asks_few_words_of_a_passage_in_another_language() -> None:
         decision = decide(evidence)
         assert decision.mode == mode, part
         assert decision.to_json()["evidence"].get("crossed", False) == part.crossed
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 def test_decide_adds_late_interaction_above_the_usual() -> None:
@@ -171,7 +166,6 @@ def test_decide_adds_late_interaction_above_the_usual() -> None:
         decision = decide(evidence)
         assert decision.mode == mode, part
         assert decision.to_json()["evidence"].get("late") == part.late
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 @proves("decision.evidence")
@@ -188,7 +182,6 @@ def test_decide_weighs_the_most_similar_sentence() -> None:
         decision = decide(evidence)
         assert decision.mode == mode, (similarity, sentence)
         assert decision.to_json()["evidence"].get("sentence") == sentence
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 @proves("decision.evidence")
@@ -207,7 +200,6 @@ def test_decide_asks_less_of_a_passage_with_the_names() -> None:
         decision = decide(evidence)
         assert decision.mode == mode, (similarity, has_names)
         assert decision.to_json()["evidence"].get("has_names") is has_names
-        assert replay(json.loads(json.dumps(evidence_to_json(evidence)))) == decision
 
 
 def test_late_interaction_is_evidence_under_the_multilingual_model() -> None:
@@ -269,7 +261,6 @@ def test_decide_weighs_generated_passages_besides_the_ten_best() -> None:
     decision = decided(*joining, *weak, strong)
     assert decision.mode == "rag"
     assert decided(*joining, *weak).mode == "fallback"
-    assert replay(json.loads(json.dumps(evidence_to_json(decision.evidence)))) == decision
     # A passage that only a generated query found is evidence as well.
     assert decided(*weak, replace(strong, generated=True)).mode == "rag"
 

@@ -1,8 +1,8 @@
 """Answers: verified, visible chunks -> decision -> model -> checked text.
 
 Owns: the decision between the answer modes, which chunks a model gets and the prompt, when a reply
-counts as one, citations, quotes and support, the text of refusals, replaying decisions, and how a
-question of a conversation is made to stand alone.
+counts as one, citations, quotes and support, the text of refusals, and how a question of a
+conversation is made to stand alone.
 Does not own: search, verification and reading positions (retrieval), the models (providers), the
 usage log (the store).
 Must hold: equal evidence gives an equal decision; only verified, visible chunks count; nothing is

@@ -20,8 +20,6 @@ import msgspec
 from msgspec import Struct
 
 from truespan.answers.prompt import Choice, choose, in_order, rank, usable
-from truespan.errors import InvalidArgument, TruespanError
-from truespan.types.answer import UsageRecord
 from truespan.types.decision import (
     BACKGROUND_WEIGHT,
     AnswerMode,
@@ -264,19 +262,8 @@ _OPTIONAL = "coverage", "foreign", "by_words", "crossed", "generated", "sentence
 """Members of a candidate that are written only if they apply."""
 
 
-class Replay(Struct, frozen=True):
-    """A repeated decision, and whether it equals the recorded one.
-
-    `same` is None if only the evidence was recorded, so that there is nothing to compare with.
-    """
-
-    decision: Decision
-    same: bool | None
-    record: UsageRecord | None = None
-
-
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
-    """Return evidence as JSON values, with everything that `replay` needs."""
+    """Return evidence as JSON values for the usage log."""
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
     # Fields that do not apply to the request are left out.
     optional = (
@@ -298,35 +285,3 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
         if part["has_names"] is None:
             del part["has_names"]
     return {"version": RECORD_VERSION, **plain}
-
-
-def replay(record: Any) -> Decision:
-    """Return the decision on the evidence of a record."""
-    return decide(evidence_from_json(record))
-
-
-def replay_record(record: UsageRecord) -> Replay:
-    """Repeat the decision of an answered request and compare it with the recorded one."""
-    decision = replay(record.evidence)
-    same = decision.to_json() == record.decision_explain and decision.mode is record.mode
-    return Replay(decision, same, record)
-
-
-def evidence_from_json(record: Any) -> Evidence:
-    """Return the evidence that `evidence_to_json` wrote."""
-    if not isinstance(record, dict) or record.get("version") != RECORD_VERSION:
-        raise _unreadable("it has another version, or none")
-    try:
-        evidence = msgspec.convert(record, Evidence)
-    except (msgspec.ValidationError, TruespanError) as problem:
-        raise _unreadable(str(problem)) from None
-    # A missing member would get its default, and the replay would be a different one.
-    if evidence_to_json(evidence) != record:
-        raise _unreadable("members are missing or unknown")
-    return evidence
-
-
-def _unreadable(why: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"This is not the record of a decision: {why}", advice="Pass it as it was written."
-    )

@@ -26,12 +26,12 @@ PANELS = {
     "Documents": ("documents", "show", "label", "audit-access", "facets", "delete", "jobs"),
     "Serve": ("serve", "serve", "mcp", "worker", "token"),
     "Models": ("models", "models"),
-    "Quality": ("quality", "defaults", "usage", "explain", "evaluate", "calibrate"),
+    "Quality": ("quality", "defaults", "usage", "evaluate", "calibrate"),
     "Generations": (
         "generations",
         *("generations", "reindex", "promote", "rollback", "remove-generation", "domains"),
     ),
-    "Prove": ("proofs", "keys", "verify", "replay"),
+    "Prove": ("proofs", "keys", "verify"),
     "Maintenance": (
         "maintenance",
         *("doctor", "repair", "backup", "restore", "prepare-store", "completion"),

@@ -8,7 +8,7 @@ from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import Folder, Json, folder_of, open_library
 from truespan.cli.terminal import echo, pluralize
 from truespan.errors import InvalidArgument, LibraryNotFound, ReceiptInvalid, resource_error
-from truespan.wire.serialize import EXIT_UNHEALTHY, to_json
+from truespan.wire.serialize import to_json
 
 if TYPE_CHECKING:
     from truespan.types.receipt import PublicKeys, VerifiedReceipt
@@ -91,29 +91,6 @@ def verify(
         return EXIT_CODES[error.failure]
     echo(to_json({"valid": True, "receipt": found}) if as_json else _show(found))
     return 0
-
-
-def replay(
-    receipt: ReceiptFile,
-    query: Annotated[
-        str | None, Option(help="The question, if the receipt has only a hash of it.")
-    ] = None,
-    library: Folder = None,
-    as_json: Json = False,
-) -> int:
-    """Repeat the request of a receipt, and say what has changed since."""
-    data = _read(receipt)
-    with open_library(library) as opened:
-        report = opened.replay(data, query=query)
-    if as_json:
-        echo(to_json(report))
-    else:
-        results = {None: "not repeated", True: "the same, byte for byte", False: "another one"}
-        echo(f"State: {report.state.replace('_', ' ')}.")
-        echo(f"Result: {results[report.same_result]}.")
-        for passage in report.passages:
-            echo(f"Passage {passage.number}: {passage.change.replace('_', ' ')}.")
-    return 0 if report.same else EXIT_UNHEALTHY
 
 
 def _show(found: "VerifiedReceipt") -> str:

@@ -21,18 +21,11 @@ from truespan.cli.terminal import echo, table, write_file
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
 
 if TYPE_CHECKING:
-    from truespan.answers.decide import Replay
     from truespan.types.answer import UsageRecord
     from truespan.types.audience import Audience
-    from truespan.types.decision import Decision
     from truespan.types.request import Defaults
 
 GoldenFile = Annotated[str, Argument(help="A .yaml or .jsonl file.", metavar="GOLDEN")]
-SCALE_WIDTH = 50
-NAMES_FOUND = {
-    True: ", with every name of the question",
-    False: ", without a name of the question",
-}
 DEFAULTS_IN_WORDS = {
     "recommended": "words and similarity, any language and version, and answers by the evidence "
     "of passages",
@@ -72,23 +65,6 @@ def usage(
         name, records = chosen.name, chosen.usage(limit=limit)
     data = [record_data(record) for record in records]
     echo(to_json({"world": name, "records": data}) if as_json else show_usage(records))
-
-
-def explain(
-    record: Annotated[str, Argument(help="Id of a record of the usage log.")],
-    place: Place,
-    as_json: Json = False,
-) -> int:
-    """Replay a recorded decision, without a model, and explain it."""
-    with place.open() as chosen:
-        replay = chosen.explain(record)
-    if as_json:
-        same = {"decision_explain": replay.decision.to_json(), "same_as_recorded": replay.same}
-        kept = None if replay.record is None else record_data(replay.record)
-        echo(to_json({"record": kept} | same))
-    else:
-        echo(show_explanation(replay))
-    return EXIT_UNHEALTHY if replay.same is False else 0
 
 
 def evaluate(
@@ -202,83 +178,3 @@ def show_usage(records: Sequence["UsageRecord"]) -> str:
         models = [name for name in (record.primary_model, record.fallback_model) if name]
         rows.append((record.id, when, *decision, record.milliseconds, ", ".join(models) or "-"))
     return "\n".join(table(rows))
-
-
-def show_explanation(replay: "Replay") -> str:
-    """Show a decision in words: thresholds on a scale, gates, counts, reasons."""
-    from truespan.cli.output.ask import REASONS, REFUSALS
-
-    decision, evidence = replay.decision, replay.decision.evidence
-    counts, settings = decision.counts, evidence.settings
-    lines = [f"{decision.mode.value}: {REASONS[decision.reason]} ({decision.reason.value})."]
-    if decision.refusal:
-        lines.append(f"Refused: {REFUSALS[decision.refusal]}.")
-    lines += ["", *_draw_scale(decision)]
-    lines.append(f"  scores: {settings.score_mode.value}, {settings.distance.value}")
-    if decision.thresholds.short_query_active:
-        lines.append("  tightened because the query is short")
-    if found := decision.found:
-        lines.append(
-            f"Evidence: similarity {found.similarity:.3f}, background {found.background:.3f}, "
-            f"words {found.coverage:.0%}, within 20 words {found.window:.0%}"
-            f"{'' if found.sentence is None else f', best sentence {found.sentence:.3f}'}"
-            f"{'' if found.late is None else f', late interaction {found.late:+.3f}'}"
-            f"{'' if found.has_names is None else NAMES_FOUND[found.has_names]}"
-            f"{', in a language that the model was not trained for' if found.foreign else ''}"
-            f"{', in a language where words say more' if found.by_words else ''}"
-            f"{', in another language than the question' if found.crossed else ''}."
-        )
-    elif decision.gates:
-        lines.append("Gates:")
-    else:
-        lines.append("Gates: not evaluated, because the best score is not between the thresholds.")
-    for gate in decision.gates:
-        shown, mark = gate.to_json(), "✓" if gate.held else "✗"
-        lines.append(
-            f"  {mark} {shown['name']}: {shown['found']:g} found, {shown['needed']:g} needed"
-        )
-    lines.append(
-        f"Passages: {counts['retrieved']} retrieved, {counts['chosen']} chosen, "
-        f"{counts['used']} used ({counts['context_characters']} characters chosen); "
-        f"sources used: {decision.sources_used.value}."
-    )
-    if decision.left_out:
-        left_out = ", ".join(f"{count} x {code}" for code, count in decision.left_out.items())
-        lines.append(f"Left out: {left_out}.")
-    verdicts = {
-        None: "This decision follows from the evidence.",
-        True: "Recomputed from its record, the decision is the same.",
-        False: "✗ Recomputed from its record, the decision differs from the recorded one.",
-    }
-    return "\n".join(
-        [
-            *lines,
-            f"Models: primary {evidence.primary.value}, fallback {evidence.fallback.value}; "
-            f"used: {decision.used_llm.value}.",
-            f"Asked: {evidence.retrieval_target}{', as a reader' if evidence.reading else ''}; "
-            f"query {evidence.effective_query or '-'}.",
-            *(f"Also searched for: {text}" for text in evidence.generated_queries),
-            "",
-            verdicts[replay.same],
-        ]
-    )
-
-
-def _draw_scale(decision: "Decision") -> list[str]:
-    """Draw the thresholds and the best score on one line, with a legend below."""
-    explained = decision.to_json()
-    least = -1.0 if explained["score_mode"] == "raw" else 0.0
-    if decision.evidence.settings.evidence is None:
-        marks = {"low": explained["thresholds"]["low"], "high": explained["thresholds"]["high"]}
-    else:
-        marks = {"needed": explained["thresholds"]["low"]}
-    if decision.max_score is not None:
-        marks["best"] = explained["max_score"]
-    line = ["─"] * (SCALE_WIDTH + 1)
-    for name, value in marks.items():
-        place = round((min(max(value, least), 1.0) - least) / (1.0 - least) * SCALE_WIDTH)
-        line[place] = "●" if name == "best" else "┼"
-    named = ", ".join(f"{name} {value:.3f}" for name, value in marks.items())
-    best = "● best" if "best" in marks else "nothing was found"
-    kind = "thresholds" if "low" in marks else "evidence"
-    return [f"  {least:g} {''.join(line)} 1", f"    ┼ {kind}, {best}: {named}"]

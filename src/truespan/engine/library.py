@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from truespan.engine.tokens import AccessTokens
     from truespan.maintenance.delete import ErasureReport, Receipt
     from truespan.maintenance.doctor.plan import Plan, RepairResult
-    from truespan.types.receipt import ReplayReport, SignedReceipt
 
 __all__ = ["Library", "World"]
 
@@ -291,31 +290,6 @@ class Library:
         from truespan.engine.signing import LibraryKeys
 
         return LibraryKeys(self._components, self._authority)
-
-    def replay(
-        self, receipt: SignedReceipt | bytes | str, *, query: str | None = None
-    ) -> ReplayReport:
-        """Repeat the request of a signed receipt, and compare the results.
-
-        Args:
-            receipt: A receipt of this library, as a value or as JSON.
-            query: The question, if the receipt has only a hash of it.
-
-        Returns:
-            Whether state and result are the same, and what became of each passage. An answer is not
-            repeated, since a model need not say the same again; only its passages are compared.
-
-        Raises:
-            ReceiptInvalid: The receipt is not valid, or not of this library.
-            InvalidArgument: The receipt has no passages, or the question is missing or another one.
-            NotAllowed: The caller may read only as a reader.
-        """
-        from truespan.engine.replay import replay
-
-        def open_world(world: str, generation: int | None) -> World:
-            return self.world(world, generation=generation, create=False)
-
-        return replay(self._components, self.keys.list(), open_world, receipt, query)
 
     def authenticate(
         self, secret: str, *, audience: str | Iterable[str] | None = None

@@ -33,7 +33,6 @@ from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request, Stage
 
 if TYPE_CHECKING:
-    from truespan.answers.decide import Replay
     from truespan.engine.answering import Find
     from truespan.types.decision import Decision
 
@@ -361,24 +360,6 @@ class WorldQueries:
             raise InvalidArgument("The limit must be an integer of at least 0.")
         world = self._require_usage_log()
         return self.access.components.store.usage(self.access.authority, world.id, limit=limit)
-
-    def explain(self, record: str) -> Replay:
-        """Repeat the decision of an answered request from its record in the usage log.
-
-        Args:
-            record: Id of the record.
-
-        Returns:
-            The decision, step by step.
-
-        Raises:
-            RecordNotFound: The log does not have the record, or no longer.
-            NotAllowed: The caller may read only as a reader.
-        """
-        from truespan.answers.decide import replay_record
-
-        store, world = self.access.components.store, self._require_usage_log()
-        return replay_record(store.usage_record(self.access.authority, world.id, record))
 
     def _require_usage_log(self) -> WorldRecord:
         world = require_world(

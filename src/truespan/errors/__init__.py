@@ -7,7 +7,7 @@
     │   ├── WorldNotNamed          the request names no world, and there is not exactly one
     │   ├── NotFound               absent, or not visible to this caller: the same answer
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
-    │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound, RecordNotFound
+    │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound
     │   │   ├── ConversationNotFound, NoteNotFound
     │   │   ├── OfficeMissing        there is no LibreOffice, which draws office documents
     │   │   └── PositionNotFound, PassageNotFound, RouteNotFound

@@ -117,14 +117,6 @@ class GenerationNotFound(NotFound):
         TruespanError.__init__(self, f"This world has no generation {number}.")
 
 
-class RecordNotFound(NotFound):
-    """A record that the usage log does not have."""
-
-    code = "record_not_found"
-    kind = "record in the usage log of this world"
-    advice = "'truespan usage' lists the records."
-
-
 class ConversationNotFound(NotFound):
     """A conversation that does not exist, or that the caller may not see."""
 

@@ -153,7 +153,6 @@ _NOT_FOUND: dict[str, ErrorType] = {
     "chunk": errors.ChunkNotFound,
     "image_ref": errors.ImageNotFound,
     "job": errors.JobNotFound,
-    "record": errors.RecordNotFound,
     "conversation": errors.ConversationNotFound,
     "note": errors.NoteNotFound,
     "generation": errors.GenerationNotFound,

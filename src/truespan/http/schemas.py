@@ -12,7 +12,6 @@ from truespan.engine.documents import Documents
 from truespan.engine.jobs import Jobs
 from truespan.http.requests import DocumentQuery
 from truespan.maintenance.delete import Receipt
-from truespan.types import decision as decisions
 from truespan.types.answer import UsageRecord
 from truespan.types.chunk import ChunkKind, ChunkState, DocumentLabel, FigureMark
 from truespan.types.conversation import ConversationInfo, Turn
@@ -28,10 +27,8 @@ from truespan.types.document import (
 from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
-from truespan.types.profile import Distance
 from truespan.types.reading import ChunkPage, ReadingPosition
 from truespan.types.receipt import SignedReceipt, VerifiedReceipt
-from truespan.types.request import Defaults, Mode
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD, DocumentFreshness
 from truespan.wire.serialize import TIMES, record_data
@@ -329,38 +326,6 @@ class UsageList(Struct, frozen=True, kw_only=True):
     usage: list[UsageEntry]
 
 
-@members_of(
-    decisions.Decision,
-    "mode reason step refusal used_llm thresholds max_similarity max_score gates retrieved "
-    "context_characters",
-)
-class Decision(Struct, frozen=True, kw_only=True):
-    """A decision: the mode of the answer, its grounds, and the next step.
-
-    `retrieved` is the order of `retrieved_chunks_metadata`. `max_similarity` is that of the best
-    chunk a model may be given, and None without one; `max_score` is the same on the scale of the
-    thresholds. `context_characters` counts each character of the chosen chunks once.
-    """
-
-    score_mode: decisions.ScoreMode
-    distance: Distance
-    reading: bool
-    primary: decisions.ModelOutcome
-    fallback: decisions.ModelOutcome
-    retrieval_target: str
-    effective_query: str
-    generated_queries: tuple[str, ...]
-    search_mode: Mode | None
-    defaults: Defaults | None
-
-
-class Replay(Struct, frozen=True, kw_only=True):
-    """A decision recomputed from its record, and whether it equals the recorded one."""
-
-    decision: Decision
-    same: bool | None
-
-
 @members_of(ConversationInfo, "id reader book title created_at updated_at turns damaged")
 class ConversationEntry(Struct, frozen=True, kw_only=True):
     """A conversation, and how many turns of it the caller may see.
@@ -467,15 +432,6 @@ def world_data(world: World) -> dict[str, Any]:
     """Return the members of a `WorldEntry`."""
     generation = world.generation.number if world.generation else None
     return record_data(world, "id", "name", "defaults") | {"generation": generation}
-
-
-def decision_detail(decision: decisions.Decision) -> Decision:
-    """Convert a decision, with parts of the evidence it was made from."""
-    values: dict[str, Any] = {}
-    for name in Decision.__struct_fields__:
-        holders = (decision, decision.evidence, decision.evidence.settings)
-        values[name] = getattr(next(each for each in holders if hasattr(each, name)), name)
-    return Decision(**values)
 
 
 def conversation_detail(conversation: Conversation, *, signed: bool = False) -> ConversationDetail:

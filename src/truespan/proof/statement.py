@@ -159,16 +159,6 @@ def describe_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return described
 
 
-def restore_request(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that `describe_request` described."""
-    arguments = dict(described)
-    if arguments.get("metadata"):
-        arguments["metadata"] = json.loads(arguments["metadata"])
-    if arguments.get("floor") is not None:
-        arguments["floor"] = float(arguments["floor"])
-    return arguments
-
-
 def digest_result(result: SearchResult | ContextBundle) -> str:
     """Return the SHA-256 of a result in JSON, without its receipt and its duration."""
     if isinstance(result, SearchResult):

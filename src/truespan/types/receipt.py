@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -56,55 +55,6 @@ class VerifiedReceipt(Struct, frozen=True):
     texts: tuple[str, ...]
     places: tuple[SourcePlace, ...] = ()
     """Places of the passages in the file that was compared, if there was one."""
-
-
-class StateChange(StrEnum):
-    """Difference between the state of a receipt and the present one."""
-
-    SAME = "same"
-    CHANGED = "changed"
-    OTHER_MODEL = "other_model"
-    """The generation has another embedding model."""
-    GONE = "gone"
-    """The world or the generation was deleted."""
-    UNKNOWN = "unknown"
-    """The receipt has no state, like every receipt of a reader."""
-
-
-class PassageChange(StrEnum):
-    """Difference between a signed passage and what the library has now."""
-
-    SAME = "same"
-    NOT_RETURNED = "not_returned"
-    """The text is unchanged, but the same request does not return it any more."""
-    REPLACED = "replaced"
-    """The document has a new revision."""
-    DELETED = "deleted"
-    DAMAGED = "damaged"
-
-
-class ReplayedPassage(Struct, frozen=True):
-    """A signed passage, by its number from 1, and what became of it."""
-
-    number: int
-    change: PassageChange
-
-
-class ReplayReport(Struct, frozen=True):
-    """Difference between a receipt and the same request now."""
-
-    state: StateChange
-    same_result: bool | None
-    """Whether the result is the same, byte for byte, apart from the time it took; None if the
-    request was not repeated; answers never are."""
-    passages: tuple[ReplayedPassage, ...]
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing that the receipt is about has changed."""
-        passages = all(passage.change is PassageChange.SAME for passage in self.passages)
-        state = self.state in (StateChange.SAME, StateChange.UNKNOWN)
-        return passages and state and self.same_result is not False
 
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]

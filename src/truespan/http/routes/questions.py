@@ -228,16 +228,6 @@ def list_usage(context: CallContext, query: requests.UsageQuery) -> schemas.Usag
     return schemas.UsageList(usage=[schemas.UsageEntry(**record_data(entry)) for entry in found])
 
 
-@asking.get(_WORLD + "/usage/{record}")
-def explain(context: CallContext) -> schemas.Replay:
-    """Recompute the decision of an answered request.
-
-    Decides again from the recorded inputs, and says whether the outcome is the same.
-    """
-    found = context.world().explain(context.path["record"])
-    return schemas.Replay(decision=schemas.decision_detail(found.decision), same=found.same)
-
-
 def ask_in_conversation(
     context: CallContext, conversation: Conversation, question: dict[str, Any]
 ) -> Reply[Answer] | Events:

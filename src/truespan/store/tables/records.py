@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from truespan.errors import NotAllowed, RecordNotFound, StoreDamaged, WorldNotFound
+from truespan.errors import NotAllowed, StoreDamaged, WorldNotFound
 from truespan.store.engines.session import BRIEF_WAIT, MissingRow, Part, Row, retry_on_conflict
 from truespan.store.integrity.checksums import checksum
 from truespan.store.integrity.erasure import QUERIES_ERASED
@@ -372,20 +372,7 @@ class Records(Part):
         if not authority.sees(world):
             raise WorldNotFound(world)
         rows = self._db.at(world).all(f"{_USAGE} ORDER BY key DESC LIMIT :limit", limit=limit)
-        return [_read_usage(row, damaged=True) for row in rows]
-
-    def usage_record(self, authority: Authority, world: WorldId, reference: str) -> UsageRecord:
-        """Return one record of a world; raises RecordNotFound."""
-        row = self._db.at(world).one(f"{_USAGE} AND id = :id", id=reference)
-        if row is None or not authority.sees(world):
-            raise RecordNotFound(reference)
-        try:
-            return _read_usage(row)
-        except (ValueError, RecursionError):
-            raise StoreDamaged(
-                f"The record {reference!r} of the usage log is damaged.",
-                advice="No other data depends on it.",
-            ) from None
+        return [_read_usage(row) for row in rows]
 
     # Access tokens. Only the owner of the library may list them, or change them.
 
@@ -454,20 +441,14 @@ class Records(Part):
         return found[0] if found else None
 
 
-def _read_usage(row: Row, *, damaged: bool = False) -> UsageRecord:
-    """Return a row as a record; with `damaged`, a damaged record without its details.
-
-    Raises:
-        ValueError, RecursionError: the record is damaged.
-    """
+def _read_usage(row: Row) -> UsageRecord:
+    """Return a row as a record, without its details if it is damaged."""
     record, created_at, mode, milliseconds, primary, fallback, evidence, explained = row
     try:
         found = AnswerMode(mode)
         evidence = msgspec.json.decode(evidence, type=dict[str, Any])
         explained = msgspec.json.decode(explained, type=dict[str, Any])
     except (ValueError, RecursionError):
-        if not damaged:
-            raise
         found = AnswerMode(mode) if mode in set(AnswerMode) else AnswerMode.FALLBACK
         evidence, explained = {}, {}
     return UsageRecord(

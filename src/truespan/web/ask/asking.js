@@ -271,23 +271,6 @@ function follow(turn) {
   if (turn.result && asReader() && turn.result.position !== positionNow()) turn.result = null;
   showResult(turn);
   if (!turn.result && turn.state !== "asking") load(turn);
-  if (turn.answer && !turn.answer.decision_explain && turn.answer.record && may("read")) explainStored(turn);
-}
-
-/** Explain the decision of a stored turn from its record in the usage log, while it is kept there. */
-async function explainStored(turn) {
-  try {
-    const { decision } = await get(worldPath() + path`/usage/${turn.answer.record}`);
-    const used = decision.retrieved.filter((one) => one.verdict === "returned").length;
-    const counts = { used, retrieved: decision.retrieved.length, context_characters: decision.context_characters };
-    // The log may have hashes of the generated queries, which tell a reader of the page nothing.
-    const explained = { ...decision, counts, generated_queries: [] };
-    turn.answer = { ...turn.answer, decision_explain: explained, retrieved_chunks_metadata: [] };
-    if (turn === thread.current()) why.explainAnswer(turn.answer);
-  } catch (problem) {
-    // The panel says that it is not stored.
-    if (problem.name !== "Problem") complain(problem);
-  }
 }
 
 /** Show a hint below the question. */
