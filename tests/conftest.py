@@ -33,7 +33,7 @@ LONGEST = (
     "scenario/test_hostile_files.py", "architecture/test_package.py",
     "laws/test_audience_non_interference.py", "unit/test_regex_growth.py",
     "unit/test_world_evaluation.py", "scenario/test_ingest_workers.py",
-    "contract/test_multilingual_embedder.py", "scenario/test_office_pictures.py",
+    "contract/test_multilingual_embedder.py",
     "scenario/test_pages.py", "scenario/test_doctor_damage.py", "scenario/test_erasure.py",
     "scenario/test_postgres_crashes.py", "interfaces/test_openapi.py",
     "contract/test_postgres_store.py", "scenario/test_background.py",

@@ -36,7 +36,7 @@ from truespan.types.vectors import QueryStates, Vector, WordStates
 if TYPE_CHECKING:
     from truespan.proof.statement import SigningKey
     from truespan.types.answer import ChatConnection, ChatServer, ChatTest
-    from truespan.types.picture import PictureRequest, PlacedPart, PlacesRequest, Rendering
+    from truespan.types.picture import PictureRequest, Rendering
 
 
 class Clock(Protocol):
@@ -469,14 +469,6 @@ class SourceParser(Protocol):
         """
         ...
 
-    def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
-        """Return the sentences on each page of a PDF file; see `parsing.formats.pdf.picture`.
-
-        Raises:
-            SourceRefused: The file is broken, or exceeds the limits.
-        """
-        ...
-
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sequence[Sentence]:
         """Return the sentences of a source's text; see `parsing.sentences`.
 
@@ -536,18 +528,6 @@ class PictureStore(Protocol):
     def keep_only(self, world: WorldId, doc_id: str, source_hash: str) -> None: ...
     def remove(self, world: WorldId, doc_id: str) -> RemovedFiles: ...
     def remove_all(self, world: WorldId) -> RemovedFiles: ...
-
-
-class OfficeDrawing(Protocol):
-    """Converter of office documents; see `parsing.sandbox.office.OfficeConverter`."""
-
-    def to_pdf(self, name: str, data: bytes) -> bytes:
-        """Return a document as PDF.
-
-        Raises:
-            SourceRefused: The document is broken, or exceeds the limits.
-        """
-        ...
 
 
 def ignore_delay(_seconds: float) -> None:

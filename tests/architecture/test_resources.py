@@ -16,8 +16,6 @@ HARMLESS = {
     "files/assets.py:copy_published": "a copy follows, which fails for the same reason",
     "files/backup.py:write": "a rename follows, which needs neither room nor a descriptor",
     "wiring/environment.py:_written_parts": "seeks in an open file; unknown parts are searched",
-    "parsing/sandbox/confined.py:main": "the program is not started, and its caller says so",
-    "parsing/sandbox/confined.py:_allow": "a path that cannot be opened stays hidden",
     "ingest/workers/client.py:_free_memory": "what is unknown counts as enough",
     "ingest/workers/client.py:ask": "the worker is replaced, and starting one asks",
     "files/jail.py:_is_folder": "looks at a name, which needs no descriptor",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -19,13 +17,12 @@ FIRST = ["The brass key of the boathouse hung on", "a nail. Old Marten oiled it 
          "He let nobody else carry it."]  # fmt: skip
 SECOND = ["It was the stationmaster Wrenfield who", "had taken the key. He confessed to all."]
 HTML = "<h1>Tides</h1><p onclick=x()>The tide turns at <b>six</b>.</p><script>x()</script>"
-SLIDES = Path(__file__).parents[1] / "fixtures" / "libreoffice.pptx"
 SIZES = (1900, 1280, 390)
 
 
 @pytest.fixture(scope="module")
 def pier(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A library with a PDF file, a web page and slides."""
+    """A library with a PDF file and a web page."""
     folder = tmp_path_factory.mktemp("pier")
     (folder / "heron.pdf").write_bytes(make_pdf([Page(column(FIRST)), Page(column(SECOND))]))
     (folder / "tides.html").write_text(HTML, "utf-8")
@@ -33,7 +30,6 @@ def pier(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         world = library.create_world("pier")
         world.ingest(folder / "heron.pdf", kind="book", title="The Heron")
         world.ingest(folder / "tides.html", title="The Tides")
-        world.ingest(SLIDES, title="The Slides")
         world.reader("ada").set_position("heron.pdf", sentence=3)
     with served(folder / "library") as running:
         yield running
@@ -97,29 +93,6 @@ def test_reader_sees_read_words_of_the_page(visits: Callable[..., Visit], pier: 
     expect(visit.find("#page-name")).to_contain_text("Page 1, as far as it was read")
     sent = [json.loads(body) for body in visit.bodies("/picture") if '"image"' in body]
     assert max(mark["sid"] for reply in sent for mark in reply["sentences"]) == 3
-
-
-@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
-def test_slide_of_the_found_sentence_is_shown(visits: Callable[..., Visit], pier: Served) -> None:
-    visit = visits(f"{pier.address}#document=3", viewport={"width": 1280, "height": 900})
-    visit.ask("Who knows the passage?")
-    visit.find("#panel-context .card-foot [data-show]").first.click()
-    visit.find("#as-page").click()
-
-    expect(visit.find(".leaf .spot.best").first).to_be_in_viewport(timeout=90_000)
-    expect(visit.find("#page-name")).to_have_text("Page 2")
-
-
-def test_page_says_that_office_is_missing(visits: Callable[..., Visit], tmp_path: Path) -> None:
-    with truespan.open(tmp_path, create=True) as library:
-        library.create_world("pier").ingest(SLIDES, title="The Slides")
-    with (tmp_path / "truespan.toml").open("a", encoding="utf-8") as settings:
-        settings.write('\nlibreoffice = ""\n')
-    with served(tmp_path) as running:
-        visit = enter(visits, running, "The Slides")
-        visit.failures_expected = True
-        visit.find("#as-page").click()
-        expect(visit.find("#sheet-body")).to_contain_text("LibreOffice is installed on the server")
 
 
 def test_web_page_is_shown_without_scripts(visits: Callable[..., Visit], pier: Served) -> None:

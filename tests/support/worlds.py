@@ -24,11 +24,9 @@ from truespan.files.sources import FileSources
 from truespan.files.uploads import UploadFolder
 from truespan.ingest.draft import Preparation
 from truespan.parsing import draw, load, may_hold_members, supported
-from truespan.parsing.formats.pdf.picture import find_places
 from truespan.parsing.members import list_members, read_members
 from truespan.protocols import (
     FolderWatcher,
-    OfficeDrawing,
     PageFetcher,
     SourceParser,
     VectorIndex,
@@ -48,7 +46,7 @@ from truespan.testing import (  # noqa: F401 -- tests import the doubles from he
 from truespan.text.sentences import split_sentences
 from truespan.types.chunk import IndexedPoint, Point
 from truespan.types.ids import ChunkId
-from truespan.types.picture import PictureRequest, PlacedPart, PlacesRequest, Rendering
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.profile import EmbeddingProfile
 from truespan.types.request import Defaults
 from truespan.types.scope import OWNER, Authority, Scope
@@ -74,9 +72,6 @@ class DirectParser:
 
     def draw(self, data: bytes, request: PictureRequest) -> Rendering | None:
         return draw(data, request)
-
-    def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
-        return find_places(data, request)
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> list[Sentence]:
         return split_sentences(canonical, language)
@@ -228,7 +223,6 @@ def make_library(
     defaults: str | None = None,
     watcher: FolderWatcher | None = None,
     pages: PageFetcher | None = None,
-    office: OfficeDrawing | None = None,
 ) -> LibraryFixture:
     """Make (or open again) a library in a folder, in memory where the index is concerned.
 
@@ -254,7 +248,6 @@ def make_library(
         parser=parser or DirectParser(),
         assets=AssetFolder(folder / "assets", reserve=0),
         pictures=PictureFolder(folder / "pictures", max_bytes=64 << 20, reserve=0),
-        office=office,
         uploads=UploadFolder(folder / "uploads", reserve=0),
         read_golden=read_golden,
         signing_keys=SigningKeyFile(folder / "signing.key"),

@@ -21,7 +21,6 @@ from truespan.protocols import (
     FolderWatcher,
     Identities,
     JobQueue,
-    OfficeDrawing,
     PageFetcher,
     PictureStore,
     Processes,
@@ -168,8 +167,6 @@ class Components(Struct, frozen=True):
     """Search of the library's files for deleted content."""
     pictures: PictureStore | None = None
     """Drawn pages of sources; None if sources are not drawn."""
-    office: OfficeDrawing | None = None
-    """Converter of office documents to PDF; None if there is no LibreOffice."""
     pages: PageFetcher | None = None
     """Fetcher of web pages; None if no host is allowed."""
     watch_folders: Callable[[Sequence[str]], FolderWatcher] | None = None

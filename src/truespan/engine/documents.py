@@ -277,9 +277,8 @@ class Documents(WorldPart, frozen=True):
     ) -> PagePicture:
         """Return a page of the source as it looks, with the places of its sentences.
 
-        Pages of PDF files are drawn, and slides, sheets and texts of word processors where
-        LibreOffice is installed, as LibreOffice prints them. Images and web pages have one page; a
-        web page is HTML without scripts. An upload is shown as long as there is room to keep it.
+        Pages of PDF files are drawn. Images and web pages have one page; a web page is HTML
+        without scripts. An upload is shown as long as there is room to keep it.
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
@@ -287,7 +286,6 @@ class Documents(WorldPart, frozen=True):
             sentence: A sentence whose page is wanted instead, if it is known.
 
         Raises:
-            OfficeMissing: The document needs LibreOffice, and there is none.
             ImageNotFound: There is no such page, the source has changed or is gone, the sanitizer
                 removed something from its text, or its format cannot be shown.
             DocumentNotFound, DocumentAmbiguous: As `get`.

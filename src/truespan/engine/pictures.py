@@ -1,11 +1,7 @@
-"""The source of a document as it looks, for callers who may see all of it and for readers.
-
-Office documents are converted to PDF once, with the pages of their sentences.
-"""
+"""The source of a document as it looks, for callers who may see all of it and for readers."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
@@ -13,8 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from truespan.engine.components import Components
-from truespan.errors import OfficeMissing, SourceRefused, StoreDamaged
-from truespan.parsing.detect import OFFICE, format_by_name
+from truespan.errors import SourceRefused, StoreDamaged
 from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
 from truespan.types.picture import (
@@ -22,8 +17,6 @@ from truespan.types.picture import (
     MarkedSentence,
     PagePicture,
     PictureRequest,
-    PlacedPart,
-    PlacesRequest,
     Rendering,
 )
 from truespan.types.reading import ActiveRevision, StoredSentence
@@ -54,11 +47,7 @@ def draw_page(
     With `sentence`, that is the page on which the sentence begins, if it is known. `until` is the
     last sentence that a reader has read: only read text is drawn then, on every page. An
     earlier page may also have unread text, such as a list of contents, and a page that is drawn
-    whole would tell that it has none. Office documents have no pages for readers: what follows may
-    move the read text.
-
-    Raises:
-        OfficeMissing: The document is an office document, and there is no LibreOffice.
+    whole would tell that it has none.
     """
     store, pictures = components.store, components.pictures
     last = revision.sentences - 1 if until is None else until
@@ -71,8 +60,6 @@ def draw_page(
     if end < 0:
         raise Restart
     document = _DrawnDocument(components, pictures, scope, revision)
-    if format_by_name(revision.name) in OFFICE:
-        return document.draw_office_page(page, sentence) if until is None else None
     starts = store.page_starts(scope, revision.ref)
     if sentence is not None:
         page = document.page_of(starts, sentence) or page
@@ -94,12 +81,6 @@ def _spans(starts: list[PageStart], page: int, end: int) -> list[tuple[int, int]
         for start, stop in zip(starts, ends, strict=False)
         if start.page_number == page
     ]
-
-
-_PDF, _PLACES = "pdf", "places"
-"""Names under which the PDF file of a document and the pages of its sentences are kept."""
-_MAX_SENTENCES = 20_000
-"""Maximum number of sentences of a document whose places are searched."""
 
 
 class _DrawnDocument(Struct, frozen=True):
@@ -144,18 +125,6 @@ class _DrawnDocument(Struct, frozen=True):
             image=drawn.data,
         )
 
-    def draw_office_page(self, page: int, sentence: int | None) -> PagePicture | None:
-        """Return a page of an office document as LibreOffice prints it; raises OfficeMissing."""
-        pdf = self._pdf()
-        if pdf is None:
-            return None
-        placed = self._find_parts(pdf)
-        page = next((part.page for part in placed if part.sid == sentence), page)
-        parts = [part for part in placed if part.page == page]
-        letters = tuple(part.letters for part in parts)
-        request = PictureRequest(f"{self.revision.name}.pdf", page, letters, anywhere=True)
-        return self.draw(request, [part.sid for part in parts], lambda: pdf)
-
     def page_of(self, starts: Sequence[PageStart], sid: int) -> int | None:
         """Return the page on which a sentence begins; None if it is unknown."""
         for sentence in self.components.store.sentences(self.scope, self.revision.ref, sid, sid):
@@ -199,61 +168,6 @@ class _DrawnDocument(Struct, frozen=True):
             return self.components.sources.read(source)
         except SourceRefused:
             return None
-
-    def _pdf(self) -> bytes | None:
-        """Return the document as PDF, converted once; None if it cannot be converted.
-
-        Raises:
-            OfficeMissing: There is no LibreOffice.
-        """
-        office = self.components.office
-        if office is None:
-            raise OfficeMissing
-        pdf = self._read_kept(_PDF)
-        if pdf is None:
-            data = self.source()
-            if data is None:
-                return None
-            try:
-                pdf = office.to_pdf(self.revision.name, data)
-            except SourceRefused:
-                # Kept as an empty file, so that a document that takes too long is not tried again.
-                pdf = b""
-            self._keep(_PDF, pdf)
-        return pdf or None
-
-    def _find_parts(self, pdf: bytes) -> tuple[PlacedPart, ...]:
-        """Return the sentences on the pages of the PDF file, searched once."""
-        if self.revision.sentences > _MAX_SENTENCES:
-            return ()
-        # Sentences are searched again when they change, as after an ingest with other options.
-        request = self._places_request()
-        name = f"{_PLACES}-{sha256(msgspec.json.encode(request)).hexdigest()[:32]}"
-        if (kept := self._read_kept(name)) is not None:
-            return msgspec.msgpack.decode(kept, type=tuple[PlacedPart, ...])
-        try:
-            found = self.components.parser.find_places(pdf, request)
-        except SourceRefused:
-            found = ()
-        self._keep(name, msgspec.msgpack.encode(found))
-        return found
-
-    def _places_request(self) -> PlacesRequest:
-        store, scope, ref = self.components.store, self.scope, self.revision.ref
-        sentences = list(store.sentences(scope, ref, 0, self.revision.sentences - 1))
-        end = max((sentence.end for sentence in sentences), default=0)
-        whole = store.text_between(scope, ref, 0, end)
-        texts = tuple(whole[sentence.start : sentence.end] for sentence in sentences)
-        for sentence, text in zip(sentences, texts, strict=True):
-            _verify(sentence, text)
-        starts = store.page_starts(scope, ref)
-        offsets = [start.offset for start in starts]
-        slides = [start.page if start.unit == "slide" else 0 for start in starts]
-        pages = tuple(
-            slides[at - 1] if (at := bisect_right(offsets, sentence.start)) else 0
-            for sentence in sentences
-        )
-        return PlacesRequest(self.revision.name, texts, pages)
 
     def _read_kept(self, name: str) -> bytes | None:
         revision = self.revision

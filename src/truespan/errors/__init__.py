@@ -9,7 +9,6 @@
     │   │   ├── WorldNotFound, DocumentNotFound, ChunkNotFound, ImageNotFound, TokenNotFound
     │   │   ├── JobNotFound, DomainNotFound, GenerationNotFound
     │   │   ├── ConversationNotFound, NoteNotFound
-    │   │   ├── OfficeMissing        there is no LibreOffice, which draws office documents
     │   │   └── PositionNotFound, PassageNotFound, RouteNotFound
     │   ├── DocumentAmbiguous      the name is that of several documents
     │   ├── PassageAmbiguous       the passage occurs more than once

@@ -139,14 +139,6 @@ class ImageNotFound(NotFound):
     text = "There is no such image."
 
 
-class OfficeMissing(NotFound):
-    """An office document that cannot be drawn, because there is no LibreOffice."""
-
-    code = "office_missing"
-    text = "Slides, sheets and texts of word processors are drawn by LibreOffice, which is missing."
-    advice = "Install LibreOffice on the server (Linux 5.13 or later), or read the text."
-
-
 class TokenNotFound(NotFound):
     """A token that does not exist."""
 

@@ -18,7 +18,6 @@ from msgspec.structs import asdict, replace
 
 from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
 from truespan.parsing.detect import (
-    OFFICE,
     PICTURED,
     RECOGNISED,
     SHEETS,
@@ -181,7 +180,7 @@ def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Load
     return load_text(clean(text))
 
 
-DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML}) | OFFICE
+DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML})
 """Formats that can be shown as they look."""
 _MEDIA_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",

@@ -79,8 +79,6 @@ SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
 """Formats of workbooks."""
 SLIDES = frozenset({Format.PPTX, Format.ODP})
 """Formats of presentations."""
-OFFICE = SHEETS | SLIDES | {Format.DOCX, Format.ODT, Format.RTF}
-"""Formats that LibreOffice can draw."""
 RECOGNISED = frozenset({Format.PDF, Format.IMAGE})
 """Formats whose text may need OCR."""
 ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})

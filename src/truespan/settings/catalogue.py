@@ -502,8 +502,6 @@ class Settings(Struct, frozen=True):
     """Folder for images; blank for `data/rag-assets` in the library."""
     pictures_max_mib: Count = 1024
     """Space for drawn pages and kept uploads; the oldest are removed. 0 to draw none."""
-    libreoffice: str = "soffice"
-    """Program that draws office documents: a name or a path; blank for none."""
     sanitize: SanitizeSettings = SanitizeSettings()
 
     embedding: EmbeddingSettings = EmbeddingSettings()

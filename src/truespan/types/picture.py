@@ -14,34 +14,13 @@ class PictureRequest(Struct, frozen=True, array_like=True):
     """A page to draw, counted from 1, and the text on it that the caller may see.
 
     `parts` are the sentences of the page in the order of the text, each as far as it is on the
-    page. With `only_parts`, nothing else on the page is drawn. With `anywhere`, a part need not
-    begin where the part before it ends, nor a line.
+    page. With `only_parts`, nothing else on the page is drawn.
     """
 
     name: str
     page: int
     parts: tuple[str, ...] = ()
     only_parts: bool = False
-    anywhere: bool = False
-
-
-class PlacesRequest(Struct, frozen=True, array_like=True):
-    """The sentences of a document, whose places in a PDF file made from the document are wanted.
-
-    `pages` are their pages, counted from 1, where the source states them; 0 where it does not.
-    """
-
-    name: str
-    sentences: tuple[str, ...]
-    pages: tuple[int, ...]
-
-
-class PlacedPart(Struct, frozen=True, array_like=True):
-    """The letters and digits of a sentence that are on a page."""
-
-    sid: int
-    page: int
-    letters: str
 
 
 class Rendering(Struct, frozen=True, array_like=True):

@@ -27,7 +27,6 @@ from truespan.protocols import (
     Clock,
     Embedder,
     FolderWatcher,
-    OfficeDrawing,
     PageFetcher,
     Reranker,
     SourceFinder,
@@ -196,7 +195,6 @@ def open_library(
             freshness_seconds=settings.freshness_seconds,
             proof_trees=defer(proof_trees),
             pictures=pictures,
-            office=_office(settings),
             backups=defer(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)
             ),
@@ -373,18 +371,6 @@ def _pictures(folder: Path, settings: Settings) -> PictureFolder | None:
 
         path = folder / storage.PICTURES_FOLDER
         return PictureFolder(path, max_bytes=max_bytes, reserve=settings.disk_reserve)
-
-    return defer(make)
-
-
-def _office(settings: Settings) -> OfficeDrawing | None:
-    if not settings.libreoffice or not settings.pictures_max_mib:
-        return None
-
-    def make() -> OfficeDrawing:
-        from truespan.parsing.sandbox.office import OfficeConverter
-
-        return OfficeConverter(settings.libreoffice)
 
     return defer(make)
 

@@ -27,7 +27,7 @@ _CREATED = {"world": "$response.body#/id"}
 _DOCUMENTS = "/v1/worlds/{world}/documents"
 _IMAGE = "/v1/worlds/{world}/images/{image_ref:path}"
 _READ_ERRORS = (errors.NotAllowed,)
-_PICTURE_ERRORS = (*_READ_ERRORS, errors.ImageNotFound, errors.OfficeMissing)
+_PICTURE_ERRORS = (*_READ_ERRORS, errors.ImageNotFound)
 
 # Shared by threads: filled while modules are imported, then only read.
 worlds = Routes("Worlds", "Worlds keep documents apart. Domains are named aliases of generations.")

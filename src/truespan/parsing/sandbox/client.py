@@ -41,7 +41,7 @@ from truespan.parsing.sandbox.process import (
     pack_request,
     peak_memory,
 )
-from truespan.types.picture import PictureRequest, PlacedPart, PlacesRequest, Rendering
+from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, Members, ParseOptions
 from truespan.types.text import CanonicalText, Loaded, Sentences
 
@@ -293,14 +293,6 @@ class ChildParser:
         if drawn is not None and len(drawn.boxes) != len(request.parts):
             raise errors.LoaderCrashed(PurePath(request.name).name)
         return drawn
-
-    def find_places(self, data: bytes, request: PlacesRequest) -> tuple[PlacedPart, ...]:
-        subject = msgspec.json.encode(request).decode()
-        content = self._run(Task.FIND_PLACES, request.name, subject, data)
-        found: tuple[PlacedPart, ...] = _decode(request.name, content, tuple[PlacedPart, ...])
-        if any(not 0 <= part.sid < len(request.sentences) or part.page < 1 for part in found):
-            raise errors.LoaderCrashed(PurePath(request.name).name)
-        return found
 
     def split(self, name: str, canonical: CanonicalText, language: str) -> Sentences:
         text = canonical.text

@@ -28,7 +28,7 @@ import msgspec
 from truespan.errors import LoaderCrashed, SourceRefused, SourceTooCostly, SourceTooLarge
 from truespan.parsing import load
 from truespan.text.sentences import sentence_bounds
-from truespan.types.picture import PictureRequest, PlacesRequest
+from truespan.types.picture import PictureRequest
 from truespan.types.source import PARSE_DEFAULTS, DocumentOptions, ParseOptions
 from truespan.types.text import CanonicalText
 
@@ -69,7 +69,6 @@ class Task(IntEnum):
     SPLIT = 1
     MEMBERS = 2
     DRAW = 3
-    FIND_PLACES = 4
 
 
 class Limits(NamedTuple):
@@ -110,7 +109,7 @@ def pack_request(
     """Return the header of a request with `size` bytes.
 
     The bytes are a document with its name, an encoded `CanonicalText` with its language, or a file
-    with an encoded `MembersRequest`, `PictureRequest` or `PlacesRequest`.
+    with an encoded `MembersRequest` or `PictureRequest`.
     """
     encoded = name.encode("utf-8", "surrogatepass")
     return _REQUEST.pack(task, *options, len(encoded), size, *limits) + encoded
@@ -249,11 +248,6 @@ def _run(task: int, name: str, document: bytes, options: ParseOptions) -> tuple[
 
             drawn = draw(document, msgspec.json.decode(name, type=PictureRequest))
             return msgspec.msgpack.encode(drawn), True
-        if task == Task.FIND_PLACES:
-            from truespan.parsing.formats.pdf.picture import find_places
-
-            found = find_places(document, msgspec.json.decode(name, type=PlacesRequest))
-            return msgspec.msgpack.encode(found), True
         if options.ocr:
             _allowed.add("os.putenv")
         return msgspec.msgpack.encode(load(name, document, options)), True

@@ -7,7 +7,6 @@ import { asReader, boundReader, go, on, previewQuery, readerPath, route, state, 
 import { texts } from "../common/texts.js";
 
 /** Names of files that the server can show as they look, for everyone and for readers. */
-const OFFICE = /\.(doc[xm]|dotx|p(pt|ps|ot)[xm]|f?od[tps]|ot[tps]|rtf|xls[xmb]?|xlt[xm]?)$/i;
 const DRAWN = /\.(pdf|x?html?|png|jpe?g|gif|webp|bmp)$/i;
 const DRAWN_FOR_READERS = /\.pdf$/i;
 const sheet = byId("sheet");
@@ -19,7 +18,7 @@ let turn = 0;
 const isOpen = () => !sheet.hidden;
 const canDraw = () => {
   const name = state.document?.path || state.document?.name || "";
-  return asReader() ? DRAWN_FOR_READERS.test(name) : DRAWN.test(name) || OFFICE.test(name);
+  return asReader() ? DRAWN_FOR_READERS.test(name) : DRAWN.test(name);
 };
 
 /** Return the address of a page; without a number, of the page with the found sentence. */
@@ -32,7 +31,6 @@ function address(number) {
 
 /** Return why a page is not shown as it looks. */
 function reasonOf(error, number) {
-  if (error.code === "office_missing") return texts.reading.noOffice;
   return error.code === "image_not_found" ? texts.reading.noPage({ page: number || 1 }) : error.message;
 }
 
