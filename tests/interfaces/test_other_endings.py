@@ -250,9 +250,6 @@ def test_library_replies_do_not_depend_on_the_ending(
             "page": lambda reader, book=book: reader.sentences(book),
             "past": lambda reader, book=book: reader.sentences(book, offset=5),
             "end": lambda reader, book=book: reader.sentences(book, offset=900),
-            "answerable": lambda reader, book=book: reader.answerable(
-                ["Who has the key?", "Where is the boat?", "What happens at the end?"], book
-            ),
             f"image {image}": lambda reader, image=image: reader.image(image).data,
         }
         verbs: dict[str, Callable[..., Any]] = {

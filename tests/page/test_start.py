@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import truespan
-from tests.page.library import LAST_READ, UNREAD, Served, served
+from tests.page.library import Served, served
 from tests.page.visit import Visit
 
 EMBEDDING = 300_000
@@ -128,22 +128,3 @@ def test_a_token_that_ends_leads_back_to_signing_in(
 
     expect(visit.find("#view-signin")).to_be_visible()
     expect(visit.find("#signin-problem")).to_contain_text("not valid")
-
-
-def test_suggested_questions_are_about_what_was_read(visit: Visit) -> None:
-    visit.open("The Copper Heron")
-    shown = visit.find(".suggestion")
-    expect(shown).to_have_count(3)
-    expect(shown.nth(2)).to_contain_text("Three: The Signal Box")
-
-    visit.as_reader("suggested")
-    expect(shown).to_have_count(0)
-    visit.preview(LAST_READ)
-    expect(shown).to_have_count(2)
-    assert not [word for word in UNREAD if word in "".join(shown.all_inner_texts())]
-    visit.preview(LAST_READ - 1)
-    expect(shown).to_have_count(1)
-    visit.read_to(LAST_READ)
-    shown.filter(has_text="Two: The Empty Nail").click()
-    expect(visit.find(".answer[aria-busy=false] .mode")).to_have_text("From the sources")
-    expect(visit.find(".answer .spoken")).to_contain_text("Marten searched the net loft")

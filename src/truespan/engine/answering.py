@@ -20,16 +20,15 @@ from truespan.answers.follow_up import (
 from truespan.answers.respond import RecordUsage, Responder
 from truespan.answers.support.check import Comparison
 from truespan.engine.components import Components
-from truespan.errors import InternalError, InvalidArgument, QueryTooLong, StorageFull, WorldNotFound
+from truespan.errors import InternalError, QueryTooLong, StorageFull, WorldNotFound
 from truespan.observer import RequestTrace
-from truespan.protocols import ChatModel, ChatModels, Clock
+from truespan.protocols import ChatModel, ChatModels
 from truespan.retrieval.query import calibration_of
 from truespan.retrieval.search import Rules, find_candidates
 from truespan.types.answer import Answer, AnswerEvent, Finished, Retrieved, Usage
 from truespan.types.bundle import Notice
 from truespan.types.conversation import Question, Turn
 from truespan.types.decision import (
-    AnswerMode,
     Decision,
     DecisionSettings,
     Evidence,
@@ -52,10 +51,6 @@ if TYPE_CHECKING:
     from truespan.engine.signing import Signer
     from truespan.proof.statement import Asked
 
-MAX_QUESTIONS = 6
-"""Maximum number of questions that one request checks for an answer."""
-MAX_CHECK_SECONDS = 3.0
-"""Time after which no further question is checked."""
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
 )
@@ -379,25 +374,3 @@ def _unchanged(question: Question) -> Question:
 def _model_name(model: ChatModel | None, outcome: ModelOutcome) -> str | None:
     ran = outcome not in (ModelOutcome.NOT_RUN, ModelOutcome.ABSENT)
     return model.name if model is not None and ran else None
-
-
-def keep_answerable(
-    questions: Sequence[str], decide: Callable[[str], Decision], clock: Clock
-) -> list[str]:
-    """Return the questions that `decide` would answer, in their order.
-
-    Raises:
-        InvalidArgument: There are too many questions, or one is no string.
-    """
-    if isinstance(questions, str) or not all(isinstance(one, str) for one in questions):
-        raise InvalidArgument("Questions are a list of strings.")
-    if len(questions) > MAX_QUESTIONS:
-        raise InvalidArgument(f"At most {MAX_QUESTIONS} questions are checked at once.")
-    end = clock.monotonic() + MAX_CHECK_SECONDS
-    found: list[str] = []
-    for question in questions:
-        if clock.monotonic() >= end:
-            break
-        if decide(question).mode is not AnswerMode.FALLBACK:
-            found.append(question)
-    return found

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.engine.access import WorldPart
-from truespan.engine.answering import Answerer, Find, asked_answer, final_answer, keep_answerable
+from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.observer import RequestTrace
@@ -22,7 +22,7 @@ from truespan.retrieval.search import Rules
 from truespan.types.answer import Answer, AnswerEvent, Retrieved
 from truespan.types.bundle import ContextBundle, Reason
 from truespan.types.conversation import CONVERSATION_LIMIT, ConversationInfo
-from truespan.types.decision import AnswerMode, Decision
+from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.note import NOTE_LIMIT, Note
@@ -396,27 +396,6 @@ class Reader(WorldPart, frozen=True):
         candidates = decision.evidence.candidates
         shares = [found.coverage.share for found in candidates if found.coverage is not None]
         return max(shares, default=0.0) >= MIN_CLOSE_COVERAGE
-
-    def answerable(self, questions: Sequence[str], book: str | None = None) -> list[str]:
-        """Return the questions that the read part of a book answers, in their order.
-
-        Each is searched and decided as by `answer`, without a model or a reranker. After three
-        seconds no further question is checked.
-
-        Args:
-            questions: At most 6 questions.
-            book: The document; None for the current book.
-
-        Raises:
-            InvalidArgument, BlankQuery, QueryTooLong, DocumentNotFound: As `answer`.
-        """
-        answerer = Answerer(self._access.components, self._access.authority)
-
-        def decide(question: str) -> Decision:
-            find = self._prepare(question, book, rerank=False)
-            return answerer.decide(answerer.ask(question, find, book, ()), reading=True)
-
-        return keep_answerable(questions, decide, self._access.components.clock)
 
     def conversation(self, id: str | None = None, *, book: str | None = None) -> Conversation:
         """Return a conversation of this reader about a book, or begin one.

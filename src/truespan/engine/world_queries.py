@@ -34,7 +34,6 @@ from truespan.types.telemetry import Request, Stage
 
 if TYPE_CHECKING:
     from truespan.engine.answering import Find
-    from truespan.types.decision import Decision
 
 USAGE_LIMIT = 50
 
@@ -296,25 +295,6 @@ class WorldQueries:
             self.access.components, self.access.authority, asked, freshness=freshness
         )
         return answerer.events(answerer.ask(query, find, None, history), reading=False)
-
-    def answerable(self, questions: Sequence[str]) -> list[str]:
-        """Return the questions that the documents have an answer to, in their order.
-
-        Each is searched and decided as by `answer`, without a model or a reranker. After three
-        seconds no further question is checked.
-
-        Args:
-            questions: At most 6 questions.
-
-        Raises:
-            InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
-        """
-        from truespan.engine.answering import decide_query, keep_answerable
-
-        def decide(question: str) -> Decision:
-            return decide_query(self.access, question, rerank=False)
-
-        return keep_answerable(questions, decide, self.access.components.clock)
 
     def _prepare(self, query: str, **arguments: Unpack[QueryArguments]) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""

@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import asdict
 
 from truespan.core.strict_json import JsonError, parse_json
-from truespan.engine.answering import MAX_QUESTIONS
 from truespan.errors import InvalidArgument
 from truespan.evaluation.compare import ALLOWED_DROP
 from truespan.types.arguments import (
@@ -183,21 +182,6 @@ class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
 
 class ReaderQuestion(ReaderFollowUp, frozen=True, kw_only=True):
     """A question about the part of a book that the reader has read."""
-
-    book: Book | None = None
-
-
-_Questions = Annotated[list[Query], Meta(max_length=MAX_QUESTIONS)]
-
-
-class AnswerableRequest(Arguments, frozen=True, kw_only=True):
-    """Questions that may have an answer."""
-
-    questions: _Questions
-
-
-class ReaderAnswerableRequest(AnswerableRequest, frozen=True, kw_only=True):
-    """Questions that may have an answer in what the reader has read."""
 
     book: Book | None = None
 

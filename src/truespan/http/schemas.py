@@ -378,12 +378,6 @@ class NoteEntry(Struct, frozen=True, kw_only=True):
     """
 
 
-class AnswerableQuestions(Struct, frozen=True):
-    """The questions of a request that have an answer, in their order."""
-
-    questions: list[str]
-
-
 class NoteList(Struct, frozen=True, kw_only=True):
     """Notes of a reader, in the order of the text."""
 

@@ -147,33 +147,6 @@ def why_not(
 
 
 @asking.post(
-    _WORLD + "/answerable",
-    errors=QUERY_ERRORS,
-    example={"questions": [QUESTION["query"]]},
-    as_reader=AsReader(
-        """List the questions that the read part of a book answers.
-
-        Text past the position does not influence the reply.
-        """,
-        body=requests.ReaderAnswerableRequest,
-        query=requests.ReaderQuery,
-        errors=_READER_ERRORS,
-    ),
-    readers=reading,
-)
-def list_answerable(
-    context: CallContext, body: requests.AnswerableRequest, query: requests.GenerationQuery
-) -> schemas.AnswerableQuestions:
-    """List the questions that the documents have an answer to.
-
-    Each question is searched and decided as for answer, without a model. After three seconds no
-    further question is checked.
-    """
-    found = _asked(context, body, query).answerable(**arguments_of(body))
-    return schemas.AnswerableQuestions(questions=found)
-
-
-@asking.post(
     _WORLD + "/answer",
     **_ANSWER,
     as_reader=AsReader(
