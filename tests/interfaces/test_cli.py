@@ -97,6 +97,18 @@ def test_the_whole_way_through_the_command_line(terminal: Terminal) -> None:
     assert (report["unchanged"], report["embedded"]) == (1, 0)
 
 
+def test_search_prints_each_row_of_a_table_on_a_line(terminal: Terminal) -> None:
+    terminal("init", "-w", "w")
+    rows = "Harbour,Town\nMill pier,\nOld quay,Rome\n,Oslo\nSlip,\n"
+    terminal("ingest", terminal.write("harbours.csv", rows), "-w", "w")
+
+    out = terminal("search", "town of the old quay", "-w", "w", "--full")[1]
+
+    lines = [line.strip() for line in out.splitlines()]
+    start = lines.index("Harbour | Town")
+    assert lines[start + 1 : start + 5] == ["Mill pier |", "Old quay | Rome", "| Oslo", "Slip |"]
+
+
 @pytest.mark.contract
 def test_search_modes_and_floor_advice_on_the_command_line(terminal: Terminal) -> None:
     terminal("init", "-w", "w")

@@ -233,3 +233,44 @@ def test_parts_of_a_table_are_shown_as_one_table(visit: Visit) -> None:
 
     # The whole text is there, and the repeated header is not shown.
     assert shown == [[True, 1, 5], [True, 2, 7], [True, 2, 5]]
+
+
+def test_tables_keep_empty_cells_in_their_columns(visit: Visit) -> None:
+    # The store has no spaces at the ends of a row.
+    rows = ("Name | Rent | City", "Ann | 300 |", "Bob |  | Rome", "Cy | | Paris", "| 200 | Oslo")
+    passage = "\n".join((*rows, "|  |", "|  | Kyiv", "Di |  |"))
+
+    grids = visit.page.evaluate(
+        """async (text) => {
+            const { passageBlocks } = await import('/page/reading/blocks.js');
+            const { markdown } = await import('/page/common/markdown.js');
+            return [passageBlocks(text), markdown(text)].map((nodes) => {
+                const box = document.createElement('div');
+                document.body.append(box);
+                box.append(...nodes);
+                const cells = (row) => [...row.cells].map((cell) => cell.innerText.trim());
+                return [box.textContent, [...box.querySelectorAll('tr')].map(cells)];
+            });
+        }""",
+        passage,
+    )
+
+    wanted = [
+        ["Name", "Rent", "City"],
+        ["Ann", "300", ""],
+        ["Bob", "", "Rome"],
+        ["Cy", "", "Paris"],
+        ["", "200", "Oslo"],
+        ["", "", ""],
+        ["", "", "Kyiv"],
+        ["Di", "", ""],
+    ]
+    assert [rows for _, rows in grids] == [wanted, wanted]
+    assert grids[0][0] == passage
+
+
+def test_markdown_tables_keep_cells_beyond_a_short_first_row(visit: Visit) -> None:
+    shown = visit.page.evaluate(RENDER, "Rents\nAnn | 300 |\nBob | 200 | Rome")
+
+    assert shown.count("<th>") == 3
+    assert "<td>Rome</td>" in shown

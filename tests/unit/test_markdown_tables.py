@@ -34,6 +34,7 @@ MARKDOWN = "| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |\n| Lunch | 40 EU
         (f"{MEALS}\n\n{MEALS}", f"{MARKDOWN}\n\n{MARKDOWN}"),
         # Cells that are empty or missing, and rows of one cell.
         ("a | b | c\n1 |\n| 2 | 3", "| a | b | c |\n|---|---|---|\n| 1 |  |  |\n|  | 2 | 3 |"),
+        ("a | b\n|\n1 | 2", "| a | b |\n|---|---|\n|  |  |\n| 1 | 2 |"),
         ("a | b\nEurope\n1 | 2", "| a | b |\n|---|---|\n| Europe |  |\n| 1 | 2 |"),
         ("Limits\na | b\n1 | 2", "Limits\n\n| a | b |\n|---|---|\n| 1 | 2 |"),
         ("a|b | c\n1 | 2", "| a\\|b | c |\n|---|---|\n| 1 | 2 |"),
@@ -87,10 +88,12 @@ def test_markdown_tables_keep_all_cells(cells: list[list[str]]):
         "> | Meal | Limit |\n> |---|---|\n> | Breakfast | 15 EUR |",
         '"| 40 EUR |"',
         '"| a\\|b | c |  |"',
+        '"| Tea |  |\n|  | 5 EUR |\n|  |  |\n| a\\|b | c |"',
     ],
 )
 def test_a_quote_of_a_row_in_markdown_is_verified(quote: str):
-    found = check_quotes(quote, [source(f"{MEALS}\na|b | c")], lambda *_: SentenceRange(0, 0)).found
+    text = f"{MEALS}\nTea |\n| 5 EUR\n|\na|b | c"
+    found = check_quotes(quote, [source(text)], lambda *_: SentenceRange(0, 0)).found
 
     assert [one.verified for one in found] == [True]
 

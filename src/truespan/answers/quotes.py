@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from truespan.answers.citations import CLOSERS, GROUP, OPENERS, citation_numbers
 from truespan.answers.prompt import unrepeated_spans
 from truespan.answers.verbatim import UNSPACED, Run, fold, join_sources, trim
-from truespan.text.tables import unformat_rows
+from truespan.text.tables import drop_empty_cells, unformat_rows
 from truespan.types.answer import Difference, Quote, QuotePart, QuoteVerdict
 from truespan.types.bundle import Notice
 from truespan.types.chunk import ChunkKind
@@ -189,8 +189,11 @@ class _Lookup(Struct, frozen=True):
         """Find a quote, in the cited sources first."""
         quote = self._find(text, text, cited)
         if not quote.verified and "|" in text:
-            # Models get tables in Markdown.
-            quote = self._find(unformat_rows(text), text, cited)
+            # Models get tables in Markdown, where each row has all cells.
+            rows = unformat_rows(text)
+            quote = self._find(rows, text, cited)
+            if not quote.verified:
+                quote = self._find(drop_empty_cells(rows), text, cited)
         return quote
 
     def _find(self, text: str, shown: str, cited: Sequence[int]) -> Quote:

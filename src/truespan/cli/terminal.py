@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\
 """Control characters but tab and line feed, line separators, direction controls, surrogates."""
 _SPACES = re.compile(r"([\n \t])")
 _BLOCK_QUOTE = re.compile(r"(?:^>.*(?:\n|\Z))+", re.MULTILINE)
-_LINES_COUNT = re.compile(r"^>(?:\t| {3}| (?:[-*+•]|\d+[.)]) )| \| ", re.MULTILINE)
+_LINES_COUNT = re.compile(r"^>(?:\t| {3}| (?:[-*+•]|\d+[.)]) )|\s\|(?!\S)", re.MULTILINE)
 """Text in a block quote whose line ends matter: code, a list or a table."""
 _MODE = 0o666
 """Permissions before those that the user's umask removes."""

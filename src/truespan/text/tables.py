@@ -65,8 +65,15 @@ def unformat_rows(text: str) -> str:
     """Return rows of a Markdown table as they are in canonical text."""
     rows = (line.strip() for line in text.split("\n"))
     return "\n".join(
-        row.strip("| \t").replace("\\|", "|") for row in rows if not _RULE.fullmatch(row)
+        row.removeprefix("|").removesuffix("|").strip().replace("\\|", "|")
+        for row in rows
+        if not _RULE.fullmatch(row)
     )
+
+
+def drop_empty_cells(text: str) -> str:
+    """Return rows in canonical text without the empty cells at their ends."""
+    return "\n".join(line.rstrip("| \t") for line in text.split("\n"))
 
 
 def is_table(lines: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from truespan.cli.terminal import (
     table,
 )
 from truespan.core.graphemes import shorten
+from truespan.text.tables import BAR
 from truespan.types.answer import (
     Answer,
     AnswerEvent,
@@ -49,7 +50,6 @@ Words = Sequence[tuple[int, int]]
 """The spans of words in a text, in order."""
 BAR_WIDTH = 12
 _QUOTE_SHOWN = 80
-_CELL_SEPARATOR = " | "
 MODES = {
     AnswerMode.RAG: "Answered from the documents",
     AnswerMode.HYBRID: "Answered from documents between the thresholds",
@@ -175,7 +175,7 @@ def _show_match(passage: Passage, query: str, *, full: bool) -> tuple[str, Words
 
     text, match = passage.text, passage.match
     words = match.words if match else ()
-    if full or _CELL_SEPARATOR in text or _INDENTED.search(text):
+    if full or BAR.search(text) or _INDENTED.search(text):
         return text, words
     language = passage.text_language or passage.language or "en"
     spans = sentence_spans(text, language)
@@ -245,7 +245,7 @@ def _join_lines(text: str, words: Words) -> Iterator[tuple[str, Words]]:
     def kind(line: str) -> str:
         if not line.strip():
             return "blank"
-        return "alone" if is_code or _CELL_SEPARATOR in line else "running"
+        return "alone" if is_code or BAR.search(line) else "running"
 
     start = 0
     for found, group in groupby(text.split("\n"), kind):

@@ -12,8 +12,22 @@ function wraps(line, next, width) {
   return line.length + 1 + word.length > 0.82 * width || /^\p{Ll}/u.test(next.trimStart());
 }
 
+const BAR = / ?(?<!\S)\|(?!\S) ?/g;
+
+/** Return the cells of a row as the store writes it, each with its place in the line and the bar behind it.
+ * At the end of a line, and between empty cells, a bar may lack its spaces. */
+export function cellsOf(line) {
+  let start = 0;
+  const cells = Array.from(line.matchAll(BAR), ({ 0: bar, index: end }) => {
+    const cell = { text: line.slice(start, end), start, end, bar };
+    start = end + bar.length;
+    return cell;
+  });
+  return [...cells, { text: line.slice(start), start, end: line.length, bar: "" }];
+}
+
 /** Return whether a line is a row of a table as the store writes it: cells between bars. */
-export const isRow = (line) => line.includes(" | ");
+export const isRow = (line) => cellsOf(line).length > 1;
 
 /** Return whether lines are rows of a table: most of them have several cells. */
 export const isTable = (lines) => lines.length > 1 && lines.filter(isRow).length * 2 > lines.length;

@@ -2,7 +2,7 @@
 // text stays text, images are never loaded, and a link needs an http or https address.
 
 import { make } from "./dom.js";
-import { isTable as areRows, keepsLines } from "./lines.js";
+import { cellsOf as storedCells, isTable as areRows, keepsLines } from "./lines.js";
 
 const DEEPEST = 8;
 const COLUMNS = 40;
@@ -173,11 +173,16 @@ function isTable(lines, at) {
   return rule.every((cell) => /^:?-+:?$/.test(cell)) && rule.length === cellsOf(lines[at]).length;
 }
 
-function table(lines, words) {
-  const [head, rule, ...rows] = lines.map(cellsOf);
-  const sides = rule.map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "end") : null));
+function table([head, ...rows], words, sides = []) {
   const row = (cells, tag) => make("tr", {}, head.map((_, at) => make(tag, { class: sides[at], scope: tag === "th" ? "col" : null }, inline(cells[at] ?? "", words))));
   return make("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": head.join(", ") }, make("table", {}, make("thead", {}, row(head, "th")), make("tbody", {}, rows.map((cells) => row(cells, "td")))));
+}
+
+/** Return the table of rows as a passage has them: without a line below the first, which may have fewer cells. */
+function storedTable(lines, words) {
+  const rows = lines.map((line) => storedCells(line).slice(0, COLUMNS).map((cell) => cell.text.trim()));
+  const width = Math.max(...rows.map((row) => row.length));
+  return table([Object.assign(Array(width).fill(""), rows[0]), ...rows.slice(1)], words);
 }
 
 const blank = (line) => line.trim() === "";
@@ -275,15 +280,15 @@ function blocks(lines, words, depth) {
     } else if (isTable(lines, at)) {
       let end = at + 2;
       while (end < lines.length && lines[end].includes("|") && !blank(lines[end])) end += 1;
-      nodes.push(table(lines.slice(at, end), words));
+      const [head, rule, ...rows] = lines.slice(at, end).map(cellsOf);
+      const sides = rule.map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "end") : null));
+      nodes.push(table([head, ...rows], words, sides));
       at = end;
     } else {
       let end = at + 1;
       while (end < lines.length && !blank(lines[end]) && !breaks(lines[end]) && !isTable(lines, end)) end += 1;
       const inside = lines.slice(at, end);
-      // A passage has the rows of its tables without a line below the first.
-      const rule = cellsOf(inside[0]).map(() => "---").join("|");
-      nodes.push(areRows(inside) ? table([inside[0], rule, ...inside.slice(1)], words) : paragraph(inside, words));
+      nodes.push(areRows(inside) ? storedTable(inside, words) : paragraph(inside, words));
       at = end;
     }
   }

@@ -6,7 +6,7 @@ import { get, image, imagePath } from "../common/api.js";
 import { byId, fill, make } from "../common/dom.js";
 import { boundReader, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
-import { isTable, keepsLines, looksLikeCode, widthOf } from "../common/lines.js";
+import { cellsOf, isTable, keepsLines, looksLikeCode, widthOf } from "../common/lines.js";
 
 const MARK = /\[FIGURE:([^\]\s]+)\]/g;
 const fetched = new Map();
@@ -80,7 +80,6 @@ export async function citedBy(passage, signal) {
   return page.figures.filter((note) => wanted.has(note.figure_id));
 }
 
-const BAR = " | ";
 const NUMBER = /^[\s\d.,%€$£+()–-]+$/;
 
 /** Return text that is part of a passage and not shown: what lies between its blocks and cells. */
@@ -103,20 +102,10 @@ export function table(rows) {
       scope: tag === "th" ? "col" : null,
       class: NUMBER.test(cell.text) ? "end" : null,
       colspan: place === cells.length - 1 && columns > cells.length ? columns - place : null,
-    }, cell.nodes, place < cells.length - 1 && between(BAR), place === cells.length - 1 && after));
+    }, cell.nodes, cell.bar && between(cell.bar), place === cells.length - 1 && after));
     return make("tr", attributes || {}, filled);
   };
   return make("div", { class: "table-box" }, make("table", {}, make("tbody", {}, rows.map(row))));
-}
-
-/** Return the cells of a row with the place of each in the text. */
-export function cellsOf(line) {
-  let at = 0;
-  return line.split(BAR).map((text) => {
-    const cell = { text, start: at, end: at + text.length };
-    at += text.length + BAR.length;
-    return cell;
-  });
 }
 
 /** Return the class of a paragraph: code, lines that must stay, or none. */
@@ -171,7 +160,7 @@ export function passageBlocks(text, { marks = [], labels = [] } = {}) {
       const rows = lines.map((line, place) => {
         const from = at;
         at += line.length + 1;
-        const cells = cellsOf(line).map((cell) => ({ text: cell.text, nodes: show(from + cell.start, from + cell.end) }));
+        const cells = cellsOf(line).map((cell) => ({ ...cell, nodes: show(from + cell.start, from + cell.end) }));
         return { attributes: { hidden: place < repeated }, cells, after: between(place < lines.length - 1 ? "\n" : gap) };
       });
       if (repeated) blocks.pop();

@@ -2,8 +2,8 @@
 
 import { get } from "../common/api.js";
 import { button, byId, complain, fill, make } from "../common/dom.js";
-import { cellsOf, figure, kindOf, marked, table, unmarked } from "./blocks.js";
-import { isTable, widthOf } from "../common/lines.js";
+import { figure, kindOf, marked, table, unmarked } from "./blocks.js";
+import { cellsOf, isTable, widthOf } from "../common/lines.js";
 import { asReader, boundReader, emit, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
@@ -71,7 +71,7 @@ function blockOf(group, width) {
   if (isTable(group.map((one) => one.text))) {
     const rows = group.map((one) => ({
       attributes: { ...attributesOf(one, "s"), title: one.location },
-      cells: cellsOf(one.text).map((cell) => ({ text: cell.text, nodes: unmarked(cell.text) })),
+      cells: cellsOf(one.text).map((cell) => ({ ...cell, nodes: unmarked(cell.text) })),
     }));
     return make("div", { class: "block", ...span }, table(rows), group.map(figuresOf));
   }
