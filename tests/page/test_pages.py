@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 import truespan
 from tests.page.library import Served, served
@@ -41,6 +41,24 @@ def enter(visits: Callable[..., Visit], pier: Served, title: str, width: int = 1
     if width < 1020:
         visit.find("[data-pane-tab=reading], #to-reading").first.click()
     return visit
+
+
+def test_page_of_another_document_is_never_left_in_the_pane(
+    visits: Callable[..., Visit], pier: Served
+) -> None:
+    visit = enter(visits, pier, "The Heron")
+    visit.find("#as-page").click()
+    expect(visit.find(".leaf img")).to_be_visible()
+    held: list[Route] = []
+    visit.page.route("**/picture?*", lambda route: held.append(route))
+
+    visit.find("button.document").filter(has_text="The Tides").click()
+    expect(visit.find("#reading-title")).to_have_text("The Tides")
+    expect(visit.find("#sheet-body")).to_have_text("…")
+    expect(visit.find("#page-name")).to_be_empty()
+    for route in held:
+        route.continue_()
+    expect(visit.find("#page-name")).to_have_text("Source")
 
 
 @pytest.mark.parametrize("width", SIZES)

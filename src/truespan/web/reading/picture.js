@@ -63,6 +63,9 @@ function draw(drawn) {
 async function load(number) {
   turn += 1;
   const mine = turn;
+  // Until the page arrives, nothing is shown rather than a page of another document or reader.
+  byId("page-name").textContent = "";
+  fill(body, make("p", { class: "hint" }, "…"));
   let drawn = null;
   try {
     drawn = await get(address(number));
