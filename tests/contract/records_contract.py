@@ -263,14 +263,41 @@ class RecordsContract:
         def cached(scope: Scope, now: float) -> Any:
             return lib.store.cached_query(scope, "key", now=now, ttl=10.0)
 
-        assert cached(scope, 1009.9) == ("key", vector_of("a"), b"rows", 1000.0)
+        assert cached(scope, 1009.9) == ("key", vector_of("a"), b"rows", 1000.0, None)
         assert cached(scope, 1010.0) is None
         assert cached(scope, 999.9) is None
         assert cached(other, 1000.0) is None
         lib.store.cache_queries(
             scope, [QueryEntry("key", vector_of("b"), None, 1001.0)], now=1001.0
         )
-        assert cached(scope, 1001.0) == ("key", vector_of("b"), None, 1001.0)
+        assert cached(scope, 1001.0) == ("key", vector_of("b"), None, 1001.0, None)
+
+    def test_unconfirmed_queries_are_confirmed_or_discarded_by_model(
+        self, lib: LibraryFixture
+    ) -> None:
+        scope, other = built(lib), built(lib, "other")
+        models = {"first": "model", "second": "model", "third": "other model", "fourth": None}
+        for place in (scope, other):
+            lib.store.cache_queries(
+                place,
+                [
+                    QueryEntry(key, vector_of(key), None, 1.0, model)
+                    for key, model in models.items()
+                ],
+                now=1.0,
+            )
+
+        assert sorted(lib.store.unconfirmed_queries(scope, "model")) == ["first", "second"]
+        lib.store.confirm_queries(scope, ["first"])
+        lib.store.discard_unconfirmed_queries(scope, "model")
+
+        def found(scope: Scope) -> list[str]:
+            return [key for key in models if lib.store.cached_query(scope, key, now=1.0, ttl=1.0)]
+
+        assert found(scope) == ["first", "third", "fourth"]
+        assert lib.store.unconfirmed_queries(scope, "model") == []
+        assert found(other) == [*models]
+        assert sorted(lib.store.unconfirmed_queries(other, "model")) == ["first", "second"]
 
     def test_cached_query_is_not_written_while_others_write(
         self, lib: LibraryFixture, tmp_path: Path
@@ -485,7 +512,7 @@ class RecordsContract:
         assert [one.reader for one in lib.store.positions(scope, text)] == [text]
         assert lib.store.cooling_until(text, text) == 1.0
         cached = lib.store.cached_query(scope, text, now=1.0, ttl=9.0)
-        assert cached == (text, vector_of(text), None, 1.0)
+        assert cached == (text, vector_of(text), None, 1.0, None)
         assert list(lib.store.probes(scope)) == [text]
         assert lib.store.job_documents(scope, job.id) == [failed]
         assert lib.store.find_token(text) == (token, bytes(32))

@@ -113,6 +113,10 @@ def cached(lib: LibraryFixture) -> int:
     return lib.sql("SELECT count(*) FROM query_cache")[0][0]
 
 
+def unconfirmed(lib: LibraryFixture) -> int:
+    return lib.sql("SELECT count(unconfirmed) FROM query_cache")[0][0]
+
+
 def test_a_changed_model_is_noticed_by_the_first_question_of_a_process(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
@@ -149,28 +153,106 @@ def test_changed_model_is_noticed_and_not_cached(
         world.search("quiet")
 
     # The confirmation of the first question counted for the two that followed.
-    assert (unnoticed, kept) == (asked, 1)
+    assert (unnoticed, kept) == (asked, 3)
+    assert cached(lib) == 1
     embedder.changed = False
     world.search("quiet")
     assert cached(lib) == 2
 
 
-def test_questions_that_wait_are_cached_once_their_model_is_confirmed(tmp_path: Path) -> None:
+def test_unconfirmed_queries_are_covered_by_the_next_confirmation(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
     world = in_new_process(lib, embedder, clock)
     for query in ("harbour", "water", "light"):
         world.search(query)
-    before = cached(lib)
+    before = cached(lib), unconfirmed(lib)
     clock.time += CONFIRM_SECONDS
 
     world.search("quiet")
 
-    assert (before, cached(lib)) == (1, 4)
+    assert before == (3, 2)
+    assert (cached(lib), unconfirmed(lib)) == (4, 0)
 
 
-def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
+def test_unconfirmed_query_is_used_after_a_confirmation(tmp_path: Path) -> None:
+    embedder, clock = served(), ManualClock()
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    first = in_new_process(lib, embedder, clock)
+    found = [first.search(query).passages for query in ("harbour", "water", "light")]
+    queries, probes = len(embedder.queries), len(embedder.documents)
+
+    second = in_new_process(lib, embedder, clock)
+    again = [second.search(query).passages for query in ("harbour", "water", "light")]
+
+    assert again == found
+    assert len(embedder.queries) == queries
+    assert len(embedder.documents) == probes + 1
+    assert unconfirmed(lib) == 0
+
+
+def test_unconfirmed_query_of_a_changed_model_is_refused(
+    tmp_path: Path,
+) -> None:
+    embedder, clock = served(), ManualClock()
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    first = in_new_process(lib, embedder, clock)
+    first.search("harbour")
+    embedder.changed = True
+    first.search("water")
+    second = in_new_process(lib, embedder, clock)
+
+    with pytest.raises(ModelDrifted):
+        second.search("water")
+
+    embedder.changed = False
+    asked = len(embedder.queries)
+    assert second.search("harbour").passages
+    assert second.search("water").passages
+    assert embedder.queries[asked:] == ["water"]
+
+
+def test_unconfirmed_query_needs_the_provider_in_a_new_process(
+    tmp_path: Path,
+) -> None:
+    embedder, clock = served(), ManualClock()
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    first = in_new_process(lib, embedder, clock)
+    for query in ("harbour", "water"):
+        first.search(query)
+    embedder.before = fail
+    second = in_new_process(lib, embedder, clock)
+
+    with pytest.raises(ProviderUnavailable):
+        second.search("water")
+
+    assert second.search("harbour").passages
+
+
+def test_queries_cached_during_a_confirmation_wait_for_the_next_one(tmp_path: Path) -> None:
+    """Another process embeds them with the model that is there by then."""
+    embedder, clock = served(), ManualClock()
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world(a__txt=TEXT)
+    first, second = (in_new_process(lib, embedder, clock) for _ in range(2))
+    first.search("harbour")
+    first.search("water")
+
+    def ask_elsewhere() -> None:
+        embedder.before = None
+        first.search("light")
+
+    embedder.before = ask_elsewhere
+    second.search("water")
+
+    assert unconfirmed(lib) == 1
+
+
+def test_unconfirmed_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
@@ -185,17 +267,17 @@ def test_waiting_query_is_repeated_without_the_provider(tmp_path: Path) -> None:
 
     assert embedder.calls == asked
     assert all(found.passages == first.passages for found in repeated)
-    # It waits longer if the provider fails, and is written once the model is confirmed.
+    # It stays unconfirmed while the provider fails.
     with pytest.raises(ProviderUnavailable):
         world.search("light")
     repeated.append(world.search("water"))
     embedder.before = None
-    assert cached(lib) == 1
+    assert (cached(lib), unconfirmed(lib)) == (2, 1)
     world.search("light")
-    assert cached(lib) == 3
+    assert (cached(lib), unconfirmed(lib)) == (3, 0)
 
 
-def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
+def test_unconfirmed_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
@@ -210,7 +292,7 @@ def test_waiting_query_is_used_for_a_day_at_most(tmp_path: Path) -> None:
     assert len(embedder.queries) == asked + 1
 
 
-def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
+def test_unconfirmed_queries_of_a_changed_model_are_removed(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     lib.world(a__txt=TEXT)
@@ -226,7 +308,7 @@ def test_waiting_queries_of_a_changed_model_are_dropped(tmp_path: Path) -> None:
         world.search("water")
 
 
-def test_waiting_query_is_not_written_after_an_erasure(tmp_path: Path) -> None:
+def test_unconfirmed_query_does_not_survive_an_erasure(tmp_path: Path) -> None:
     embedder, clock = served(), ManualClock()
     lib = make_library(tmp_path, embedder=embedder)
     world = lib.world(a__txt=TEXT, b__txt="Another text about the harbour and the quay.")

@@ -2,8 +2,9 @@
 
 A provider may swap the model behind a name, and another model of the same dimensions gives vectors
 that fit and mean nothing. Every world stores the vectors of a few known texts (`PROBES`). One of
-them is embedded again after the first query of a process, and then every few minutes. The vectors
-of queries are stored after that, and used from memory before.
+them is embedded again after the first query of a process, and then every few minutes. Vectors of
+queries that are embedded in between are cached as unconfirmed. The next confirmation by any process
+covers them; if the model has changed, they are removed.
 
 A search relies on the index for similarity. An index that lost points returns less, which looks
 like a query that nothing matches. If a search returned less than it could have, the points in its
@@ -12,16 +13,16 @@ scope are counted and compared with the store.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from truespan.errors import StorageFull, StoreBusy
+from truespan.errors import ModelDrifted, StorageFull, StoreBusy
 from truespan.protocols import Clock, Embedder, VectorIndex
 from truespan.types.chunk import QueryEntry
 from truespan.types.ids import WorldId
@@ -34,9 +35,18 @@ CONFIRM_SECONDS = 180.0
 """Time for which a confirmed model counts as unchanged."""
 
 
+def name_model(scope: Scope, embedder: Embedder) -> str:
+    """Return a digest of the model of a scope and of the address where it is reached."""
+    return sha256(f"{scope.profile.id} {embedder.endpoint}".encode()).hexdigest()
+
+
 class _World(NamedTuple):
     world: WorldId
     generation: int
+
+
+def _world_of(scope: Scope) -> _World:
+    return _World(scope.world, scope.generation.number)
 
 
 # Shared by threads: its tables are changed under a lock, which is not held while a model is asked;
@@ -47,19 +57,22 @@ class ModelCheck:
     def __init__(self) -> None:
         self._lock = Lock()
         self._confirmed: dict[_World, float] = {}
+        self._known: set[_World] = set()
         self._turns: Iterator[int] = count()
 
     def confirm(self, store: Store, clock: Clock, scope: Scope, embedder: Embedder) -> bool:
         """Confirm a model, unless an earlier confirmation counts; return whether that was done.
 
-        A local model needs no confirmation: it is identified by the digest of its files.
+        A confirmation covers the queries that were cached before it. A local model needs none: it
+        is identified by the digest of its files.
 
         Raises:
             ModelDrifted: the model embeds a known text differently than when the world was built.
+                The unconfirmed queries are removed from the cache.
         """
         if not embedder.limits.probed:
             return True
-        world, now = _World(scope.world, scope.generation.number), clock.monotonic()
+        world, now = _world_of(scope), clock.monotonic()
         with self._lock:
             last = self._confirmed.get(world)
             if last is not None and now - last < CONFIRM_SECONDS:
@@ -67,15 +80,31 @@ class ModelCheck:
             # The model counts as unconfirmed until the comparison ends.
             self._confirmed.pop(world, None)
             turn = next(self._turns)
-        self._compare(store, clock, scope, embedder, turn)
+        model = name_model(scope, embedder)
+        # Queries that are cached during the comparison may be those of another model.
+        covered = store.unconfirmed_queries(scope, model)
+        try:
+            self._compare(store, clock, scope, embedder, turn)
+        except ModelDrifted:
+            store.discard_unconfirmed_queries(scope, model)
+            raise
         with self._lock:
             self._confirmed[world] = now
+            self._known.add(world)
+        if covered:
+            with suppress(StorageFull, StoreBusy):
+                store.confirm_queries(scope, covered)
         return True
+
+    def knows(self, scope: Scope) -> bool:
+        """Return whether this process has confirmed the model of a scope at any time."""
+        with self._lock:
+            return _world_of(scope) in self._known
 
     def forget(self, scope: Scope) -> None:
         """Require a new confirmation at the next query, since the provider failed meanwhile."""
         with self._lock:
-            self._confirmed.pop(_World(scope.world, scope.generation.number), None)
+            self._confirmed.pop(_world_of(scope), None)
 
     def _compare(
         self, store: Store, clock: Clock, scope: Scope, embedder: Embedder, turn: int
@@ -89,75 +118,58 @@ class ModelCheck:
 
 
 MAX_RECENT = 256
-"""Maximum number of query vectors of a world that wait for their model, or for the store."""
-
-
-class _Recent(Struct):
-    waiting: dict[str, QueryEntry] = field(default_factory=dict)
-    """Vectors whose model has not been confirmed since."""
-    confirmed: dict[str, QueryEntry] = field(default_factory=dict)
-    """Vectors that can be written."""
+"""Maximum number of query vectors of a world that wait for the store."""
 
 
 # Shared by threads: its tables are changed under a lock, which is not held while the store is
 # written; two threads may write the same vectors.
 class RecentQueries:
-    """Query vectors that are not in the store yet, by world and generation.
+    """Query vectors that wait while other writers keep the store busy, by world and generation.
 
-    A vector of a remote model waits until the model is confirmed again. All vectors wait while
-    other writers keep the store busy. Threads may share one.
+    Threads may share one.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._worlds: dict[tuple[WorldId, int], _Recent] = {}
+        self._worlds: dict[_World, dict[str, QueryEntry]] = {}
 
     def find(self, scope: Scope, key: str, *, now: float, ttl: float) -> QueryEntry | None:
         """Return a query that is strictly younger than `ttl`, as the store does."""
         with self._lock:
-            recent = self._worlds.get((scope.world, scope.generation.number))
-            found = recent and (recent.waiting.get(key) or recent.confirmed.get(key))
+            found = self._worlds.get(_world_of(scope), {}).get(key)
         return found if found and 0 <= now - found.embedded_at < ttl else None
 
-    def waiting(self, scope: Scope) -> list[QueryEntry]:
-        """Return the vectors that the next confirmation of their model covers."""
+    def add(self, scope: Scope, entry: QueryEntry) -> None:
+        """Keep a vector until it is written; beyond the maximum, drop the oldest."""
         with self._lock:
-            recent = self._worlds.get((scope.world, scope.generation.number))
-            return [*recent.waiting.values()] if recent else []
+            recent = self._worlds.setdefault(_world_of(scope), {})
+            recent[entry.key] = entry
+            for key in [*recent][: max(len(recent) - MAX_RECENT, 0)]:
+                del recent[key]
 
-    def add(self, scope: Scope, entries: Iterable[QueryEntry], *, confirmed: bool) -> None:
-        """Keep vectors until they are written; beyond the maximum, drop the oldest."""
+    def discard_unconfirmed(self, scope: Scope) -> None:
+        """Drop the vectors of a model that has changed."""
         with self._lock:
-            recent = self._worlds.setdefault((scope.world, scope.generation.number), _Recent())
-            chosen = recent.confirmed if confirmed else recent.waiting
-            for entry in entries:
-                recent.waiting.pop(entry.key, None)
-                chosen[entry.key] = entry
-            for key in [*chosen][: max(len(chosen) - MAX_RECENT, 0)]:
-                del chosen[key]
-
-    def discard_waiting(self, scope: Scope) -> None:
-        """Drop the vectors of a model that was not confirmed."""
-        with self._lock:
-            if recent := self._worlds.get((scope.world, scope.generation.number)):
-                recent.waiting.clear()
+            recent = self._worlds.get(_world_of(scope), {})
+            for entry in [*recent.values()]:
+                if entry.unconfirmed:
+                    del recent[entry.key]
 
     def write(self, store: Store, scope: Scope, now: float) -> None:
-        """Write confirmed vectors to the store, unless the store is full or busy."""
-        world = scope.world, scope.generation.number
+        """Write the vectors to the store, unless it is full or busy."""
+        world = _world_of(scope)
         with self._lock:
-            recent = self._worlds.get(world)
-            entries = [*recent.confirmed.values()] if recent else []
+            entries = [*self._worlds.get(world, {}).values()]
         if not entries:
             return
         with suppress(StorageFull, StoreBusy):
             store.cache_queries(scope, entries, now=now)
             with self._lock:
-                recent = self._worlds.get(world, _Recent())
+                recent = self._worlds.get(world, {})
                 for entry in entries:
-                    if recent.confirmed.get(entry.key) is entry:
-                        del recent.confirmed[entry.key]
-                if not recent.waiting and not recent.confirmed:
+                    if recent.get(entry.key) is entry:
+                        del recent[entry.key]
+                if not recent:
                     self._worlds.pop(world, None)
 
 

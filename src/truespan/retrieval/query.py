@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from truespan import errors
 from truespan.protocols import Embedder, RemoteEmbedder, find_state_embedder
+from truespan.retrieval.checks import name_model
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.types.bundle import Notice
 from truespan.types.chunk import QueryEntry
@@ -134,8 +135,8 @@ def embed_query(
 ) -> EmbeddedQuery:
     """Return a stripped query, embedded under the scope's locked profile.
 
-    A cached query needs no provider: it was embedded by this profile's model, which was confirmed
-    afterwards, or shortly before by this process. The defaults of `world`, if it is given, decide
+    A cached query needs no provider if its model was confirmed afterwards, or before by this
+    process; otherwise the model is confirmed first. The defaults of `world`, if it is given, decide
     whether states of words are wanted, and whether a query beyond the input limit of the model has
     the mean of the vectors of its parts.
 
@@ -168,6 +169,8 @@ def embed_query(
             if len(cached.states) != len(words) * ROW_BYTES:
                 continue
             states = QueryStates(words, cached.states)
+        if cached.unconfirmed and not deps.model_check.knows(scope):
+            _confirm_model(deps, scope, _choose_embedder(deps, profile))
         deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.HIT)
         return EmbeddedQuery(cached.vector, states)
     try:
@@ -189,26 +192,35 @@ def _embed_and_cache(
 ) -> EmbeddedQuery:
     """Return a query embedded by the provider, whose model is confirmed."""
     profile = scope.profile
-    embedder = deps.embedder_for(profile)
-    if embedder.profile.id != profile.id:
-        raise errors.ProfileMismatch(str(profile), str(embedder.profile))
+    embedder = _choose_embedder(deps, profile)
     deps.trace.count(CounterName.QUERY_CACHE, 1, CacheOutcome.MISS)
-    recent, waiting = deps.recent_queries, deps.recent_queries.waiting(scope)
     try:
         query = _embed(embedder, profile, text, word_states=word_states)
-        confirmed = deps.model_check.confirm(deps.store, deps.clock, scope, embedder)
     except errors.ProviderUnavailable:
         deps.model_check.forget(scope)
         raise
-    except errors.ModelDrifted:
-        recent.discard_waiting(scope)
-        raise
+    unconfirmed = None if _confirm_model(deps, scope, embedder) else name_model(scope, embedder)
     rows = (query.states.rows if query.states else b"") if word_states else None
     key = cache_key(scope.world, embedder.endpoint, profile, text)
-    entry = QueryEntry(key, query.vector, rows, now)
-    recent.add(scope, [*waiting, entry] if confirmed else [entry], confirmed=confirmed)
-    recent.write(deps.store, scope, now)
+    deps.recent_queries.add(scope, QueryEntry(key, query.vector, rows, now, unconfirmed))
+    deps.recent_queries.write(deps.store, scope, now)
     return query
+
+
+def _choose_embedder(deps: RetrievalDeps, profile: EmbeddingProfile) -> Embedder:
+    embedder = deps.embedder_for(profile)
+    if embedder.profile.id != profile.id:
+        raise errors.ProfileMismatch(str(profile), str(embedder.profile))
+    return embedder
+
+
+def _confirm_model(deps: RetrievalDeps, scope: Scope, embedder: Embedder) -> bool:
+    """Confirm a model; return False if an earlier confirmation counts."""
+    try:
+        return deps.model_check.confirm(deps.store, deps.clock, scope, embedder)
+    except errors.ModelDrifted:
+        deps.recent_queries.discard_unconfirmed(scope)
+        raise
 
 
 def _embed(

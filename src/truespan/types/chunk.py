@@ -18,13 +18,14 @@ class QueryEntry(NamedTuple):
     """A cached query: its key, vector, states of words, and the time of embedding.
 
     `states` are the rows of `QueryStates`; None if they were not requested, and empty if the model
-    gives none.
+    gives none. `unconfirmed` names the model that has not been confirmed since; None once it has.
     """
 
     key: str
     vector: Vector
     states: bytes | None
     embedded_at: float
+    unconfirmed: str | None = None
 
 
 _IMAGE_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,127})/(img_[0-9]{3,9}\.([a-z0-9]{1,5}))")

@@ -134,16 +134,16 @@ class Records(Part):
         An entry dated in the future counts as expired: the clock was wrong then or is wrong now.
         """
         found = self._db.at(scope).one(
-            """SELECT vector, states, created_at, checksum FROM query_cache
+            """SELECT vector, states, created_at, unconfirmed, checksum FROM query_cache
                WHERE world_id = :world AND key = :key""",
             key=key,
         )
         if found is None or not 0 <= now - found[2] < ttl:
             return None
-        *cells, recorded = found
+        *cells, unconfirmed, recorded = found
         # If it is damaged, the query is embedded again.
         intact = recorded == checksum("query_cache", scope.world, key, *cells)
-        return QueryEntry(key, *cells) if intact else None
+        return QueryEntry(key, *cells, unconfirmed=unconfirmed) if intact else None
 
     @retry_on_conflict
     def cache_queries(self, scope: Scope, entries: Sequence[QueryEntry], *, now: float) -> None:
@@ -159,9 +159,10 @@ class Records(Part):
             )
             session.insert_many(
                 "query_cache",
-                ("key", "vector", "states", "created_at", "checksum"),
+                ("key", "vector", "states", "created_at", "unconfirmed", "checksum"),
                 [
-                    (*entry, checksum("query_cache", scope.world, *entry))
+                    # The checksum covers what a confirmation leaves unchanged.
+                    (*entry, checksum("query_cache", scope.world, *entry[:-1]))
                     for entry in entries
                     if erased is None or entry.embedded_at > erased
                 ],
@@ -171,6 +172,36 @@ class Records(Part):
             session.execute(
                 "DELETE FROM query_cache WHERE created_at < :oldest OR created_at > :now",
                 oldest=now - _CACHE_SECONDS,
+            )
+
+    def unconfirmed_queries(self, scope: Scope, model: str) -> list[str]:
+        """Return the keys of cached queries whose model has not been confirmed since."""
+        rows = self._db.at(scope).all(
+            "SELECT key FROM query_cache WHERE world_id = :world AND unconfirmed = :model",
+            model=model,
+        )
+        return [key for (key,) in rows]
+
+    @retry_on_conflict
+    def confirm_queries(self, scope: Scope, keys: Sequence[str]) -> None:
+        """Record that the model of cached queries was confirmed.
+
+        Raises:
+            StoreBusy: another writer holds the lock; a cache is not worth waiting for.
+        """
+        with self._db.write(scope, lock=False, wait=0.0) as session:
+            session.execute(
+                """UPDATE query_cache SET unconfirmed = NULL
+                   WHERE world_id = :world AND key IN LIST(:keys)""",
+                keys=keys,
+            )
+
+    @retry_on_conflict
+    def discard_unconfirmed_queries(self, scope: Scope, model: str) -> None:
+        with self._db.write(scope, lock=False) as session:
+            session.execute(
+                "DELETE FROM query_cache WHERE world_id = :world AND unconfirmed = :model",
+                model=model,
             )
 
     @retry_on_conflict

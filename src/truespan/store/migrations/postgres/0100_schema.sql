@@ -566,6 +566,7 @@ CREATE TABLE query_cache (
   vector bytea NOT NULL,
   states bytea,
   created_at double precision NOT NULL,
+  unconfirmed text COLLATE "C",
   checksum bytea,
   PRIMARY KEY (world_id, key)
 );

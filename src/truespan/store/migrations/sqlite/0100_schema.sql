@@ -432,6 +432,7 @@ CREATE TABLE query_cache (
   vector BLOB NOT NULL,
   states BLOB,
   created_at REAL NOT NULL,
+  unconfirmed TEXT,
   checksum BLOB,
   PRIMARY KEY (world_id, key)
 ) STRICT, WITHOUT ROWID;
