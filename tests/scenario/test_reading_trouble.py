@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.promises import proves
 from tests.support.reading_worlds import CHUNKINGS, frozen, stored
-from tests.support.sample_books import canary, plain_book
+from tests.support.sample_books import canaries, canary, plain_book
 from tests.support.sample_texts import once
 from tests.support.worlds import (
     LibraryFixture,
@@ -396,3 +396,21 @@ def test_damaged_reach_of_unread_chunks_changes_no_response(tmp_path: Path) -> N
     assert responses() == before
     lib.sql("UPDATE states SET reach = 0, first_sid = 0, last_sid = 0 WHERE position > 8")
     assert responses() == before
+
+
+@proves("reading.never-past-position", "verify.every-point")
+def test_damaged_place_of_unread_chunks_shows_none_of_them(
+    tmp_path: Path,
+) -> None:
+    class Unbounded(MemoryIndex):
+        def search(self, scope: Scope, *args: Any, **options: Any) -> list[Hit]:
+            return super().search(replace(scope, position=None), *args, **options)
+
+    lib = make_library(tmp_path, index=Unbounded())
+    _, reader = reading(lib, 40)
+
+    lib.sql("UPDATE states SET reach = 0, first_sid = 0, last_sid = 0 WHERE reach > 40")
+    bundle = reader.retrieve(QUERY, mode="vector")
+
+    assert bundle.retrieved_chunks
+    assert canaries(frozen(bundle)) <= {canary(sid) for sid in range(41)}
