@@ -15,7 +15,7 @@ TORCH := .venv-torch
 DOCS := .venv-docs
 
 .PHONY: help demo test test-fast test-contract test-real test-postgres test-system test-page test-mcp test-frameworks test-chat-client test-ocr test-torch programs chromium axe openai typescript lint format types \
-	bench bench-flame bench-growth prove fuzz fuzz-http growth soak promises reference pictures docs docs-serve package lock clean
+	bench bench-flame bench-growth prove fuzz fuzz-http growth soak guards promises reference pictures docs docs-serve package lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -223,6 +223,9 @@ growth: $(VENV)/.dev ## how the cost of every call grows with what a caller choo
 soak: MINUTES = 5
 soak: $(VENV)/.dev ## 12 clients on one server while documents are replaced and deleted; MINUTES, SEED
 	$(BIN)/python -m tools.soak --minutes $(MINUTES) --seed $(or $(SEED),1)
+
+guards: $(VENV)/.dev ## break guards of the source one at a time and see that tests fail (minutes)
+	$(BIN)/python -m tools.guards
 
 promises: $(VENV)/.dev ## list the promises with the tests that prove each
 	$(BIN)/python -m tests.promises
