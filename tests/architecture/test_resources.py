@@ -37,7 +37,7 @@ HARMLESS = {
     "jobs/queue.py:run": "waits and tries again after any error",
     "mcp/stdio.py:_write": "writes to a pipe that is open",
     "parsing/sandbox/process.py:_address_space": "an estimate; 0 means unknown",
-    "parsing/formats/ocr.py:_read_frames": "reads from memory; an error means a broken image",
+    "extensions/formats/ocr.py:_read_frames": "reads from memory; an error means a broken image",
 }
 """Where nothing is asked, and why that is right."""
 

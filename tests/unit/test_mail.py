@@ -15,8 +15,8 @@ from truespan.errors import (
     SourceUnsafe,
     SourceUnsupported,
 )
+from truespan.extensions.formats.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing import load
-from truespan.parsing.formats.mail import MAX_ATTACHMENTS, MAX_MESSAGES
 from truespan.parsing.members import list_members, read_members
 from truespan.types.metadata import check_metadata
 from truespan.types.source import DocumentOptions, Member, Refusal

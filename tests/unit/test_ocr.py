@@ -6,15 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 import truespan
+from tests.support.formats import format_name
 from tests.support.pdf_maker import Page, column, make_pdf
 from tests.support.worlds import WordCounter
 from truespan.errors import InvalidConfiguration, SourceScanned, SourceUnsupported
+from truespan.extensions.formats.ocr import Recognised, to_lines
 from truespan.ingest.draft import Preparation
 from truespan.parsing import Traits, can_recognise, load, supported, traits_of
-from truespan.parsing.detect import Format, format_of
-from truespan.parsing.formats.ocr import Recognised, describe, to_lines
 from truespan.parsing.formats.pdf import is_garbled
-from truespan.parsing.formats.pdf.paragraphs import join_paragraphs, place_lines
+from truespan.parsing.formats.pdf.paragraphs import (
+    describe_recognised,
+    join_paragraphs,
+    place_lines,
+)
 from truespan.types.source import DocumentOptions, ParseOptions
 from truespan.types.text import PageStart, is_unit, name_pages
 
@@ -70,7 +74,7 @@ def test_unclear_words_are_marked_in_the_label_of_their_page():
     assert second.pages == (PageStart(0, 1, "unclear page"),)
     assert all(start.page_number == 1 and is_unit(start.unit) for start in second.pages)
     assert name_pages(second.pages) == "unclear page 1"
-    assert list(describe([lines])) == [
+    assert list(describe_recognised([lines])) == [
         "1 of 1 pages were read by text recognition, with a mean confidence of 0.96.",
         "1 of 9 recognised lines are unclear (confidence below 0.95), on pages 1.",
     ]
@@ -104,7 +108,7 @@ def test_images_are_listed_only_with_ocr():
         b"BM\1\2\3\4\0\0\0\0",
     )
 
-    assert {format_of("scan", head + bytes(20)) for head in heads} == {Format.IMAGE}
+    assert {format_name("scan", head + bytes(20)) for head in heads} == {"image"}
     for ending in ("png", "jpg", "jpeg", "tif", "tiff", "webp", "bmp", "PNG"):
         assert supported(f"a.{ending}", ocr=True)
         assert not supported(f"a.{ending}")

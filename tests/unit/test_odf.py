@@ -33,8 +33,8 @@ from truespan.errors import (
     SourceUnsafe,
     SourceUnsupported,
 )
+from truespan.extensions.formats.odf import load_odf
 from truespan.parsing import load
-from truespan.parsing.formats.odf import load_odf
 from truespan.types.text import BlockKind, Loaded, PageStart
 
 

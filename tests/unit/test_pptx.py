@@ -21,10 +21,10 @@ from tests.support.pptx_maker import (
     title,
 )
 from truespan.errors import SourceBroken, SourceEmpty, SourceRefused, SourceUnsafe
+from truespan.extensions.formats.pptx import load_pptx
 from truespan.ingest.canonical import assemble
 from truespan.parsing import load
 from truespan.parsing.formats.drawing import format_scheme
-from truespan.parsing.formats.pptx import load_pptx
 from truespan.types.text import BlockKind, Loaded, PageStart
 
 BULLET, NONE = '<a:buChar char="•"/>', "<a:buNone/>"

@@ -85,7 +85,7 @@ PASSED_ON = {
 BOUNDED = {
     "answers/reply.py:_UNDECIDED": "is searched for in 40 characters",
     "parsing/formats/pdf/paragraphs.py:_BROKEN": "is searched for in 100 characters",
-    "parsing/formats/sheets/number_format.py:_TOKEN": "a code has at most 255 characters",
+    "extensions/formats/sheets/number_format.py:_TOKEN": "a code has at most 255 characters",
 }
 """Expressions that grow faster, on input of a small fixed length."""
 

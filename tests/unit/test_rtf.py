@@ -7,8 +7,8 @@ import random
 import pytest
 
 from truespan.errors import SourceBroken, SourceEmpty, SourceRefused, SourceUnsafe
+from truespan.extensions.formats.rtf import load_rtf
 from truespan.parsing import load
-from truespan.parsing.formats.rtf import load_rtf
 from truespan.types.text import BlockKind, Loaded
 
 FONTS = (

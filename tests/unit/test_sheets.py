@@ -11,11 +11,11 @@ from tests.support.rows import each_row
 from tests.support.sheet_maker import cell, ods, relations, rows, sheet, xlsb, xlsx, zipped
 from tests.support.worlds import WordCounter
 from truespan.errors import SourceBroken, SourceEmpty, SourceEncrypted, SourceUnsafe
+from truespan.extensions.formats.sheets.number_format import compile_format, show_plain
 from truespan.ingest.canonical import assemble
 from truespan.ingest.chunking import MeasuredText, chunk_spans
 from truespan.ingest.draft import make_chunks
 from truespan.parsing import load
-from truespan.parsing.formats.sheets.number_format import compile_format, show_plain
 from truespan.text.sentences import split_sentences
 from truespan.types.profile import SENTENCES, TOKENS, WINDOW, ChunkingProfile
 from truespan.types.source import ParseOptions

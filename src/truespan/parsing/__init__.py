@@ -8,26 +8,15 @@ reveals later text (except the title of the document); nothing is written, and n
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from truespan.errors import OCR_ADVICE, SourceEmpty, SourceNotText, SourceUnsupported
-from truespan.parsing.detect import (
-    PICTURED,
-    RECOGNISED,
-    SHEETS,
-    Format,
-    decode,
-    explain_refusal,
-    format_of,
-    may_hold_members,
-    supported,
-)
+from truespan.errors import SourceEmpty
+from truespan.parsing.detect import explain_refusal, format_of, may_hold_members, supported
+from truespan.parsing.formats import HTML, PDF
+from truespan.tables import FileFormat, import_member, tables
 from truespan.text.clean import clean
 from truespan.types.picture import PictureRequest, Rendering
 from truespan.types.source import PARSE_DEFAULTS, DocumentKind, ParseOptions
@@ -96,92 +85,38 @@ class Traits(NamedTuple):
 
 def traits_of(name: str, data: bytes) -> Traits:
     """Return the properties of the format of a source."""
-    return _traits_of_format(format_of(name, data))
-
-
-# Shared by threads: a cache of named tuples, which never change.
-@cache
-def _traits_of_format(found: Format | None) -> Traits:
-    kind = DocumentKind.BOOK if found is Format.EPUB else DocumentKind.DOCUMENT
+    found = format_of(name, data)
+    if found is None:
+        return _UNKNOWN
     return Traits(
-        kind,
-        pictures=found in PICTURED,
-        sheets=found in SHEETS,
-        scans=found in RECOGNISED,
-        heads=found is Format.PDF,
-        plain=found is Format.TEXT,
+        DocumentKind.BOOK if found.is_book else DocumentKind.DOCUMENT,
+        pictures=found.has_pictures,
+        sheets=found.has_hidden_sheets,
+        scans=found.may_need_ocr,
+        heads=found.has_running_heads,
+        plain=found.may_be_novel,
     )
 
 
+_UNKNOWN = Traits(
+    DocumentKind.DOCUMENT, pictures=False, sheets=False, scans=False, heads=False, plain=False
+)
+
+
 def can_recognise() -> bool:
-    """Return whether the extra `ocr` is installed, without importing it."""
-    return find_spec("rapidocr") is not None and find_spec("PIL") is not None
+    """Return whether text recognition is installed, without importing it."""
+    recognition = tables().text_recognition
+    return recognition is not None and recognition.is_installed
 
 
-def _load(found: Format, shown: str, data: bytes, options: ParseOptions) -> Loaded:
-    if found is Format.ZIP:
-        # The members are the documents; an archive without any is parsed itself.
-        from truespan.parsing.archive import Archive
-
-        Archive(shown, data, lenient=True)
-        raise SourceEmpty(shown, advice="The archive has no file with a supported format.")
-    if found is Format.MAILBOX:
-        # The messages are the documents; a mailbox without any is parsed itself.
-        raise SourceEmpty(shown, advice="The mailbox has no messages.")
-    ocr = options.ocr and can_recognise()
-    if found is Format.IMAGE:
-        if not ocr:
-            raise SourceUnsupported(shown, advice=OCR_ADVICE)
-        from truespan.parsing.formats.ocr import Recogniser, load_image
-
-        return load_image(shown, data, Recogniser())
-    images, hidden = {"images": options.images}, {"hidden": options.hidden_sheets}
-    parsers: dict[Format, tuple[str, dict[str, bool]]] = {
-        Format.DOCX: ("docx.load_docx", images),
-        Format.PPTX: ("pptx.load_pptx", images),
-        Format.ODT: ("odf.load_odf", images),
-        Format.ODP: ("odf.load_odf", images),
-        Format.RTF: ("rtf.load_rtf", {}),
-        Format.EPUB: ("epub.load_epub", images),
-        Format.PDF: ("pdf.load_pdf", {"ocr": ocr, "running_heads": options.running_heads}),
-        Format.HTML: ("html.load_html", images),
-        Format.EMAIL: ("mail.load_message", {}),
-        Format.NOTEBOOK: ("notebook.load_notebook", {}),
-        Format.CSV: ("delimited.load_delimited", {}),
-        Format.TSV: ("delimited.load_delimited", {"tabs": True}),
-        Format.JSON: ("json.load_json", {}),
-        Format.JSONL: ("json.load_json", {"lines": True}),
-        Format.XLSX: ("sheets.xlsx.load_xlsx", hidden),
-        Format.ODS: ("sheets.ods.load_ods", hidden),
-        Format.XLS: ("sheets.binary.load_binary", hidden),
-        Format.XLSB: ("sheets.binary.load_binary", hidden),
-    }
-    if found in parsers:
-        # Imported on first use, because most runs of the program parse nothing.
-        path, arguments = parsers[found]
-        module, _, function = path.rpartition(".")
-        parse = getattr(import_module(f"truespan.parsing.formats.{module}"), function)
-        return parse(shown, data, **arguments)
-    text = decode(data)
-    if text is None:
-        raise SourceNotText(shown)
-    if found is Format.CODE:
-        from truespan.parsing.formats.code import load_code
-
-        return load_code(shown, text)
-    # These parsers get clean text with uniform line ends. The result is cleaned again when it is
-    # assembled, because an entity may encode an invisible character.
-    if found is Format.MARKDOWN:
-        from truespan.parsing.formats.markdown import load_markdown
-
-        return load_markdown(clean(text))
-    from truespan.parsing.formats.text import load_text
-
-    return load_text(clean(text))
+def _load(found: FileFormat, shown: str, data: bytes, options: ParseOptions) -> Loaded:
+    if options.ocr and not can_recognise():
+        options = options._replace(ocr=False)
+    # Imported on first use, because most runs of the program parse nothing.
+    parse = import_member(found.load)
+    return parse(shown, data, **{name: getattr(options, name) for name in found.options})
 
 
-DRAWN = frozenset({Format.PDF, Format.IMAGE, Format.HTML})
-"""Formats that can be shown as they look."""
 _MEDIA_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -194,7 +129,8 @@ _MEDIA_TYPES = {
 
 def is_drawn(name: str, data: bytes) -> bool:
     """Return whether a source can be shown as it looks."""
-    return format_of(name, data) in DRAWN
+    found = format_of(name, data)
+    return found is not None and (found in (PDF, HTML) or found.only_ocr)
 
 
 def draw(data: bytes, request: PictureRequest) -> Rendering | None:
@@ -206,7 +142,7 @@ def draw(data: bytes, request: PictureRequest) -> Rendering | None:
         SourceRefused: The source is broken or too large.
     """
     found = format_of(request.name, data)
-    if found is Format.PDF:
+    if found is PDF:
         # Imported on first use, as parsers are.
         from truespan.parsing.formats.pdf.picture import draw_page
 
@@ -214,12 +150,12 @@ def draw(data: bytes, request: PictureRequest) -> Rendering | None:
     if request.page != 1 or request.only_parts:
         return None
     no_boxes = ((),) * len(request.parts)
-    if found is Format.IMAGE:
+    if found is not None and found.only_ocr:
         media_type = next(
             (kind for mark, kind in _MEDIA_TYPES.items() if data.startswith(mark)), None
         )
         return Rendering(media_type, 0, 0, no_boxes, data) if media_type else None
-    if found is Format.HTML:
+    if found is HTML:
         from truespan.parsing.formats.html import sanitize_page
 
         return Rendering("text/html", 0, 0, no_boxes, sanitize_page(request.name, data).encode())

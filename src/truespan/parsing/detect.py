@@ -6,96 +6,11 @@ import codecs
 import contextlib
 import re
 import struct
-from enum import StrEnum
+from functools import cache
 
 from truespan.errors import SourceEncrypted, SourceNotText, SourceRefused, SourceUnsupported
-
-
-class Format(StrEnum):
-    """The formats that have a parser."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    DOCX = "docx"
-    PPTX = "pptx"
-    ODT = "odt"
-    ODP = "odp"
-    RTF = "rtf"
-    EPUB = "epub"
-    PDF = "pdf"
-    XLSX = "xlsx"
-    XLSB = "xlsb"
-    XLS = "xls"
-    ODS = "ods"
-    ZIP = "zip"
-    NOTEBOOK = "notebook"
-    CODE = "code"
-    CSV = "csv"
-    TSV = "tsv"
-    JSON = "json"
-    JSONL = "jsonl"
-    EMAIL = "email"
-    MAILBOX = "mailbox"
-    IMAGE = "image"
-
-
-_ENDINGS = {
-    **dict.fromkeys((".txt", ".text"), Format.TEXT),
-    **dict.fromkeys((".md", ".markdown"), Format.MARKDOWN),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), Format.HTML),
-    **dict.fromkeys((".docx", ".docm", ".dotx"), Format.DOCX),
-    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), Format.PPTX),
-    **dict.fromkeys((".odt", ".ott", ".fodt"), Format.ODT),
-    **dict.fromkeys((".odp", ".otp", ".fodp"), Format.ODP),
-    ".rtf": Format.RTF,
-    ".epub": Format.EPUB,
-    ".pdf": Format.PDF,
-    **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), Format.XLSX),
-    ".xlsb": Format.XLSB,
-    **dict.fromkeys((".xls", ".xlt"), Format.XLS),
-    **dict.fromkeys((".ods", ".ots"), Format.ODS),
-    ".zip": Format.ZIP,
-    ".ipynb": Format.NOTEBOOK,
-    ".eml": Format.EMAIL,
-    **dict.fromkeys((".mbox", ".mbx"), Format.MAILBOX),
-    **{
-        f".{ending}": Format.CODE
-        for ending in re.findall(
-            r"\w+",
-            "bash c cc cfg cjs coffee conf cpp cr cs cts cu cxx dart ex exs gd go gradle groovy h"
-            " hh hpp hxx ini ino java jl js jsx kt kts lua mjs mts nim php pl pm properties proto"
-            " ps1 psm1 py pyi pyw pyx r rake rb rs scala sh sol sql swift toml ts tsx yaml yml"
-            " zig zsh",
-        )
-    },
-    ".csv": Format.CSV,
-    **dict.fromkeys((".tsv", ".tab"), Format.TSV),
-    ".json": Format.JSON,
-    **dict.fromkeys((".jsonl", ".ndjson"), Format.JSONL),
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"), Format.IMAGE),
-}
-SHEETS = frozenset({Format.XLSX, Format.XLSB, Format.XLS, Format.ODS})
-"""Formats of workbooks."""
-SLIDES = frozenset({Format.PPTX, Format.ODP})
-"""Formats of presentations."""
-RECOGNISED = frozenset({Format.PDF, Format.IMAGE})
-"""Formats whose text may need OCR."""
-ARCHIVES = frozenset({Format.ZIP, Format.MAILBOX})
-"""Formats of files that only contain other files."""
-RECORDS = frozenset({Format.CSV, Format.TSV, Format.JSON, Format.JSONL})
-"""Formats with records, each of which may be a document."""
-HOLDERS = ARCHIVES | RECORDS | {Format.EMAIL}
-"""Formats of files that may contain several documents."""
-PICTURED = frozenset({Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.HTML})
-"""Formats whose parsers find pictures."""
-_ZIPPED = frozenset(
-    {Format.DOCX, Format.PPTX, Format.ODT, Format.ODP, Format.EPUB, Format.ZIP}
-    | {Format.XLSX, Format.XLSB, Format.ODS}
-)
-_LOOSE = frozenset({Format.TEXT, Format.HTML, Format.XLS, None})
-"""Formats by name that the content may overrule. Many programs export tables as HTML and name them
-`.xls`."""
+from truespan.parsing.formats import HTML, PDF, all_formats, formats_by_ending
+from truespan.tables import FileFormat, import_member
 
 _PDF = re.compile(rb"%PDF-\d")
 _PDF_HEAD = 1024
@@ -112,28 +27,11 @@ _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ZIP_END, _ZIP_END_ROOM = struct.Struct("<12xII2x"), 22 + 65535
 _ZIP_ENTRY, _ZIP_ENTRY_MARK = struct.Struct("<28xHHH12x"), b"PK\x01\x02"
-_IMAGE = re.compile(
-    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|II\*\x00|MM\x00\*|RIFF....WEBP|BM.{4}\x00{4}", re.DOTALL
-)
-_FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%{\xd0\xef< \t\n\r\v\f")
-"""First bytes of archives, PDF, RTF, old Office files and pages."""
-_EPUB_MARK = b"mimetypeapplication/epub+zip"
-_EPUB_PLACE = slice(30, 30 + len(_EPUB_MARK))
-_OPEN_DOCUMENTS = {
-    b"mimetypeapplication/vnd.oasis.opendocument.text": Format.ODT,
-    b"mimetypeapplication/vnd.oasis.opendocument.presentation": Format.ODP,
-    b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet": Format.ODS,
-}
-_PARTS = {
-    b"word/document": Format.DOCX,
-    b"ppt/presentation": Format.PPTX,
-    b"xl/workbook.bin": Format.XLSB,
-    b"xl/workbook": Format.XLSX,
-}
-"""Parts that identify Office documents."""
-_COMPOUND = struct.Struct("<30xH16xI24x109I")
-_MAX_SECTORS = 1024
-"""Maximum number of directory sectors of an old Office file that are read."""
+_FIRST_BYTES = frozenset(bytes([byte]) for byte in b"P%\xef< \t\n\r\v\f")
+"""First bytes of archives, PDF and pages."""
+_ZIP_MARK_PLACE = 30
+"""Offset of the name of the first member of an archive."""
+_CONTENT_TYPES = b"[Content_Types].xml"
 
 
 def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
@@ -142,58 +40,63 @@ def supported(name: str, pattern: str = "", *, ocr: bool = False) -> bool:
     Source code and configuration files need a pattern with their extension, such as `*.py`: a
     folder of documents often contains scripts. Images need `ocr`.
     """
-    ending = _ending(name)
-    named = _ENDINGS.get(ending)
-    if named is Format.CODE:
-        return _ending(f"*{pattern}") == ending
-    return ocr if named is Format.IMAGE else named is not None
+    named = format_by_name(name)
+    if named is None:
+        return False
+    if named.needs_pattern:
+        return _ending(f"*{pattern}") == _ending(name)
+    return ocr or not named.only_ocr
 
 
-def format_by_name(name: str) -> Format | None:
+def format_by_name(name: str) -> FileFormat | None:
     """Return the format that the ending of a name stands for."""
-    return _ENDINGS.get(_ending(name))
+    return formats_by_ending().get(_ending(name))
 
 
-def format_of(name: str, data: bytes) -> Format | None:
-    """Return the format of a source; None if there is no parser for it.
+def format_of(name: str, data: bytes) -> FileFormat | None:
+    """Return the format of a source; None if there is no loader for it.
 
-    Archives, PDF, RTF and images are detected by their content under any name, and so is HTML saved
-    as text. For all other formats the name decides.
+    Archives, PDF and images are detected by their content under any name, and so are HTML saved as
+    text and formats with a mark. For all other formats the name decides.
     """
-    named = _ENDINGS.get(_ending(name))
-    if named is not None and named is not Format.PDF and data[:1] not in _FIRST_BYTES:
+    named = format_by_name(name)
+    if named not in (None, PDF) and data[:1] not in _first_bytes():
         return named
-    if named is None and _IMAGE.match(data):
-        return Format.IMAGE
     if data.startswith(_ZIP):
-        if data[_EPUB_PLACE] == _EPUB_MARK:
-            return Format.EPUB
-        for mark, found in _OPEN_DOCUMENTS.items():
-            if data.startswith(mark, _EPUB_PLACE.start):
-                return found
-        names = _zip_names(data)
-        is_office = _has_part(names, data, b"[Content_Types].xml")
-        for part, format in _PARTS.items():
-            if _has_part(names, data, part):
-                return format
-        if is_office and b"wordprocessingml" in data:
-            return Format.DOCX
-        if is_office and b"presentationml" in data:
-            return Format.PPTX
-        if is_office and b"spreadsheetml" in data:
-            return Format.XLSX
-        if _has_part(names, data, b"META-INF/container.xml"):
-            return Format.EPUB
-        return named if named in _ZIPPED else None
-    if _PDF.match(data) or (named is Format.PDF and _PDF.search(data, 0, _PDF_HEAD)):
-        return Format.PDF
-    if data.startswith(b"{\\rtf"):
-        return Format.RTF
-    if data.startswith(_OLD_OFFICE):
-        return Format.XLS if _streams(data) & {"workbook", "book"} else None
-    if named in _LOOSE and _HTML.match(data[:_HTML_HEAD]):
-        return Format.HTML
+        return _zip_format(data) or (named if named and named.is_zip else None)
+    if _PDF.match(data) or (named is PDF and _PDF.search(data, 0, _PDF_HEAD)):
+        return PDF
+    for each in all_formats():
+        if each.mark and data.startswith(each.mark):
+            return each if not each.recognise or import_member(each.recognise)(data) else None
+        if named is None and each.mark_pattern and each.mark_pattern.match(data):
+            return each
+    if (named is None or named.yields_to_content) and _HTML.match(data[:_HTML_HEAD]):
+        return HTML
     return named
+
+
+# Shared by threads: a cache of sets, which never change.
+@cache
+def _first_bytes() -> frozenset[bytes]:
+    """Return the first bytes of files whose content may overrule their ending."""
+    return _FIRST_BYTES | {each.mark[:1] for each in all_formats() if each.mark}
+
+
+def _zip_format(data: bytes) -> FileFormat | None:
+    """Return the format of an archive by its members; None if it is none of a document."""
+    formats = all_formats()
+    for each in formats:
+        if each.zip_mark and data.startswith(each.zip_mark, _ZIP_MARK_PLACE):
+            return each
+    names = _zip_names(data)
+    # The longest beginning first: that of one format may begin with that of another.
+    for each in sorted(formats, key=lambda each: -len(each.zip_part)):
+        if each.zip_part and _has_part(names, data, each.zip_part):
+            return each
+    if not _has_part(names, data, _CONTENT_TYPES):
+        return None
+    return next((each for each in formats if each.zip_word and each.zip_word in data), None)
 
 
 def _zip_names(data: bytes) -> list[bytes] | None:
@@ -224,17 +127,20 @@ def _has_part(names: list[bytes] | None, data: bytes, part: bytes) -> bool:
 
 def is_archive(name: str) -> bool:
     """Return whether a file of this name only contains other files."""
-    return _ENDINGS.get(_ending(name)) in ARCHIVES
+    named = format_by_name(name)
+    return named is not None and named.only_members
 
 
 def holds_records(name: str) -> bool:
     """Return whether a file of this name has records."""
-    return _ENDINGS.get(_ending(name)) in RECORDS
+    named = format_by_name(name)
+    return named is not None and named.has_records
 
 
 def may_hold_members(name: str) -> bool:
     """Return whether a file of this name may contain several documents."""
-    return _ENDINGS.get(_ending(name)) in HOLDERS
+    named = format_by_name(name)
+    return named is not None and bool(named.open)
 
 
 def explain_refusal(name: str, data: bytes) -> SourceRefused:
@@ -243,33 +149,8 @@ def explain_refusal(name: str, data: bytes) -> SourceRefused:
         return SourceEncrypted(name)
     if _ending(name) == ".msg":
         return SourceUnsupported(name, advice="Save the message as .eml in Outlook.")
-    texts = (Format.TEXT, Format.MARKDOWN, Format.HTML, Format.NOTEBOOK, Format.CODE, *RECORDS)
-    promises_text = _ENDINGS.get(_ending(name)) in texts
-    return SourceNotText(name) if promises_text else SourceUnsupported(name)
-
-
-def _streams(data: bytes) -> set[str]:
-    """Return the names of the streams of an old Office file, in lower case."""
-    if len(data) < _COMPOUND.size:
-        return set()
-    shift, sector, *tables = _COMPOUND.unpack_from(data)
-    size = 1 << min(max(shift, 7), 12)
-    names: set[str] = set()
-    for _ in range(_MAX_SECTORS):
-        start = (sector + 1) * size
-        for entry in range(start, min(start + size, len(data) - 127), 128):
-            length = min(int.from_bytes(data[entry + 64 : entry + 66], "little"), 64)
-            name = data[entry : entry + max(length - 2, 0)]
-            names.add(name.decode("utf-16-le", "replace").lower())
-        # Follow the allocation table to the next sector of the directory.
-        table, place = divmod(sector * 4, size)
-        if table >= len(tables):
-            break
-        at = (tables[table] + 1) * size + place
-        sector = int.from_bytes(data[at : at + 4], "little")
-        if sector >= len(data) // size:
-            break
-    return names
+    named = format_by_name(name)
+    return SourceNotText(name) if named and named.is_text else SourceUnsupported(name)
 
 
 def _ending(name: str) -> str:
@@ -319,6 +200,14 @@ def decode(data: bytes) -> str | None:
     if valid > broken:
         return _check_text(data.decode("utf-8", "replace"))
     return None if _CONTROL_BYTE.search(data) else _decode_strictly(data, "cp1252")
+
+
+def require_text(name: str, data: bytes) -> str:
+    """Decode text; raise SourceNotText if the data are not text."""
+    text = decode(data)
+    if text is None:
+        raise SourceNotText(name)
+    return text
 
 
 # Browsers decode these encodings as larger character sets, and pages rely on it.

@@ -4,8 +4,8 @@ Both functions run in the parser process. `list_members` lists all members of a 
 returns the bytes in pieces of at most `PIECE`, so that neither process keeps all of them. A member
 is parsed like a separate file.
 
-To add a kind of file: add a `Format` in `detect` and include it in `HOLDERS`, write a generator
-that takes the name, the bytes and the declared options of the file, and call it in `_open`. It
+To add a kind of file: write a generator that takes the name and the bytes of the file, and name it
+as `open` of its `FileFormat`. That of a format with records also takes the declared fields. It
 yields each member with its bytes, always in the same order and under the same name, because the
 name identifies the document. A name is a unique relative path with `/`. The generator yields a
 refusal for a member that cannot be read, and None for an unsupported one. A member without a name
@@ -19,12 +19,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from typing import NoReturn
 
 from msgspec.structs import replace
 
-from truespan.errors import SourceRefused, SourceUnsafe
+from truespan.errors import SourceEmpty, SourceRefused, SourceUnsafe
 from truespan.parsing.archive import Archive
-from truespan.parsing.detect import RECORDS, Format, format_of, is_archive, supported
+from truespan.parsing.detect import format_of, is_archive, supported
+from truespan.tables import import_member
 from truespan.types.source import DocumentOptions, Member, Members, Refusal
 
 PIECE = 32 << 20
@@ -62,23 +64,21 @@ def read_members(name: str, data: bytes, options: DocumentOptions, first: str) -
 
 def _open(name: str, data: bytes, options: DocumentOptions) -> Iterator[Member | None]:
     found = format_of(name, data)
-    if found is Format.ZIP:
-        yield from _open_zip(name, data)
-    elif found is not None and found in RECORDS and options.fields is not None:
-        from truespan.parsing.formats.records import record_members
-
-        yield from record_members(name, data, found, options.fields)
-    elif found is Format.EMAIL:
-        from truespan.parsing.formats.mail import open_message
-
-        yield from open_message(name, data)
-    elif found is Format.MAILBOX:
-        from truespan.parsing.formats.mail import open_mailbox
-
-        yield from open_mailbox(name, data)
+    if found is None or not found.open:
+        return
+    if not found.has_records:
+        yield from import_member(found.open)(name, data)
+    elif options.fields is not None:
+        yield from import_member(found.open)(name, data, options.fields)
 
 
-def _open_zip(name: str, data: bytes) -> Iterator[Member | None]:
+def refuse_empty_archive(name: str, data: bytes) -> NoReturn:
+    """Raise an error for an archive without members; the members of others are the documents."""
+    Archive(name, data, lenient=True)
+    raise SourceEmpty(name, advice="The archive has no file with a supported format.")
+
+
+def open_archive(name: str, data: bytes) -> Iterator[Member | None]:
     """Yield the files of an archive that have a parser; hidden files are skipped, as in folders."""
     archive = Archive(name, data, lenient=True)
     seen: Counter[str] = Counter()

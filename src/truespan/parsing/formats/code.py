@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from truespan.parsing.detect import require_text
 from truespan.text.clean import clean
 from truespan.text.sentences import MAX_LINE_LENGTH
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
@@ -79,6 +80,11 @@ class _Section(NamedTuple):
     first: int
     last: int
     level: int
+
+
+def load_code_file(name: str, data: bytes) -> Loaded:
+    """Parse a file of source code or configuration, or raise `SourceNotText`."""
+    return load_code(name, require_text(name, data))
 
 
 def load_code(name: str, text: str) -> Loaded:

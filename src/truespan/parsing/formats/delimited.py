@@ -84,6 +84,11 @@ def load_delimited(name: str, data: bytes, *, tabs: bool = False) -> Loaded:
     return Loaded(tuple(filter(None, found)))
 
 
+def load_tabs(name: str, data: bytes) -> Loaded:
+    """Parse a file whose cells are separated by tabs."""
+    return load_delimited(name, data, tabs=True)
+
+
 def _to_block(rows: Sequence[Row], header_rows: int) -> Block | None:
     lines, pages, offset = [], [], 0
     for row in rows:

@@ -79,6 +79,11 @@ def load_json(name: str, data: bytes, *, lines: bool = False) -> Loaded:
     return Loaded(tuple(blocks), warnings=(warning,) if faults else ())
 
 
+def load_json_lines(name: str, data: bytes) -> Loaded:
+    """Return the records of a file of JSON Lines as blocks."""
+    return load_json(name, data, lines=True)
+
+
 def read_json(name: str, data: bytes, *, lines: bool = False) -> Iterator[Record]:
     """Yield the records of a file; text that is not JSON is a record with a fault.
 

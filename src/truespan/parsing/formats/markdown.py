@@ -7,7 +7,9 @@ from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from truespan.parsing.detect import require_text
 from truespan.parsing.formats.text import load_text
+from truespan.text.clean import clean
 from truespan.text.contents import ContentsFinder, links_ahead
 from truespan.text.headings import HeadingPlaces, begins_with_title
 from truespan.types.text import Block, BlockKind, Loaded
@@ -51,6 +53,12 @@ class _Piece(NamedTuple):
     links_ahead: bool = False
     """Whether the block consists of a link to later text."""
     header_rows: int = 0
+
+
+def load_markdown_file(name: str, data: bytes) -> Loaded:
+    """Parse a Markdown file, or raise `SourceNotText`."""
+    # The result is cleaned again when it is assembled: an entity may be an invisible character.
+    return load_markdown(clean(require_text(name, data)))
 
 
 def load_markdown(text: str) -> Loaded:

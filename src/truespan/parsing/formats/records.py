@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from truespan.core.fields import MAX_LABEL_LENGTH, FieldError
 from truespan.errors import FieldsInvalid, RecordInvalid, SourceUnsafe
-from truespan.parsing.detect import Format
+from truespan.parsing.detect import format_of
+from truespan.parsing.formats import CSV, JSONL, TSV
 from truespan.parsing.formats.delimited import read_table
 from truespan.parsing.formats.json import (
     Pairs,
@@ -49,18 +50,17 @@ class _Item(NamedTuple):
     fault: str = ""
 
 
-def record_members(
-    name: str, data: bytes, found: Format, fields: RecordFields
-) -> Iterator[Member | None]:
+def open_records(name: str, data: bytes, fields: RecordFields) -> Iterator[Member | None]:
     """Yield each record as a document; None for a record without text.
 
     Raises:
         FieldsInvalid: a declared field does not exist in the file.
     """
-    if found in (Format.CSV, Format.TSV):
-        known, items = _table_items(name, data, tabs=found is Format.TSV)
+    found = format_of(name, data)
+    if found in (CSV, TSV):
+        known, items = _table_items(name, data, tabs=found is TSV)
     else:
-        known, items = _json_items(name, data, fields, lines=found is Format.JSONL)
+        known, items = _json_items(name, data, fields, lines=found is JSONL)
     for wanted in fields.names:
         if known and wanted not in known:
             listed = ", ".join(list(known)[:_MAX_LISTED])

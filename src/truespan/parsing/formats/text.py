@@ -12,6 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from truespan.parsing.detect import require_text
+from truespan.text.clean import clean
 from truespan.text.contents import ContentsFinder, announced_list, plain_title
 from truespan.text.headings import BEFORE_THE_FIRST, Heading, is_prose, is_title_like, parse_heading
 from truespan.types.text import Block, BlockKind, Loaded, PageStart
@@ -28,6 +30,11 @@ class Paragraph(NamedTuple):
     pages: tuple[PageStart, ...] = ()
     first: int = 0
     bulleted: bool = False
+
+
+def load_text_file(name: str, data: bytes) -> Loaded:
+    """Parse a file of plain text, or raise `SourceNotText`."""
+    return load_text(clean(require_text(name, data)))
 
 
 def load_text(text: str) -> Loaded:

@@ -26,7 +26,7 @@ import msgspec
 
 from truespan import errors
 from truespan.core.child_process import ChildProcess
-from truespan.parsing.detect import RECOGNISED, format_of
+from truespan.parsing.detect import format_of
 from truespan.parsing.sandbox.process import (
     ANSWER,
     BEGUN,
@@ -276,7 +276,8 @@ class ChildParser:
         return partial(ChildParser, **{name: getattr(self, f"_{name}") for name in names}), ()
 
     def parse(self, name: str, data: bytes, options: ParseOptions = PARSE_DEFAULTS) -> Loaded:
-        if options.ocr and format_of(name, data) not in RECOGNISED:
+        found = format_of(name, data) if options.ocr else None
+        if found is None or not found.may_need_ocr:
             options = options._replace(ocr=False)
         return _decode(name, self._run(Task.PARSE, name, name, data, options), Loaded)
 

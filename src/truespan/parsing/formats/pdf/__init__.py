@@ -18,15 +18,17 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from truespan import errors
-from truespan.parsing.formats.pdf.lines import Line, read_lines, sort_lines
+from truespan.parsing.formats.pdf.lines import MAX_SIDE, Line, read_lines, sort_lines
 from truespan.parsing.formats.pdf.paragraphs import (
     Placed,
     common_words,
+    describe_recognised,
     join_paragraphs,
     place_lines,
 )
 from truespan.parsing.formats.pdf.running_heads import remove_running_heads
 from truespan.parsing.formats.text import to_blocks
+from truespan.tables import import_member, tables
 from truespan.text.clean import clean
 from truespan.text.contents import ContentsFinder
 from truespan.text.headings import first_words, letters_of
@@ -174,17 +176,15 @@ def _recognise(
     document: pdfium.PdfDocument, pages: list[list[Line]], numbers: Sequence[int]
 ) -> Iterator[str]:
     """Replace the text of pages by recognised text, if there is any; yield warnings."""
-    # Imported on first use, because the extra may not be installed.
-    from truespan.parsing.formats.ocr import MAX_SIDE, Recogniser, describe, to_lines
-
-    recogniser = Recogniser()
+    recognition = tables().text_recognition
+    assert recognition is not None, "text recognition was requested, although there is none"
+    recogniser = import_member(recognition.make)()
     for number in numbers:
         page = document[number]
         try:
             scale = min(_DOTS_PER_POINT, MAX_SIDE / max(*page.get_size(), 1.0))
             rendered = page.render(scale, force_bitmap_format=raw.FPDFBitmap_BGR)  # pyright: ignore[reportArgumentType]
-            picture = rendered.to_numpy()
-            lines = to_lines(recogniser.recognise(picture), picture.shape[0], scale)
+            lines = recogniser.find_lines(rendered.to_numpy(), scale)
         except pdfium.PdfiumError:
             continue
         finally:
@@ -192,7 +192,7 @@ def _recognise(
         # A page with a drawing may have a title as text and nothing to recognise.
         if lines:
             pages[number] = lines
-    yield from describe(pages)
+    yield from describe_recognised(pages)
 
 
 def _read_entry(mark: pdfium.PdfBookmark) -> Entry:

@@ -22,6 +22,9 @@ from pypdfium2 import raw
 
 from truespan.text.clean import clean
 
+MAX_SIDE = 2600
+"""Maximum side in pixels of a picture whose text is recognised, as of an A4 page at 220 dpi; larger
+ones are scaled down."""
 _HYPHEN_AT_END = "\x02\ufffe"
 """PDFium writes this for a hyphen at the end of a line and the line break after it."""
 _SOFT_HYPHEN = "\xad"

@@ -290,3 +290,28 @@ def join_lines(before: str, after: str, spelling: Spelling) -> tuple[str, str]:
         and spelling.joins(first, second)
     )
     return (before[:-1] if is_broken_word else before), ""
+
+
+def describe_recognised(pages: Sequence[Sequence[Line]]) -> Iterator[str]:
+    """Yield sentences on the number of recognised pages and the confidence."""
+    found = [
+        [(line.confidence, len(line.text)) for line in lines if line.confidence is not None]
+        for lines in pages
+    ]
+    recognised = [number for number, lines in enumerate(found, 1) if lines]
+    if not recognised:
+        return
+    weights = [pair for lines in found for pair in lines]
+    mean = sum(value * count for value, count in weights) / sum(count for _, count in weights)
+    yield (
+        f"{len(recognised)} of {len(pages)} pages were read by text recognition, "
+        f"with a mean confidence of {mean:.2f}."
+    )
+    unclear = sum(value < UNCLEAR for value, _ in weights)
+    if unclear:
+        on = [n for n, lines in enumerate(found, 1) if any(value < UNCLEAR for value, _ in lines)]
+        listed = ", ".join(map(str, on[:10])) + (", ..." if len(on) > 10 else "")
+        yield (
+            f"{unclear} of {len(weights)} recognised lines are unclear "
+            f"(confidence below {UNCLEAR}), on pages {listed}."
+        )

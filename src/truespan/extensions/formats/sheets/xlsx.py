@@ -9,9 +9,7 @@ import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceRefused
-from truespan.parsing.archive import Archive
-from truespan.parsing.formats.ooxml import MC, A, OfficePackage, Part, R, Relation, read_properties
-from truespan.parsing.formats.sheets import (
+from truespan.extensions.formats.sheets import (
     REFERENCE,
     Note,
     Row,
@@ -20,7 +18,9 @@ from truespan.parsing.formats.sheets import (
     layout,
     read_area,
 )
-from truespan.parsing.formats.sheets.number_format import BUILT_IN, compile_format, show_plain
+from truespan.extensions.formats.sheets.number_format import BUILT_IN, compile_format, show_plain
+from truespan.parsing.archive import Archive
+from truespan.parsing.formats.ooxml import MC, A, OfficePackage, Part, R, Relation, read_properties
 from truespan.parsing.xml import iterate_xml, local
 from truespan.types.text import Block, Loaded
 
@@ -35,18 +35,18 @@ _THREADED = "[Threaded comment]"
 Show = Callable[[str], str]
 
 
-def load_xlsx(name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
+def load_xlsx(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
+    """Parse a workbook or raise `SourceRefused`; `hidden_sheets` includes hidden parts."""
     package = OfficePackage(name, Archive(name, data))
     main = package.read_main("xl/workbook.xml", f"{S}workbook")
-    book = _Book(name, package, hidden=hidden)
+    book = _Book(name, package, hidden=hidden_sheets)
     from_1904 = any(each.get("date1904") in _ON for each in main.root.iterfind(f"{S}workbookPr"))
     book.read_styles(main.find_related("styles"), from_1904)
     book.read_strings(main.find_related("sharedStrings"))
     blocks: list[Block] = []
     titles = _print_titles(main.root)
     for index, entry in enumerate(main.root.iterfind(f"{S}sheets/{S}sheet")):
-        if entry.get("state", "visible") != "visible" and not hidden:
+        if entry.get("state", "visible") != "visible" and not hidden_sheets:
             book.hidden_sheets += 1
             continue
         target = main.target_of(entry.get(f"{R}id", ""))

@@ -14,14 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truespan.errors import SourceBroken, SourceEmpty, SourceTooLarge
-from truespan.parsing.formats.pdf.lines import Line, sort_by_position
-from truespan.parsing.formats.pdf.paragraphs import UNCLEAR, join_paragraphs, place_lines
+from truespan.errors import (
+    OCR_ADVICE,
+    SourceBroken,
+    SourceEmpty,
+    SourceTooLarge,
+    SourceUnsupported,
+)
+from truespan.parsing.formats.pdf.lines import MAX_SIDE, Line, sort_by_position
+from truespan.parsing.formats.pdf.paragraphs import (
+    describe_recognised,
+    join_paragraphs,
+    place_lines,
+)
 from truespan.parsing.formats.text import to_blocks
 from truespan.types.text import Loaded
 
-MAX_SIDE = 2600
-"""Maximum side of a picture in pixels, as of an A4 page at 220 dpi; larger ones are scaled down."""
 _MAX_SIZE_TO_FIND = 1280
 """Maximum side of the picture in which lines are detected; a larger one takes three times as
 long."""
@@ -66,6 +74,10 @@ class Recogniser:
             for text, box, confidence in zip(found.txts, found.boxes, found.scores, strict=True)
             if text.strip()
         ]
+
+    def find_lines(self, picture: np.ndarray, scale: float = 1.0) -> list[Line]:
+        """Return the lines of text in a picture, in reading order; see `to_lines`."""
+        return to_lines(self.recognise(picture), picture.shape[0], scale)
 
 
 def _load_engine() -> Any:
@@ -142,41 +154,20 @@ def to_lines(found: Sequence[Recognised], height: float, scale: float = 1.0) -> 
     return list(sort_by_position(lines))
 
 
+def load_image_file(name: str, data: bytes, *, ocr: bool) -> Loaded:
+    """Recognise the text of an image file; raise SourceUnsupported without `ocr`."""
+    if not ocr:
+        raise SourceUnsupported(name, advice=OCR_ADVICE)
+    return load_image(name, data, Recogniser())
+
+
 def load_image(name: str, data: bytes, recogniser: Recogniser) -> Loaded:
     """Recognise the text of an image file, or raise `SourceRefused`. A TIFF may have pages."""
-    pages = [
-        to_lines(recogniser.recognise(picture), picture.shape[0])
-        for picture in _read_frames(name, data)
-    ]
+    pages = [recogniser.find_lines(picture) for picture in _read_frames(name, data)]
     if not any(pages):
         raise SourceEmpty(name)
     paragraphs = list(join_paragraphs(place_lines(pages), (), ()))
-    return Loaded(tuple(to_blocks(paragraphs)), warnings=tuple(describe(pages)))
-
-
-def describe(pages: Sequence[Sequence[Line]]) -> Iterator[str]:
-    """Yield sentences on the number of recognised pages and the confidence."""
-    found = [
-        [(line.confidence, len(line.text)) for line in lines if line.confidence is not None]
-        for lines in pages
-    ]
-    recognised = [number for number, lines in enumerate(found, 1) if lines]
-    if not recognised:
-        return
-    weights = [pair for lines in found for pair in lines]
-    mean = sum(value * count for value, count in weights) / sum(count for _, count in weights)
-    yield (
-        f"{len(recognised)} of {len(pages)} pages were read by text recognition, "
-        f"with a mean confidence of {mean:.2f}."
-    )
-    unclear = sum(value < UNCLEAR for value, _ in weights)
-    if unclear:
-        on = [n for n, lines in enumerate(found, 1) if any(value < UNCLEAR for value, _ in lines)]
-        listed = ", ".join(map(str, on[:10])) + (", ..." if len(on) > 10 else "")
-        yield (
-            f"{unclear} of {len(weights)} recognised lines are unclear "
-            f"(confidence below {UNCLEAR}), on pages {listed}."
-        )
+    return Loaded(tuple(to_blocks(paragraphs)), warnings=tuple(describe_recognised(pages)))
 
 
 def _read_frames(name: str, data: bytes) -> Iterator[np.ndarray]:

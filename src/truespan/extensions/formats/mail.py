@@ -19,7 +19,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from hashlib import sha256
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -79,6 +79,11 @@ _ANY_SEPARATOR = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 _ESCAPED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^\s<>]{1,500})", re.IGNORECASE | re.MULTILINE)
 _MULTIPART = re.compile(rb"^content-type:\s*(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
+
+
+def refuse_empty_mailbox(name: str, data: bytes) -> NoReturn:  # noqa: ARG001 -- as loaders are called
+    """Raise an error for a mailbox without messages; the messages of others are the documents."""
+    raise errors.SourceEmpty(name, advice="The mailbox has no messages.")
 
 
 def open_mailbox(name: str, data: bytes) -> Iterator[Member | None]:

@@ -16,9 +16,7 @@ import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe, SourceUnsupported
-from truespan.parsing.archive import Archive
-from truespan.parsing.blocks import BlockWriter, Passage, PassageParts, TableLines, join
-from truespan.parsing.formats.odf.lists import (
+from truespan.extensions.formats.odf.lists import (
     CHART,
     DRAW,
     OFFICE,
@@ -31,6 +29,8 @@ from truespan.parsing.formats.odf.lists import (
     Numbering,
     Styles,
 )
+from truespan.parsing.archive import Archive
+from truespan.parsing.blocks import BlockWriter, Passage, PassageParts, TableLines, join
 from truespan.parsing.formats.ooxml import Pictures, Relation, parse_count
 from truespan.parsing.xml import local, parse_xhtml, parse_xml
 from truespan.types.text import Loaded, Properties

@@ -8,17 +8,17 @@ import io
 import python_calamine as calamine
 
 from truespan.errors import SourceBroken, SourceEncrypted
+from truespan.extensions.formats.sheets import Area, Row, Sheet, layout
+from truespan.extensions.formats.sheets.number_format import show_general
 from truespan.parsing.archive import Archive
-from truespan.parsing.formats.sheets import Area, Row, Sheet, layout
-from truespan.parsing.formats.sheets.number_format import show_general
 from truespan.types.text import Block, Loaded
 
 _ZIP = b"PK"
 Value = int | float | str | bool | datetime.time | datetime.date | datetime.timedelta
 
 
-def load_binary(name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden sheets."""
+def load_binary(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
+    """Parse a workbook or raise `SourceRefused`; `hidden_sheets` includes hidden sheets."""
     if data.startswith(_ZIP):
         # The library unpacks without limits, so all members are read within limits first.
         archive = Archive(name, data)
@@ -31,7 +31,7 @@ def load_binary(name: str, data: bytes, *, hidden: bool) -> Loaded:
         for about in book.sheets_metadata:
             if about.typ is not calamine.SheetTypeEnum.WorkSheet:
                 continue
-            if about.visible is not calamine.SheetVisibleEnum.Visible and not hidden:
+            if about.visible is not calamine.SheetVisibleEnum.Visible and not hidden_sheets:
                 left_out += 1
                 continue
             blocks += layout(_read_sheet(book.get_sheet_by_name(about.name)))

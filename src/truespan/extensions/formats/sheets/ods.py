@@ -8,11 +8,11 @@ import lxml.etree as etree
 from msgspec import Struct, field
 
 from truespan.errors import SourceBroken, SourceEncrypted, SourceUnsafe
+from truespan.extensions.formats.odf import read_member, read_properties
+from truespan.extensions.formats.odf.lists import DRAW, OFFICE, STYLE, TABLE, TEXT
+from truespan.extensions.formats.sheets import Area, Note, Row, Sheet, layout, read_area
+from truespan.extensions.formats.sheets.number_format import show_plain
 from truespan.parsing.archive import Archive
-from truespan.parsing.formats.odf import read_member, read_properties
-from truespan.parsing.formats.odf.lists import DRAW, OFFICE, STYLE, TABLE, TEXT
-from truespan.parsing.formats.sheets import Area, Note, Row, Sheet, layout, read_area
-from truespan.parsing.formats.sheets.number_format import show_plain
 from truespan.parsing.xml import iterate_xml, local
 from truespan.types.text import Loaded
 
@@ -24,15 +24,15 @@ _MAX_REPEATED = 2_000_000
 """Maximum number of filled cells that repetition adds to a workbook."""
 
 
-def load_ods(name: str, data: bytes, *, hidden: bool) -> Loaded:
-    """Parse a workbook or raise `SourceRefused`; `hidden` includes hidden parts."""
+def load_ods(name: str, data: bytes, *, hidden_sheets: bool) -> Loaded:
+    """Parse a workbook or raise `SourceRefused`; `hidden_sheets` includes hidden parts."""
     archive = Archive(name, data)
     content = archive.read("content.xml")
     if content is None:
         raise SourceBroken(name)
     if b"encryption-data" in (archive.read("META-INF/manifest.xml") or b""):
         raise SourceEncrypted(name)
-    book = _Book(name, hidden=hidden)
+    book = _Book(name, hidden=hidden_sheets)
     book.read(content)
     blocks = [block for sheet in book.sheets for block in layout(sheet)]
     properties = read_properties(read_member(name, archive, "meta.xml"))

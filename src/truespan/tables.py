@@ -1,0 +1,131 @@
+"""Tables that extensions add rows to, and the discovery of installed extensions.
+
+Owns: the types of the rows; finding and calling each extension's `register`.
+Does not own: the engine's own formats, models and commands, which stand beside their code.
+Must hold: registering imports no parser, no model and no interface, because a row names its
+function by a path; nothing that verifies, reveals, packs or scopes text can be added or replaced.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from re import Pattern
+from typing import Any
+
+from msgspec import Struct, field
+
+from truespan.errors import InvalidConfiguration
+
+GROUP = "truespan.extensions"
+"""Group of the entry points that name extensions."""
+
+
+class FileFormat(Struct, frozen=True, kw_only=True):
+    """A file format: how its files are recognised, and which functions read them.
+
+    A function is named by its path, `module:function`.
+    """
+
+    name: str
+    endings: tuple[str, ...] = ()
+    load: str = ""
+    """The loader. It takes the name and the bytes of a file, and `options` by keyword."""
+    options: tuple[str, ...] = ()
+    """Members of `ParseOptions` that the loader takes."""
+    open: str = ""
+    """The generator of the documents in a file; see `truespan.parsing.members`."""
+    only_members: bool = False
+    """Whether a file has no text of its own."""
+    has_records: bool = False
+    """Whether each record of a file may be a document."""
+    is_book: bool = False
+    """Whether a file is a book unless declared otherwise."""
+    has_pictures: bool = False
+    """Whether the loader finds pictures."""
+    has_hidden_sheets: bool = False
+    may_need_ocr: bool = False
+    """Whether the text of a file may need text recognition."""
+    only_ocr: bool = False
+    """Whether a file has no text without text recognition."""
+    has_running_heads: bool = False
+    may_be_novel: bool = False
+    """Whether a file is plain text that may be a novel."""
+    is_text: bool = False
+    """Whether a file of another content is refused as not being text."""
+    needs_pattern: bool = False
+    """Whether files in folders are read only if a pattern names their ending."""
+    yields_to_content: bool = False
+    """Whether the content of a file overrules its ending."""
+    is_zip: bool = False
+    zip_mark: bytes = b""
+    """First member of an archive and its content, as EPUB and OpenDocument prescribe."""
+    zip_part: bytes = b""
+    """Beginning of the name of a member that only archives of this format have."""
+    zip_word: bytes = b""
+    """Word in the list of content types of an Office file."""
+    mark: bytes = b""
+    """First bytes of a file."""
+    mark_pattern: Pattern[bytes] | None = None
+    """Pattern of the first bytes of a file whose ending is unknown."""
+    recognise: str = ""
+    """Function that decides for a file with `mark`, given its bytes."""
+
+
+class TextRecognition(Struct, frozen=True):
+    """Recognition of text in pictures."""
+
+    make: str
+    """Path of a class whose method `find_lines` returns the lines of a picture."""
+    needs: tuple[str, ...] = ()
+    """Modules that must be installed."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Return whether the modules it needs are installed, without importing them."""
+        return all(find_spec(name) is not None for name in self.needs)
+
+
+class Tables(Struct):
+    """The rows that extensions added."""
+
+    formats: list[FileFormat] = field(default_factory=list)
+    text_recognition: TextRecognition | None = None
+
+
+# Shared by threads: read once, and never changed after that.
+@cache
+def tables() -> Tables:
+    """Return the rows of all installed extensions.
+
+    Raises:
+        InvalidConfiguration: an extension cannot be loaded.
+    """
+    found = Tables()
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            register = point.load()
+        except ModuleNotFoundError as error:
+            # The package of the extension was removed. Another missing module is a fault.
+            if error.name and f"{point.module}.".startswith(f"{error.name}."):
+                continue
+            raise _refuse(point.name, error) from error
+        except (ImportError, AttributeError) as error:
+            raise _refuse(point.name, error) from error
+        register(found)
+    return found
+
+
+def _refuse(name: str, error: Exception) -> InvalidConfiguration:
+    return InvalidConfiguration(
+        f"The extension {name!r} cannot be loaded: {error}.",
+        advice="Install what it needs, or remove the package that brings it.",
+    )
+
+
+def import_member(path: str) -> Any:
+    """Return the member that a path `module:member` names; its module is imported now."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
