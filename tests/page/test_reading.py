@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Route, expect
 
-from tests.page.library import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served
+import truespan
+from tests.page.library import BOUNDARY, LAST_READ, QUESTION, UNREAD, Served, served
 from tests.page.visit import Visit
+from truespan.types.source import Upload
 
 BOOK = "The Copper Heron"
 
@@ -176,6 +179,28 @@ def test_slider_has_chapter_marks_and_buttons(visit: Visit) -> None:
     expect(visit.find("#position-label")).to_contain_text("Sentence 6 of")
     visit.find("#position").get_by_role("button", name="Chapter ›").click()
     expect(visit.find("#position-label")).to_contain_text(f"Sentence {LAST_READ} of")
+
+
+def test_chapter_buttons_move_by_the_chapters_of_a_part(
+    visits: Callable[..., Visit], tmp_path: Path
+) -> None:
+    headings = (
+        "# A\n\n# Part One\n\n## Chapter 1\n\nOne.\n\n## Chapter 2\n\nTwo.\n\n# Part Two\n\nEnd."
+    )
+    with truespan.open(tmp_path / "library", create=True) as library:
+        upload = Upload("book.md", headings.encode())
+        library.create_world("w").ingest_uploads([upload], kind="book")
+    with served(tmp_path / "library") as running:
+        visit = visits(running.address)
+        visit.open("book.md")
+        visit.as_reader("eve")
+        onwards = visit.find("#position").get_by_role("button", name="Chapter ›")
+        label = visit.find("#position-label")
+        for sid, place in enumerate(["A", "Part One", "", "Part One › Chapter 1"]):
+            if place:
+                onwards.click()
+                expect(label).to_contain_text(f"Sentence {sid} of")
+                expect(label).to_contain_text(place)
 
 
 def test_unrecorded_position_stays_a_preview_with_a_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tests.promises import proves
 from truespan.errors import InvalidArgument
@@ -36,6 +37,11 @@ NESTED = (
     "PART II, CHAPTER IV. LIGHT",
     "EPILOGUE",
 )
+IN_PARTS = (
+    "The Title", "Part One", ("Part One", "Chapter 1"), ("Part One", "Chapter 2"),
+    "Part Two", ("Part Two", "Chapter 3"), ("Part Two", "Chapter 4"), "Epilogue",
+)  # fmt: skip
+"""As e-book tools divide a book: headings of level 1 for parts and of level 2 for chapters."""
 SENTENCES = 10
 """The sentences of each chapter of these books."""
 
@@ -49,8 +55,8 @@ def outline_of(names: Sequence[str | tuple[str, str]]) -> list[OutlineEntry]:
 def find(
     names: Sequence[str | tuple[str, str]], wanted: str, position: int | None = None
 ) -> Chapter:
-    chapters, sections = list_chapters(outline_of(names), len(names) * SENTENCES - 1)
-    return find_chapter(chapters, wanted, sections=sections, position=position)
+    chapters = list_chapters(outline_of(names), len(names) * SENTENCES - 1)
+    return find_chapter(chapters, wanted, position=position)
 
 
 def found_or_error(
@@ -59,6 +65,14 @@ def found_or_error(
     """Return the place of a chapter in a book whose chapters have the same length."""
     try:
         return find(names, wanted, position).start // SENTENCES
+    except InvalidArgument as error:
+        return str(error)
+
+
+def end_or_error(names: Sequence[str | tuple[str, str]], wanted: str) -> int | str:
+    """Return the last sentence of a chapter for a reader who has read nothing."""
+    try:
+        return find(names, wanted, -1).end
     except InvalidArgument as error:
         return str(error)
 
@@ -145,6 +159,54 @@ def test_a_part_ends_with_its_last_chapter() -> None:
         if (end := find(names, wanted).end) != expected
     }
     assert wrong == {}
+
+
+@proves("reading.chapters-by-name")
+def test_a_number_alone_is_that_of_a_chapter_at_any_level() -> None:
+    def divide(*names: str, parts: tuple[str, str] = ("Part One", "Part Two")) -> list[Any]:
+        first, last = parts
+        return ["Title", first, *((first, n) for n in names[:2]), last, (last, names[2])]
+
+    scenes = ("Chapter 1", ("Chapter 1", "I"), ("Chapter 1", "II"), "Chapter 2", ("Chapter 2", "I"))
+    books = ("Book 1", ("Book 1", "Part 1"), ("Book 1", "Chapter 1"), ("Book 1", "Chapter 2"),
+             ("Book 1", "Part 2"), ("Book 1", "Chapter 1"), "Book 2", ("Book 2", "Chapter 1"),
+             ("Book 2", "Chapter 2"))  # fmt: skip
+    bare = divide("1", "2", "3", parts=("I", "II"))
+    no_numbers, several = divide("Anna", "Bert", "Carla"), "can mean several"
+    rows = [
+        (IN_PARTS, "1", 29), (IN_PARTS, "2", 39), (IN_PARTS, "3", 59), (IN_PARTS, "chapter 2", 39),
+        (IN_PARTS, "part 2", 69), (IN_PARTS, "Part Two, Chapter 3", 59), (IN_PARTS, "two", 39),
+        (IN_PARTS, "Part One › Chapter 2", 39), (IN_PARTS, "5", "no chapter '5'"),
+        (divide("1", "2", "3"), "2", 39), (divide("1", "2", "3"), "part one › chapter 1", 29),
+        # A part and a chapter have the number: neither is guessed.
+        (bare, "2", several), (bare, "chapter 2", several), (bare, "3", 59), (bare, "I › 2", 39),
+        # Parts have numbers, and their chapters have none.
+        (no_numbers, "2", "no chapter '2'"), (no_numbers, "part 2", 59), (no_numbers, "bert", 39),
+        (divide("Anna", "Bert", "Carla", parts=("May", "June")), "1", several),
+        # A number within "Chapter 1" is that of a section.
+        (scenes, "2", 49), (scenes, "1", 29), (scenes, "chapter 1, ii", 29),
+        (books, "2", 39), (books, "part 1", 39), (books, "book 1", 59), (books, "book 2", 89),
+    ]  # fmt: skip
+    wrong = {
+        (str(names[1]), wanted): found
+        for names, wanted, expected in rows
+        if str(expected) not in str(found := end_or_error(names, wanted))
+        or (isinstance(expected, int) and found != expected)
+    }
+    assert wrong == {}
+
+
+def test_a_chapter_of_only_its_heading_goes_on_below_it() -> None:
+    names = ("Part One", "Chapter 1", "The Boat", "Chapter 2", "The Storm")
+    outline = [
+        OutlineEntry(sid, sid, "Part One", name if sid else None)
+        for sid, name in zip((0, 1, 2, 9, 10), names, strict=True)
+    ]
+
+    chapters = list_chapters(outline, 19)
+
+    assert find_chapter(chapters, "1").end == 8
+    assert chapters[2].name == "Part One › Chapter 1 › The Boat"
 
 
 def test_a_position_tells_chapters_of_one_number_apart() -> None:

@@ -16,7 +16,7 @@ import * as position from "./reading/position.js";
 import "./reading/notes.js";
 import "./reading/picture.js";
 import "./reading/selecting.js";
-import { asReader, emit, go, hash, may, namedChapters, on, route, state, worldPath } from "./common/state.js";
+import { asReader, emit, go, hash, may, namedPlaces, on, route, state, worldPath } from "./common/state.js";
 import { remember, remembered } from "./common/storage.js";
 import { learnModel } from "./start/model.js";
 import { prepareSignIn } from "./start/provider.js";
@@ -172,7 +172,7 @@ async function start() {
 function listChapters() {
   const list = byId("chapter");
   const chosen = list.value;
-  fill(list, make("option", { value: "" }, texts.ask.anyChapter), namedChapters().map((one) => make("option", { value: one.chapter }, one.chapter)));
+  fill(list, make("option", { value: "" }, texts.ask.anyChapter), [...new Set(namedPlaces().map((one) => one.chapter))].map((chapter) => make("option", { value: chapter }, chapter)));
   if ([...list.options].some((one) => one.value === chosen)) list.value = chosen;
 }
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, groupby, islice, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
 from truespan.errors import InvalidArgument
@@ -25,6 +26,8 @@ MAX_COMPARED = 2000
 """Maximum number of names that are compared letter by letter."""
 MAX_QUOTED_LENGTH = 120
 
+_WITHIN = " › "
+"""Separates a chapter from its section in a name."""
 _CHAPTER_WORDS = (
     "chapter|chap|ch|kapitel|kap|chapitre|capítulo|capitulo|capitolo|hoofdstuk|rozdział"
 )
@@ -76,8 +79,15 @@ class Chapter(Struct, frozen=True):
     end: int
     own_name: str
     """Name without the names of the parts that contain the chapter."""
+    place: int
+    """Place in the list of chapters."""
     parts: tuple[int, ...] = ()
-    """First sentences of the parts that contain the chapter, the outermost first."""
+    """Places of the entries that contain this one, the outermost first."""
+    is_section: bool = False
+    """Whether it is a section of another entry, by the levels of their headings."""
+    contains_others: bool = False
+    in_chapter: bool = False
+    """Whether an entry that contains this one is numbered with the word "chapter"."""
 
 
 class _Label(Struct, frozen=True):
@@ -98,36 +108,66 @@ class _Label(Struct, frozen=True):
         return re.fullmatch(_PART_WORDS, self.word) is not None
 
 
-def list_chapters(
-    outline: Sequence[OutlineEntry], last: int
-) -> tuple[list[Chapter], list[Chapter]]:
-    """Return the chapters of a book and their sections; `last` is the last sentence of the book.
+def list_chapters(outline: Sequence[OutlineEntry], last: int) -> list[Chapter]:
+    """Return the parts, chapters and sections of a book; `last` is the last sentence of the book.
 
-    A part ends with its last chapter. A plain text names its chapters "PART I, CHAPTER II"; in
-    other books, a part is a heading before its chapters, or they are its sections.
+    An entry ends with the last entry that it contains. A plain text names its chapters "PART I,
+    CHAPTER II"; in other books, a part is a heading before its chapters, or they are its sections.
     """
-    starts: list[tuple[str, int]] = []
-    sections: list[Chapter] = []
     named = [entry for entry in outline if entry.chapter]
-    for entry, following in zip(named, [*named[1:], None], strict=False):
-        chapter = entry.chapter or ""
-        if not starts or starts[-1][0] != chapter:
-            starts.append((chapter, entry.first_sid))
-        if entry.section:
-            name, end = (
-                f"{chapter}, {entry.section}",
-                following.first_sid - 1 if following else last,
-            )
-            sections.append(Chapter(name, entry.first_sid, end, entry.section, (starts[-1][1],)))
-    paths = _find_parts([name for name, _ in starts])
-    chapters: list[Chapter] = []
-    for place, ((name, start), (parts, own_name)) in enumerate(zip(starts, paths, strict=True)):
-        following = place + 1
-        while following < len(paths) and place in paths[following][0]:
-            following += 1
-        end = starts[following][1] - 1 if following < len(starts) else last
-        chapters.append(Chapter(name, start, end, own_name, tuple(starts[p][1] for p in parts)))
-    return chapters, sections
+    groups = [[*group] for _, group in groupby(named, lambda entry: entry.chapter)]
+    found: list[Chapter] = []
+    places: list[int] = []
+    """Place of each chapter among the chapters and their sections."""
+    paths = _find_parts([group[0].chapter or "" for group in groups])
+    for group, (parts, own_name) in zip(groups, paths, strict=True):
+        name, above = group[0].chapter or "", len(found)
+        path = tuple(places[part] for part in parts)
+        places.append(above)
+        found.append(Chapter(name, group[0].first_sid, last, own_name, place=above, parts=path))
+        path = (*path, above)
+        sections = [entry for entry in group if entry.section]
+        for entry, inner in zip(sections, _divide_sections(sections), strict=True):
+            own_name, place = entry.section or "", len(found)
+            inside = (*path, *(above + 1 + part for part in inner))
+            full_name = f"{found[inside[-1]].name}{_WITHIN}{own_name}"
+            section = Chapter(full_name, entry.first_sid, last, own_name, place=place, parts=inside)
+            found.append(replace(section, is_section=True))
+    return [_complete(chapter, found) for chapter in found]
+
+
+def _complete(chapter: Chapter, found: Sequence[Chapter]) -> Chapter:
+    """Return an entry with its last sentence, and what its place among the others says of it."""
+    above = [_label_of(found[part].own_name) for part in chapter.parts]
+    following = found[chapter.place + 1 : chapter.place + 2]
+    return replace(
+        chapter,
+        end=next(
+            (
+                after.start - 1
+                for after in islice(found, chapter.place + 1, None)
+                if chapter.place not in after.parts
+            ),
+            chapter.end,
+        ),
+        contains_others=any(chapter.place in after.parts for after in following),
+        in_chapter=any(label and label.word and label.of_chapters for label in above),
+    )
+
+
+def _divide_sections(sections: Sequence[OutlineEntry]) -> list[tuple[int, ...]]:
+    """Return the places of the sections that contain each section of a chapter.
+
+    Sections can be of several levels: parts and their chapters, or the number of a chapter and the
+    title below it.
+    """
+    paths = [parts for parts, _ in _find_parts([entry.section or "" for entry in sections])]
+    for place, (before, entry) in enumerate(pairwise(sections), 1):
+        number, label = _label_of(before.section or ""), _label_of(entry.section or "")
+        is_only_heading = entry.first_sid - before.first_sid <= 1
+        if number is not None and number.of_chapters and label is None and is_only_heading:
+            paths[place] = (*paths[place - 1], place - 1)
+    return paths
 
 
 def _find_parts(names: Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
@@ -171,63 +211,67 @@ def _split_prefixes(names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], str
 
 
 def find_chapter(
-    chapters: Sequence[Chapter],
-    wanted: str,
-    *,
-    sections: Sequence[Chapter] = (),
-    position: int | None = None,
+    chapters: Sequence[Chapter], wanted: str, *, position: int | None = None
 ) -> Chapter:
-    """Return the chapter that `wanted` means, or a section if no chapter is meant.
+    """Return the chapter, part or section that `wanted` means.
 
     It is the whole name, with or without the part; the title without the number; the number that
-    the book prints; or a part of the name that no other name has. If several chapters have the
-    number or the name, the reader's `position` decides, unless that leaves several.
+    the book prints; or a part of the name that no other name has. A number alone is that of a
+    chapter, not of a part that contains chapters. If several chapters have the number or the name,
+    the reader's `position` decides, unless that leaves several or they are of different levels.
 
     Raises:
         InvalidArgument: no chapter is meant, or it could be several.
     """
     if not _fold(wanted):
         raise InvalidArgument("Name a chapter, or give its number.")
-    for pool in (chapters, sections):
-        found = _by_name(pool, wanted)
-        part, rest = _split_part(wanted)
-        if not found and part:
-            parts = {each.start for each in _by_name(chapters, part)}
-            inside = [chapter for chapter in pool if parts & {*chapter.parts}]
-            found = _by_name(inside, rest) or _by_words(inside, rest)
-        elif len(found) > 1 and position is not None:
-            found = _nearest(found, pool, position)
-        found = found or _by_words(pool, wanted)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise _refuse_several(wanted, found)
-    raise _refuse(chapters, wanted)
+    found = _by_name(chapters, wanted)
+    part, rest = _split_part(wanted)
+    if not found and part:
+        parts = {chapter.place for chapter in _by_name(chapters, part)}
+        inside = [chapter for chapter in chapters if parts & {*chapter.parts}]
+        found = _by_name(inside, rest) or _by_words(inside, rest)
+    elif len({chapter.is_section for chapter in found}) == 1 and position is not None:
+        found = _nearest(found, chapters, position)
+    found = found or _by_words(chapters, wanted)
+    if len({chapter.end for chapter in found}) > 1:
+        raise _refuse_several(wanted, found)
+    if not found:
+        raise _refuse(chapters, wanted)
+    return found[-1]
 
 
 def _by_name(pool: Sequence[Chapter], wanted: str) -> Sequence[Chapter]:
     """Return the chapters of a pool with this name, this title or this printed number."""
     spoken, label = _fold(wanted), _label_of(wanted)
-    known = [_label_of(chapter.own_name) for chapter in pool]
-    same = {
-        place
-        for place, (chapter, own) in enumerate(zip(pool, known, strict=True))
+    labels = [(chapter, _label_of(chapter.own_name)) for chapter in pool]
+    same = [
+        chapter
+        for chapter, own in labels
         if spoken in (_fold(chapter.name), _fold(chapter.own_name), own and own.title)
-    }
+    ]
     if label is None or label.title:
-        return [pool[place] for place in sorted(same)]
-    printed = {place: own for place, own in enumerate(known) if own is not None}
-    if len(printed) == 1 and all(own.number != 1 for own in printed.values()):
+        return same
+    printed = [(chapter, own) for chapter, own in labels if own is not None]
+    if len(printed) == 1 and printed[0][1].number != 1:
         # A single title that begins with a number does not number the others.
-        printed = {}
-    same.update(_by_number(printed, label))
-    if not same and not printed:
-        words = [] if label.word or spoken.isdecimal() else _by_words(pool, wanted)
-        # Chapters are counted, without a first one that is only a title line.
-        first = int(len(pool) > 1 and pool[1].start - pool[0].start <= 1)
-        place = first - 1 + label.number
-        return words or ([pool[place]] if first <= place < len(pool) else [])
-    return [pool[place] for place in sorted(same)]
+        printed = []
+    found = _by_number(printed, label) or same
+    if found or printed:
+        return found
+    words = [] if label.word or spoken.isdecimal() else _by_words(pool, wanted)
+    return words or _by_count(pool, label.number)
+
+
+def _by_count(pool: Sequence[Chapter], number: int) -> list[Chapter]:
+    """Return the chapter and the section with a number in a book that prints none."""
+    found: list[Chapter] = []
+    for is_section in (False, True):
+        level = [chapter for chapter in pool if chapter.is_section == is_section]
+        # A first one that is only a title line is not counted.
+        first = int(len(level) > 1 and level[1].start - level[0].start <= 1)
+        found += level[first:][number - 1 : number] if number else []
+    return found
 
 
 def _split_part(wanted: str) -> tuple[str, str]:
@@ -236,20 +280,24 @@ def _split_part(wanted: str) -> tuple[str, str]:
     found, label = _LABEL.match(name), _label_of(name)
     if found is None or label is None or not label.of_parts:
         return "", wanted
-    return name[: found.start("after")], found["after"].strip(" .,:;-–—")
+    return name[: found.start("after")], found["after"].strip(" .,:;-–—›")
 
 
-def _by_number(printed: dict[int, _Label], wanted: _Label) -> list[int]:
+def _by_number(printed: Sequence[tuple[Chapter, _Label]], wanted: _Label) -> list[Chapter]:
     """Return the chapters that have a number printed."""
-    found = {place: label for place, label in printed.items() if label.number == wanted.number}
-    chapters = [place for place, label in found.items() if label.of_chapters]
-    others = [place for place, label in found.items() if not label.of_chapters]
+    same = [(chapter, label) for chapter, label in printed if label.number == wanted.number]
+    others = [(chapter, label) for chapter, label in same if not label.of_chapters]
     if wanted.word and not wanted.of_chapters:
-        return [place for place in others if found[place].word == wanted.word] or others
-    if wanted.word:
-        return chapters
-    # A number alone means a chapter, unless only parts, letters or the like have numbers.
-    return chapters or ([] if any(label.of_chapters for label in printed.values()) else others)
+        with_word = [chapter for chapter, label in others if label.word == wanted.word]
+        return with_word or [chapter for chapter, _ in others]
+    if not wanted.word and not any(label.of_chapters for _, label in printed):
+        # A number alone means a chapter, unless only letters or the like have numbers.
+        return [chapter for chapter, _ in others if not chapter.contains_others]
+    # Numbers within a chapter that has the word "chapter" are those of its sections.
+    found = [
+        (chapter, label) for chapter, label in same if label.of_chapters and not chapter.in_chapter
+    ]
+    return [chapter for chapter, label in found if label.word] or [chapter for chapter, _ in found]
 
 
 def _by_words(pool: Sequence[Chapter], wanted: str) -> list[Chapter]:
@@ -269,7 +317,10 @@ def _by_words(pool: Sequence[Chapter], wanted: str) -> list[Chapter]:
             pairs.append((known.title, label.title))
         if any(words and f"{name} ".startswith(f"{words} ") for name, words in pairs):
             begins.append(chapter)
-    names = [(chapter, _fold(chapter.name)) for chapter in pool]
+    names = [
+        (chapter, _fold(chapter.own_name if chapter.is_section else chapter.name))
+        for chapter in pool
+    ]
     whole = [chapter for chapter, name in names if f" {spoken} " in f" {name} "]
     return (
         begins
@@ -288,8 +339,7 @@ def _nearest(found: Sequence[Chapter], pool: Sequence[Chapter], position: int) -
     It is the chapter that the position is in, the next one if that was read to its end, the one in
     the same part, or the first one if none was reached. Otherwise the reader may want to go back.
     """
-    with_chapters = {part for chapter in pool for part in chapter.parts}
-    leaves = [chapter for chapter in pool if chapter.start not in with_chapters]
+    leaves = [chapter for chapter in pool if not chapter.contains_others]
     within = [chapter for chapter in found if chapter.start <= position <= chapter.end]
     if within:
         return within[-1:]

@@ -20,7 +20,7 @@ from truespan.protocols import AssetStore
 from truespan.retrieval.deps import Restart
 from truespan.retrieval.reading.chapters import find_chapter, list_chapters
 from truespan.types.chunk import ImageFile
-from truespan.types.document import Document, OutlineEntry, RevisionRef
+from truespan.types.document import Document, RevisionRef
 from truespan.types.reading import (
     NOTHING_READ,
     ActiveRevision,
@@ -301,21 +301,12 @@ def resolve(
     last = store.sentence_at(scope, RevisionRef(document.number, document.active), _END_OF_TEXT)
     if through_chapter is not None:
         end = next((e.first_sid - 1 for e in outline if e.start == body_end), last)
-        chapters, sections = list_chapters(outline, end)
-        return find_chapter(chapters, through_chapter, sections=sections, position=position).end
+        return find_chapter(list_chapters(outline, end), through_chapter, position=position).end
     if isinstance(sid, bool) or not isinstance(sid, int):
         raise errors.InvalidArgument("The sentence must be a whole number.")
     if not NOTHING_READ <= sid <= last:
         raise errors.InvalidArgument(f"The document has sentences 0 to {last}.")
     return sid
-
-
-def _chapter_starts(outline: list[OutlineEntry]) -> list[tuple[str, int]]:
-    starts: list[tuple[str, int]] = []
-    for entry in outline:
-        if entry.chapter and (not starts or starts[-1][0] != entry.chapter):
-            starts.append((entry.chapter, entry.first_sid))
-    return starts
 
 
 def describe_position(store: Store, scope: Scope, position: Position) -> ReadingPosition:
@@ -328,7 +319,7 @@ def describe_position(store: Store, scope: Scope, position: Position) -> Reading
         raise Restart
     if last:
         entries = store.places_until(scope, ref, last[0].end)
-        reached = [name for name, _ in _chapter_starts(entries)]
+        reached = [chapter.name for chapter in list_chapters(entries, position.sid)]
         sentence = store.text_between(scope, ref, last[0].start, last[0].end)
         if not last[0].matches(sentence):
             raise errors.StoreDamaged("A sentence of the book does not match its hash.")

@@ -4,7 +4,7 @@ import { bar, button, byId, fill, make, quoted, say } from "../common/dom.js";
 import { figure } from "../reading/blocks.js";
 import { ordered, parted } from "./found.js";
 import { card, showIn, veiled } from "./passage.js";
-import { asReader, isPreview, may, placeOf, state } from "../common/state.js";
+import { asReader, entryName, isPreview, may, placeOf, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
@@ -95,7 +95,7 @@ function boundary() {
   return make(
     "div",
     { class: "boundary", id: "boundary", role: "separator", "aria-label": t.position },
-    make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)({ sid }), place && place.chapter && make("small", {}, ` ${place.chapter}`)),
+    make("span", { class: "boundary-label" }, none ? texts.reading.nothingReadYet : (isPreview() ? texts.reading.wouldBeAt : texts.reading.areAt)({ sid }), place && place.chapter && make("small", {}, ` ${entryName(place)}`)),
     sentence && quoted(sentence),
   );
 }

@@ -75,22 +75,28 @@ export function placeOf(sid) {
   return found;
 }
 
-/** Return each chapter with its first sentence. */
-export function chapters() {
-  const starts = [];
-  for (const entry of state.outline) {
-    if (entry.chapter && (!starts.length || starts.at(-1).chapter !== entry.chapter)) {
-      starts.push({ chapter: entry.chapter, first: entry.first_sid });
-    }
-  }
-  return starts;
+const WITHIN = " › ";
+
+/** Return the name of an entry of the outline: a section with its chapter. */
+export const entryName = (entry) => [entry.chapter, entry.section].filter(Boolean).join(WITHIN);
+
+/** Return the entry of the outline that a reader's reply names, without its place. */
+export function namedEntry(name) {
+  const [chapter, ...section] = name.split(WITHIN);
+  return { chapter, section: section.join(WITHIN) || null, first_sid: 0 };
 }
 
-/** Return the chapters that may be named: all of them, or for a reader those that were reached. */
-export function namedChapters() {
-  if (!asReader()) return chapters();
+/** Return each chapter and section with its name and first sentence. */
+export function places() {
+  const named = state.outline.filter((entry) => entry.chapter);
+  return named.map((entry) => ({ name: entryName(entry), chapter: entry.chapter, first: entry.first_sid }));
+}
+
+/** Return the chapters and sections that may be named: for a reader those that were reached. */
+export function namedPlaces() {
+  if (!asReader()) return places();
   const read = state.position === null ? -1 : state.position;
-  return chapters().filter((one) => one.first <= read);
+  return places().filter((one) => one.first <= read);
 }
 
 /** Return the parameters of the URL's hash. */

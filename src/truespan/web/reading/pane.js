@@ -4,7 +4,7 @@ import { get } from "../common/api.js";
 import { button, byId, complain, fill, make } from "../common/dom.js";
 import { figure, kindOf, marked, table, unmarked } from "./blocks.js";
 import { cellsOf, isTable, widthOf } from "../common/lines.js";
-import { asReader, boundReader, emit, may, namedChapters, on, readerPath, state, worldPath } from "../common/state.js";
+import { asReader, boundReader, emit, may, namedPlaces, on, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const PAGE = 120;
@@ -258,9 +258,9 @@ function titles() {
 function outline() {
   const list = byId("outline");
   const chosen = list.value;
-  const starts = boundReader() === null ? namedChapters() : [];
+  const starts = boundReader() === null ? namedPlaces() : [];
   list.hidden = starts.length < 2;
-  fill(list, starts.map((one) => make("option", { value: one.first }, one.chapter)));
+  fill(list, starts.map((one) => make("option", { value: one.first }, one.name)));
   if (starts.some((one) => String(one.first) === chosen)) list.value = chosen;
 }
 
@@ -378,7 +378,7 @@ export async function follow(sid) {
 
 /** Choose the chapter of a sentence in the list. */
 function nameChapter(sid) {
-  const start = namedChapters().findLast((one) => one.first <= sid);
+  const start = namedPlaces().findLast((one) => one.first <= sid);
   if (start) byId("outline").value = String(start.first);
 }
 

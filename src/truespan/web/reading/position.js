@@ -3,7 +3,7 @@
 
 import { get, write } from "../common/api.js";
 import { button, byId, clearNotice, complain, draw, fill, make, say } from "../common/dom.js";
-import { asReader, chapters, emit, may, on, placeOf, readerPath, state, worldPath } from "../common/state.js";
+import { asReader, emit, entryName, may, namedEntry, on, placeOf, places, readerPath, state, worldPath } from "../common/state.js";
 import { texts } from "../common/texts.js";
 
 const PAUSE = 140;
@@ -24,7 +24,7 @@ function words() {
   const sid = shown();
   if (sid < 0) return texts.reading.nothingReadYet;
   const place = placeOf(sid);
-  return place?.chapter ? texts.reading.sentenceIn({ sid, last: state.lastSid, chapter: place.chapter }) : texts.reading.sentenceOf({ sid, last: state.lastSid });
+  return place?.chapter ? texts.reading.sentenceIn({ sid, last: state.lastSid, chapter: entryName(place) }) : texts.reading.sentenceOf({ sid, last: state.lastSid });
 }
 
 function strip() {
@@ -37,7 +37,7 @@ function strip() {
     draw("rect", { x: 0, y: 9, width: 1000, height: 6, class: "unread" }),
     draw("rect", { x: 0, y: 9, width: x(shown()), height: 6, class: previewing() ? "read preview" : "read" }),
     previewing() && draw("path", { d: `M${x(recorded())} 2V22`, class: "saved-tick" }),
-    chapters().map((one) => draw("path", { d: `M${x(one.first - 1)} 6V18`, class: "chapter-tick" }, one.first <= shown() && draw("title", {}, one.chapter))),
+    places().map((one) => draw("path", { d: `M${x(one.first - 1)} 6V18`, class: "chapter-tick" }, one.first <= shown() && draw("title", {}, one.name))),
     marks.ahead.map((one) => box(one, "mark-ahead")),
     marks.given.map((one) => box(one, "mark-given")),
   );
@@ -132,7 +132,7 @@ async function record(sid, undone = false) {
 export const readTo = (sid) => record(Math.min(state.lastSid, Math.max(-1, sid)));
 
 function jump(step) {
-  const starts = chapters().map((one) => one.first - 1).filter((sid) => sid >= 0);
+  const starts = places().map((one) => one.first - 1).filter((sid) => sid >= 0);
   const stops = [-1, ...starts, state.lastSid];
   const next = step > 0 ? stops.find((sid) => sid > shown()) : stops.findLast((sid) => sid < shown());
   if (next !== undefined) move(next);
@@ -217,7 +217,7 @@ async function loadPosition(own) {
   state.position = found.sid;
   state.boundary = found.last_sentence || "";
   if (!may("read")) {
-    state.outline = found.chapters_reached.map((chapter) => ({ chapter, section: null, first_sid: 0 }));
+    state.outline = found.chapters_reached.map(namedEntry);
   }
 }
 
