@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.support.worlds import (
 )
 from truespan.engine.reader import Reader
 from truespan.engine.world import World
+from truespan.text.language import SAMPLE
 from truespan.types.ids import ChunkId, TextHash
 from truespan.types.request import Mode
 from truespan.types.scope import Scope
@@ -29,6 +31,8 @@ from truespan.types.trust import Hit
 from truespan.wire.serialize import to_json
 
 LENGTH = in_test_or_prove(72, 120)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Ids of worlds and chunks, which no two libraries share."""
 
 
 class Liar(MemoryIndex):
@@ -200,3 +204,31 @@ def test_an_error_tells_nothing_of_what_lies_ahead(tmp_path: Path) -> None:
     assert bundle.error is not None
     assert canaries(frozen(bundle)) == set()
     assert "50" not in bundle.error.message
+
+
+@proves("reading.never-past-position")
+def test_language_of_unread_prose_changes_nothing_in_the_read_part(tmp_path: Path) -> None:
+    code = "".join(f"total_{line} = values[{line}] * factor\n" for line in range(80))
+    read = f"# Boote\n\nDie Boote lagen im Hafen.\n\n```\n{code}```\n\nDas Boot fuhr ab.\n\n"
+    ends = (
+        "Er ging langsam durch die dunklen Häuser und suchte nach seinen alten Booten. " * 40,
+        "He walked slowly through the dark houses and looked for all of his old boats. " * 40,
+        "Il marchait lentement dans les maisons sombres et cherchait ses vieux bateaux. " * 40,
+    )
+    found: list[list[str]] = []
+    for number, end in enumerate(ends):
+        lib = make_library(tmp_path / str(number))
+        world = lib.library.create_world("world")
+        world.ingest(lib.write("book.md", f"{read}{end}"), kind="book")
+        assert stored(lib, world, 1).canonical.text.index("Das Boot") > SAMPLE
+        reader = world.reader("ann")
+        reader.set_position("book.md", passage="Das Boot fuhr ab.")
+        found.append(
+            [
+                UUID.sub("", frozen(reader.retrieve(query, mode=mode)))
+                for query in ("das boot", "boote häuser", "totals of the values")
+                for mode in Mode
+            ]
+        )
+
+    assert found[0] == found[1] == found[2]

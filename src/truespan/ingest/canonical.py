@@ -71,6 +71,7 @@ class _Assembler:
         self._block_starts: list[int] = []
         self._captions: list[int] = []
         self._lines: list[int] = []
+        self._programs: list[tuple[int, int]] = []
         self._pages: list[PageStart] = []
         self._figures: list[FigureSpot] = []
         self._place = NO_PLACE
@@ -95,6 +96,8 @@ class _Assembler:
         self._add_place(block)
         if block.kind is BlockKind.CAPTION:
             self._captions.append(offset)
+        if block.kind is BlockKind.CODE:
+            self._programs.append((offset, offset + len(text)))
         self._block_starts.append(offset)
         if block.kind is BlockKind.TABLE:
             # No sentence spans rows.
@@ -154,6 +157,7 @@ class _Assembler:
             ),
             captions=tuple(self._captions),
             lines=tuple(self._lines),
+            programs=tuple(self._programs),
         )
 
 

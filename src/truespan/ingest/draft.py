@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -42,7 +41,6 @@ from truespan.types.source import (
 from truespan.types.telemetry import Stage
 from truespan.types.text import (
     Block,
-    BlockKind,
     CanonicalText,
     Loaded,
     PlacedFigure,
@@ -213,7 +211,7 @@ def make_draft(
         loaded, canonical, audit = make_text(source.doc_id, source.name, loaded, preparation)
     with trace.stage(Stage.SENTENCES):
         stated = _stated_language(loaded)
-        language = declared.language or stated or detect_language(_prose(loaded, canonical))
+        language = declared.language or stated or detect_language(_sample_prose(canonical))
         language = language or DEFAULT_LANGUAGE
         sentences = parser.split(source.name, canonical, language)
         if not sentences:
@@ -324,12 +322,16 @@ def _show_alt(block: Block) -> Block:
     return replace(block, text=text, figures=tuple(figures))
 
 
-def _prose(loaded: Loaded, canonical: CanonicalText) -> str:
-    """Return a text without its programs, whose words belong to no language."""
-    if all(block.kind is not BlockKind.CODE for block in loaded.blocks):
-        return canonical.text
-    parts = (block.text for block in loaded.blocks if block.kind is not BlockKind.CODE)
-    return "\n\n".join(islice(parts, SAMPLE))
+def _sample_prose(canonical: CanonicalText) -> str:
+    """Return the first characters of a text without its programs, which are in no language.
+
+    What a reader of these characters has not read takes no part, also if they are all programs.
+    """
+    parts, end = [], 0
+    for start, after in canonical.programs:
+        parts.append(canonical.text[end : min(start, SAMPLE)])
+        end = after
+    return "".join((*parts, canonical.text[end:SAMPLE]))
 
 
 MAX_QUOTED_LINES = 5

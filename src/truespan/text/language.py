@@ -15,8 +15,8 @@ from itertools import accumulate
 SAMPLE = 2000
 """Number of characters that are read."""
 
-_LANGUAGE_RULES = 3
-"""Increase it if this module gives other results with the same detector."""
+_LANGUAGE_RULES = 4
+"""Increase it if documents get another language with the same detector."""
 _MIN_LETTERS = 20
 _MIN_SHARE = 0.3
 """Minimum probability of the most likely language."""

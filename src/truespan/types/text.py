@@ -389,6 +389,8 @@ class CanonicalText(Struct, frozen=True):
     """Start offsets of captions."""
     lines: tuple[int, ...] = ()
     """Start offsets of source code lines, each of which is a sentence."""
+    programs: tuple[tuple[int, int], ...] = ()
+    """Start and end offsets of source code."""
 
     def place_at(self, offset: int) -> Place:
         """Return the chapter and section at `offset`."""
