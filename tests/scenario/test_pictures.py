@@ -228,3 +228,15 @@ def test_redacted_document_is_not_shown(tmp_path: Path) -> None:
 
     with pytest.raises(ImageNotFound):
         world.documents.picture("1", 1)
+
+
+@proves("pictures.nothing-ahead")
+def test_redaction_of_unread_pages_does_not_decide_on_read_ones(tmp_path: Path) -> None:
+    sanitizer = Sanitizer(mode=Mode.ON)
+    lib = make_library(tmp_path, preparation=Preparation(sanitizer=sanitizer))
+    for number, unread in enumerate(("Write to ida.holm@example.org soon.", "Write soon.")):
+        world = ingest(lib, pdf_of(["The ferry left."], [unread]), f"world {number}")
+        world.reader("ada").set_position("book.pdf", sentence=0)
+
+        with pytest.raises(ImageNotFound):
+            world.reader("ada").picture(1)

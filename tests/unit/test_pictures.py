@@ -122,6 +122,26 @@ def test_part_of_a_page_does_not_depend_on_the_rest():
 
 
 @proves("pictures.nothing-ahead")
+def test_next_sentence_without_a_space_before_it_is_not_drawn():
+    read = "They met at the stone quay."
+    nexts = ("(Who came?)", '"Who came?"', "-Who came?", "Who came?", "...", "\u2014 Who", "WM")
+    alone = drawn(file_of(read), read, only_parts=True)
+
+    pages = {end: drawn(file_of(f"{read}{end}"), read, only_parts=True) for end in nexts}
+
+    assert [end for end, page in pages.items() if page != alone] == []
+
+    def tight(line: str) -> Rendering:
+        page = Page(column([line]), raw=b"-2 Tc\n")
+        return drawn(make_pdf([page]), "They met at the wall!", only_parts=True)
+
+    assert tight("They met at the wall!\u2014Who?") == tight("They met at the wall!")
+    quoted = drawn(file_of('"Quay?" (Who?)'), '"Quay?"', only_parts=True)
+    assert len(quoted.boxes[0]) == 1
+    assert quoted != drawn(file_of("Quay (Who?)"), "Quay", only_parts=True)
+
+
+@proves("pictures.nothing-ahead")
 def test_column_beside_the_position_is_not_drawn():
     left = column(["One fish swam by here.", "Two fish swam by there.", "Three fish swam too.",
                    "Four fish were left now."], x=72)  # fmt: skip

@@ -12,6 +12,7 @@ from truespan.engine.components import Components
 from truespan.errors import SourceRefused, StoreDamaged
 from truespan.protocols import PictureStore
 from truespan.retrieval.deps import Restart
+from truespan.sanitize.findings import Mode
 from truespan.types.picture import (
     SOURCE,
     MarkedSentence,
@@ -24,7 +25,7 @@ from truespan.types.scope import Scope
 from truespan.types.source import UPLOAD, Source, is_page
 from truespan.types.text import PageStart
 
-_VERSION = "1"
+_VERSION = "2"
 """Changes whenever pages are drawn differently."""
 
 
@@ -53,7 +54,10 @@ def draw_page(
     last = revision.sentences - 1 if until is None else until
     if pictures is None or last < 0:
         return None
-    # What the sanitizer removed from the text, the source still shows.
+    # What the sanitizer removed from the text, the source still shows. Whether it removed something
+    # depends on the whole document, so that readers get no pictures while it is on.
+    if until is not None and components.preparation.sanitizer.mode is Mode.ON:
+        return None
     if any(entry.redacted for entry in store.audit(scope, revision.ref.document)):
         return None
     [end] = [each.end for each in store.sentences(scope, revision.ref, last, last)] or [-1]

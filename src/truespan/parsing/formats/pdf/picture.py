@@ -25,6 +25,8 @@ _PIXELS_PER_POINT = 2.0
 _MAX_PIXELS = 4_000_000
 _MAX_SIDE = 4000
 _BYTES_PER_PIXEL = 3
+_NEIGHBOURS = 3
+"""Number of characters after the last one that could touch it."""
 _DOTLESS = str.maketrans("ıȷ", "ij")
 
 _Pixels = tuple[int, int, int, int]
@@ -75,16 +77,28 @@ def _draw(page: pdfium.PdfPage, request: PictureRequest) -> Rendering | None:
         if request.only_parts and not all(parts):
             return None
         boxes = tuple(tuple(_line_boxes(page, textpage, part, size)) for part in parts)
-        kept = None
+        kept: list[_Pixels] = []
+        hidden: list[_Pixels] = []
         if request.only_parts:
             places = sorted({place for part in parts for line in part for place in line})
-            kept = [_pixels(page, _ink_of(textpage, place), size) for place in places]
+            last = max((place for line in parts[-1] for place in line), default=-1)
+            kept = [
+                _pixels(page, _ink_of(textpage, place), size, margin=int(place != last))
+                for place in places
+            ]
+            # Without a space between them, the next character touches the last one.
+            following = range(last + 1, min(last + 1 + _NEIGHBOURS, len(characters)))
+            hidden = [
+                _pixels(page, _ink_of(textpage, place), size)
+                for place in following
+                if place not in places and not characters[place].isspace()
+            ]
             _remove_others(page, textpage, places)
     finally:
         textpage.close()
-    pixels = _render(page, scale, size, with_annotations=kept is None)
-    if kept is not None:
-        pixels = _keep_only(pixels, size, kept)
+    pixels = _render(page, scale, size, with_annotations=not request.only_parts)
+    if request.only_parts:
+        pixels = _keep_only(pixels, size, kept, hidden)
     return Rendering("image/png", *size, boxes, _to_png(pixels, size))
 
 
@@ -126,7 +140,13 @@ def find_parts(
         by_line: dict[int, list[int]] = {}
         for _, number, place in spots[start:cursor]:
             by_line.setdefault(number, []).append(place)
-        found.append([_with_marks(characters, lines[n], by_line[n]) for n in by_line])
+        last_line, closing = next(reversed(by_line)), _closing_marks(part)
+        found.append(
+            [
+                _with_marks(characters, lines[n], by_line[n], closing if n == last_line else None)
+                for n in by_line
+            ]
+        )
     # A part without letters, such as a row of dots, has no place and leaves no doubt.
     return [[[]] if not fold_letters(part) else at for part, at in zip(parts, found, strict=True)]
 
@@ -137,14 +157,29 @@ def fold_letters(text: str) -> str:
     return "".join(filter(str.isalnum, decomposed))
 
 
-def _with_marks(characters: str, line: Line, places: Sequence[int]) -> list[int]:
-    """Return the visible characters from the first to the last place, with adjacent punctuation."""
+def _closing_marks(part: str) -> str:
+    """Return the punctuation after the last letter of a part."""
+    letters = [place for place, char in enumerate(part) if char.isalnum()]
+    return "".join(part[letters[-1] + 1 :].split()) if letters else ""
+
+
+def _with_marks(
+    characters: str, line: Line, places: Sequence[int], closing: str | None
+) -> list[int]:
+    """Return the visible characters from the first to the last place, with adjacent punctuation.
+
+    After the last place only the `closing` marks follow, if they are known: others belong to what
+    comes next, which may be unread.
+    """
     first, last = min(places), max(places)
     whole = [range(start, end) for start, end in line.spans]
     inside = {place for span in whole for place in span}
     while first - 1 in inside and _is_punctuation(characters[first - 1]):
         first -= 1
-    while last + 1 in inside and _is_punctuation(characters[last + 1]):
+    end = len(characters) if closing is None else last + 1 + len(closing)
+    while last + 1 in inside and last + 1 < end and _is_punctuation(characters[last + 1]):
+        if closing is not None and not _is_same(characters[last + 1], closing[last + 1 - end]):
+            break
         last += 1
     return [
         place
@@ -152,6 +187,10 @@ def _with_marks(characters: str, line: Line, places: Sequence[int]) -> list[int]
         for place in span
         if first <= place <= last and not characters[place].isspace()
     ]
+
+
+def _is_same(char: str, other: str) -> bool:
+    return unicodedata.normalize("NFKC", char) == unicodedata.normalize("NFKC", other)
 
 
 def _is_punctuation(char: str) -> bool:
@@ -246,16 +285,20 @@ def _render(
     )
 
 
-def _keep_only(pixels: bytes, size: tuple[int, int], boxes: Sequence[_Pixels]) -> bytes:
-    """Return white pixels with the boxes of a picture."""
+def _keep_only(
+    pixels: bytes, size: tuple[int, int], kept: Sequence[_Pixels], hidden: Sequence[_Pixels]
+) -> bytes:
+    """Return white pixels with the kept boxes of a picture, without what is hidden of them."""
     width, height = size
     row = width * _BYTES_PER_PIXEL
-    result = bytearray(b"\xff" * (height * row))
-    for left, top, right, bottom in boxes:
-        for line in range(top, bottom):
-            start = line * row + left * _BYTES_PER_PIXEL
-            end = line * row + right * _BYTES_PER_PIXEL
-            result[start:end] = pixels[start:end]
+    white = b"\xff" * (height * row)
+    result = bytearray(white)
+    for source, boxes in ((pixels, kept), (white, hidden)):
+        for left, top, right, bottom in boxes:
+            for line in range(top, bottom):
+                start = line * row + left * _BYTES_PER_PIXEL
+                end = line * row + right * _BYTES_PER_PIXEL
+                result[start:end] = source[start:end]
     return bytes(result)
 
 
