@@ -33,7 +33,7 @@ from truespan.providers.sentence_transformers import (
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_bert import LocalTorchEmbedder, dequantise
+from truespan.providers.torch_local import LocalTorchEmbedder, dequantise
 from truespan.settings.catalogue import SentenceTransformersSettings
 
 CHARACTERS = 1000

@@ -82,7 +82,7 @@ THIRD_PARTY = {
     "fastembed": "providers/fastembed.py",
     "torch": ("providers/torch_", "providers/sentence_transformers.py"),
     "huggingface_hub": "providers/sentence_transformers.py",
-    "transformers": "providers/sentence_transformers.py",
+    "transformers": ("providers/sentence_transformers.py", "providers/torch_local.py"),
     "jwt": "providers/openid.py",
     "click": "cli/",
     "rich": "cli/",

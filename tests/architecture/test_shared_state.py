@@ -53,7 +53,7 @@ from truespan.providers.openid import KeyCache
 from truespan.providers.rerank import OnnxReranker
 from truespan.providers.sentence_transformers import SentenceEmbedder, TorchFolder, TorchReranker
 from truespan.providers.token_counter import WordPieceCounter
-from truespan.providers.torch_bert import LocalTorchEmbedder
+from truespan.providers.torch_local import LocalTorchEmbedder
 from truespan.providers.web import WebPages
 from truespan.wiring import open_library
 from truespan.wiring.providers import DeferredChat

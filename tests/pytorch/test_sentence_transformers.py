@@ -6,7 +6,6 @@ import json
 import logging
 from array import array
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,7 @@ from truespan.providers.sentence_transformers import (
     TorchFolder,
     TorchReranker,
 )
-from truespan.providers.torch_bert import PackingBertNetwork
 from truespan.providers.torch_devices import (
-    PackingNetwork,
     RunOptions,
     TorchNetwork,
     TorchRunner,
@@ -94,64 +91,14 @@ def test_vectors_are_those_of_the_package(tmp_path: Path, pooling: str) -> None:
 @proves("embedding.vector-per-input")
 @pytest.mark.parametrize("family", ["Bert", "Roberta"])
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_packed_texts_have_the_vectors_of_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, family: str
-) -> None:
-    save_encoder(tmp_path / "model", pooling=pooling, family=family)
-    expected = embed(tmp_path / "model").embed_documents(TEXTS)
-    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_packed)
-    packed = embed(tmp_path / "model")
-    network = packed._make_network(packed.runner.devices[0], import_torch().float16)
-
-    assert isinstance(network, PackingBertNetwork)
-    for own, other in zip(packed.embed_documents(TEXTS), expected, strict=True):
-        assert cosine(own, other) > 0.99999
-
-
-@proves("embedding.vector-per-input")
-@pytest.mark.parametrize("family", ["Bert", "Roberta"])
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_gpu_without_padding_agrees_with_the_package(
-    tmp_path: Path, pooling: str, family: str
-) -> None:
+def test_gpu_agrees_with_the_package(tmp_path: Path, pooling: str, family: str) -> None:
     torch = import_torch()
     if not torch.cuda.is_available():
         pytest.skip("there is no GPU; its vectors were not compared")
     save_encoder(tmp_path / "model", pooling=pooling, family=family)
     expected = embed(tmp_path / "model").embed_documents(TEXTS)
     own = embed(tmp_path / "model", device="cuda")
-    network = own._make_network(own.runner.devices[0], torch.float16)
-    found = own.embed_documents(TEXTS)
-
-    assert isinstance(network, PackingBertNetwork)
-    assert min(map(cosine, found, expected)) > 0.9999
-    assert [own.embed_documents([text])[0] for text in TEXTS] == found
-
-
-def test_network_with_other_vectors_is_not_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def attend_wrongly(query: Any, *_: Any) -> Any:
-        return 1000 * query
-
-    save_encoder(tmp_path / "model")
-    monkeypatch.setattr(sentence_transformers, "find_packed_attention", lambda *_: attend_wrongly)
-    embedder = embed(tmp_path / "model")
-    network = embedder._make_network(embedder.runner.devices[0], import_torch().float16)
-
-    assert not isinstance(network, PackingNetwork)
-
-
-def attend_packed(query: Any, key: Any, value: Any, bounds: Any, *_: Any) -> Any:
-    """Attend within each text, as a GPU does for all texts at once."""
-    torch = import_torch()
-    found = [
-        torch.nn.functional.scaled_dot_product_attention(
-            *(part[start:end].transpose(0, 1)[None] for part in (query, key, value))
-        )[0].transpose(0, 1)
-        for start, end in pairwise(bounds.tolist())
-    ]
-    return torch.cat(found)
+    assert min(map(cosine, own.embed_documents(TEXTS), expected)) > 0.9999
 
 
 def test_vector_depends_on_its_text_alone_in_any_order(folder: Path) -> None:
@@ -336,7 +283,7 @@ class CountingNetwork(TorchNetwork):
         self._room = room
         self._shapes = shapes
 
-    def run_padded(self, ids: Any, mask: Any, kinds: Any) -> tuple[Any, Any]:
+    def run(self, ids: Any, mask: Any, kinds: Any) -> tuple[Any, Any]:
         if ids.numel() > self._room:
             raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB.")
         self._shapes.append(tuple(ids.shape))
@@ -371,14 +318,14 @@ def run_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 
 def test_batches_stay_within_the_token_budget(run_many: Callable[..., Any]) -> None:
     # The longest texts run first, so that results must be put back in order.
-    texts = ["sea " * count for count in range(1, 60)]
+    texts = ["sea " * count for count in range(1, 100)]
 
-    shapes = run_many(texts, tokens=256)
+    shapes = run_many(texts, tokens=512)
 
-    assert all(rows * width <= 256 for rows, width in shapes)
-    assert {width for _, width in shapes} == {32, 64}
-    assert len(shapes) == 12
-    assert len(run_many(texts, tokens=256, devices="cpu,cpu")) == 12
+    assert all(rows * width <= 512 for rows, width in shapes)
+    assert {width for _, width in shapes} == {64, 128}
+    assert len(shapes) == 18
+    assert len(run_many(texts, tokens=512, devices="cpu,cpu")) == 18
 
 
 @proves("embedding.torch")
@@ -386,9 +333,9 @@ def test_batch_that_does_not_fit_is_halved_with_a_warning(
     run_many: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        shapes = run_many(["sea moon tide"] * 16, room=128, tokens=512)
+        shapes = run_many(["sea moon tide"] * 16, room=256, tokens=1024)
 
-    assert shapes == [(4, SIZE)] * 4
+    assert shapes == [(4, 64)] * 4
     assert "ran out of memory; batches have at most" in caplog.text
 
 

@@ -1,8 +1,7 @@
 """Models of the package sentence-transformers, an extra: embedders, rerankers and their download.
 
 Owns: finding a model in a folder or in the cache of models, its digest, and loading it.
-Does not own: pooling and further modules; the package runs them as the model's files say, or our
-BERT network does so without padding where it gives the same vectors.
+Does not own: pooling and further modules; the package runs them as the model's files say.
 Must hold: nothing is downloaded unless asked for, no code of a model is run, and files that decide
 a vector are hashed.
 """
@@ -31,7 +30,6 @@ from truespan.providers.model_files import (
 )
 from truespan.providers.rerank import pair_tokenizer, wait_for
 from truespan.providers.tokenized import TokenizedModel
-from truespan.providers.torch_bert import BertShape, PackingBertNetwork, find_packed_attention
 from truespan.providers.torch_devices import RunOptions, TorchNetwork, TorchRunner, import_torch
 from truespan.providers.torch_embedder import TorchEmbedder
 from truespan.settings.catalogue import SentenceTransformersSettings
@@ -48,11 +46,6 @@ _FILES = (_WEIGHTS, "*.json", "*.txt", "*.model")
 """
 _OTHER_FORMATS = ("onnx/*", "openvino/*")
 _PRECISIONS = ("float32", "float16", "bfloat16")
-_BERT = ("BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel")
-"""Classes of transformers with the weights of `BertNetwork`."""
-_PROBE = "The vector of this text shows whether two networks compute the same."
-_MIN_AGREEMENT = 0.999
-"""Similarity of the vectors of one text by two networks that compute the same."""
 
 
 def download_model(name: str) -> Path:
@@ -211,10 +204,10 @@ class PackageNetwork(TorchNetwork):
 
     def __init__(self, model: Any, takes_kinds: bool, device: device, precision: dtype) -> None:
         model = model.to(precision)
-        self._model = model.float() if device.type == "cpu" else model.to(device)
+        self.model = model.float() if device.type == "cpu" else model.to(device)
         self._takes_kinds = takes_kinds
 
-    def _features(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> dict[str, Tensor]:
+    def features(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> dict[str, Tensor]:
         found = {"input_ids": ids, "attention_mask": mask}
         return found | ({"token_type_ids": kinds} if self._takes_kinds else {})
 
@@ -222,59 +215,17 @@ class PackageNetwork(TorchNetwork):
 class SentenceNetwork(PackageNetwork):
     """A model that gives a vector for each text."""
 
-    def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        found = self._model(self._features(ids, mask, kinds))
+    def run(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.model(self.features(ids, mask, kinds))
         normalise = import_torch().nn.functional.normalize
         return normalise(found["sentence_embedding"].float(), dim=1), found["token_embeddings"]
-
-    def pack(self, probe: Sequence[int], max_length: int) -> TorchNetwork:
-        """Return a network that runs texts without padding; this one if there is none.
-
-        `probe` are the tokens of a text, which must get the same vector from both.
-        """
-        weight = next(self._model.parameters())
-        shape = find_bert_shape(self._model, max_length)
-        attend = find_packed_attention(weight.device, weight.dtype)
-        if shape is None or attend is None:
-            return self
-        torch, tokens = import_torch(), self._model[0].auto_model.state_dict()
-        weights = {name: each.float().cpu().numpy() for name, each in tokens.items()}
-        packed = PackingBertNetwork(weights, weight.device, weight.dtype, attend, shape)
-        with torch.inference_mode():
-            ids = torch.tensor([probe], device=weight.device)
-            bounds = torch.tensor([0, len(probe)], device=weight.device, dtype=torch.int32)
-            [own] = self.run_padded(ids, torch.ones_like(ids), torch.zeros_like(ids))[0]
-            [other] = packed.run_packed(ids[0], bounds)[0]
-        return packed if own @ other >= _MIN_AGREEMENT else self
-
-
-def find_bert_shape(model: Any, max_length: int) -> BertShape | None:
-    """Return the shape of a BERT network with ordinary pooling; None for any other model."""
-    names = [type(module).__name__ for module in model]
-    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        return None
-    network, pooling = model[0].auto_model, model[1]
-    # The second is the name before version 6 of the package.
-    mode = getattr(pooling, "pooling_mode", None) or pooling.get_pooling_mode_str()
-    config = network.config
-    size = config.hidden_size // config.num_attention_heads
-    is_plain = config.hidden_act == "gelu" and size % 8 == 0
-    if type(network).__name__ not in _BERT or mode not in ("cls", "mean") or not is_plain:
-        return None
-    return BertShape(
-        heads=config.num_attention_heads,
-        max_length=max_length,
-        first_position=0 if config.model_type == "bert" else config.pad_token_id + 1,
-        epsilon=config.layer_norm_eps,
-        takes_mean=mode == "mean",
-    )
 
 
 class CrossNetwork(PackageNetwork):
     """A model that gives numbers for each pair of texts."""
 
-    def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        found = self._model(**self._features(ids, mask, kinds)).logits
+    def run(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.model(**self.features(ids, mask, kinds)).logits
         return found, found
 
 
@@ -352,9 +303,7 @@ class SentenceEmbedder(TorchEmbedder):
             device="cpu",
             model_kwargs={"use_safetensors": True},
         )
-        network = SentenceNetwork(model, folder.takes_kinds, device, precision)
-        probe = folder.tokenizer().encode(_PROBE).ids
-        return network.pack(probe, folder.max_length(self._options.max_length))
+        return SentenceNetwork(model, folder.takes_kinds, device, precision)
 
 
 # Shared by threads: the network is loaded under a lock and then only run.

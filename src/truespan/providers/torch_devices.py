@@ -31,17 +31,12 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
 
-BATCH_TOKENS = 65_536
-"""Measured on an H200: half the tokens cost 3 % of the rate, twice as many gain 2 %."""
-PACK_STEP = 8192
-"""Number of tokens to a multiple of which a packed batch is filled.
-
-Smaller matrix products may be summed in another order, and vectors would differ in the last bits.
-"""
-_WIDTH_STEP = 32
-"""Number of tokens to a multiple of which the texts of a padded batch are padded."""
-_RUNS_PER_DEVICE = 4
-"""Concurrent runs of a GPU: some are prepared while others are queued on it."""
+BATCH_TOKENS = 131_072
+"""Maximum number of tokens of a batch. On an H200, half of them cost a tenth of the rate."""
+_WIDTH_STEP = 64
+"""Number of tokens to a multiple of which the texts of a batch are padded."""
+_RUNS_PER_DEVICE = 2
+"""Concurrent runs of a GPU: one is prepared while the other is on it. More wait for each other."""
 _DRIVER_FILE, _DRIVER_NODE = Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl")
 
 
@@ -103,16 +98,8 @@ class TorchNetwork(ABC):
     """A copy of a network on one device."""
 
     @abstractmethod
-    def run_padded(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
+    def run(self, ids: Tensor, mask: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
         """Return a vector for each row of tokens, and the states of its tokens."""
-
-
-class PackingNetwork(TorchNetwork):
-    """A network that also runs texts one after another in a row of tokens, without padding."""
-
-    @abstractmethod
-    def run_packed(self, ids: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a vector for each text between two bounds, and the states of all tokens."""
 
 
 class _Slot(NamedTuple):
@@ -124,8 +111,6 @@ class _Slot(NamedTuple):
     """Held while a run is launched: other threads would slow down each of its many calls."""
     stream: Any = None
     """Stream of a GPU; None for other devices."""
-    graphs: PackedGraphs | None = None
-    """Graphs of a packed network on a GPU."""
 
     @classmethod
     def make(cls, device: device, network: TorchNetwork) -> _Slot:
@@ -134,9 +119,7 @@ class _Slot(NamedTuple):
             return cls(device, network, Lock())
         cuda = import_torch().cuda
         cuda.synchronize(device)
-        packs = isinstance(network, PackingNetwork)
-        graphs = PackedGraphs(network.run_packed, device) if packs else None
-        return cls(device, network, Lock(), cuda.Stream(device), graphs)
+        return cls(device, network, Lock(), cuda.Stream(device))
 
     def on_stream(self) -> AbstractContextManager[None]:
         """Return a block whose operations run on the stream."""
@@ -148,18 +131,6 @@ class _Slot(NamedTuple):
         if self.stream is None:
             return tensor.to(self.device)
         return tensor.pin_memory().to(self.device, non_blocking=True)
-
-    def replay(
-        self, graphs: PackedGraphs, ids: numpy.ndarray, bounds: numpy.ndarray
-    ) -> numpy.ndarray:
-        """Run a packed batch by a graph; while the GPU runs it, other batches are launched."""
-        batch = graphs.prepare(ids, bounds)
-        with self.launching:
-            vectors = graphs.run(batch)
-            done = import_torch().cuda.Event(blocking=True)
-            done.record(self.stream)
-        done.synchronize()
-        return vectors.numpy()
 
 
 class BatchStates(NamedTuple):
@@ -240,8 +211,6 @@ class TorchRunner:
         self._loading = Lock()
         self._free: SimpleQueue[_Slot] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
-        self.packs = False
-        """Whether the loaded network runs texts without padding."""
 
     @cached_property
     def devices(self) -> list[device]:
@@ -292,7 +261,6 @@ class TorchRunner:
                 precision = getattr(import_torch(), self._options.precision)
                 self._batch_tokens = self._options.batch_tokens
                 networks = [(each, self._make(each, precision)) for each in self.devices]
-                self.packs = isinstance(networks[0][1], PackingNetwork)
                 slots = [_Slot.make(device, network) for device, network in networks]
                 slots *= 1 if self.on_cpu else _RUNS_PER_DEVICE
                 for slot in slots:
@@ -305,11 +273,11 @@ class TorchRunner:
         if self.on_cpu:
             yield from ([i] for i in range(len(lengths)))
             return
-        widths = lengths if self.packs else [self._width(length) for length in lengths]
+        widths = [self._width(length) for length in lengths]
         group: list[int] = []
         used = 0
         for i in sorted(range(len(lengths)), key=widths.__getitem__, reverse=True):
-            alike = self.packs or not group or widths[group[0]] == widths[i]
+            alike = not group or widths[group[0]] == widths[i]
             if group and not (alike and used + widths[i] <= self._batch_tokens):
                 yield group
                 group, used = [], 0
@@ -378,25 +346,16 @@ class TorchRunner:
     ) -> Rows:
         lengths = [len(text) for text in texts]
         with import_torch().inference_mode(), slot.on_stream():
-            if isinstance(slot.network, PackingNetwork):
-                ids, bounds = _pack(texts, lengths)
-                if read is None and slot.graphs is not None and len(bounds) <= MAX_BOUNDS:
-                    rows = slot.replay(slot.graphs, ids, bounds)
-                    return Rows(rows[: len(texts)], [None] * len(texts))
-                starts = bounds[: len(texts)].tolist()
-                with slot.launching:
-                    vectors, found = slot.network.run_packed(slot.send(ids), slot.send(bounds))
-            else:
-                width = lengths[0] if self.on_cpu else self._width(lengths[0])
-                starts = range(0, len(texts) * width, width)
-                parts = _pad(texts, width, self._options)
-                with slot.launching:
-                    vectors, found = slot.network.run_padded(*map(slot.send, parts))
+            width = lengths[0] if self.on_cpu else self._width(lengths[0])
+            parts = _pad(texts, width, self._options)
+            with slot.launching:
+                vectors, found = slot.network.run(*map(slot.send, parts))
             own: Sequence[Any] = [None] * len(texts)
             if read is not None:
                 states = found.reshape(-1, found.shape[-1])
+                starts = range(0, len(texts) * width, width)
                 own = read(BatchStates(states, starts, lengths, numbers))
-            rows = vectors[: len(texts)].float().cpu().numpy()
+            rows = vectors.float().cpu().numpy()
         return Rows(rows, [*own])
 
     def _width(self, length: int) -> int:
@@ -416,99 +375,3 @@ def _pad(texts: Sequence[Encoding], width: int, options: RunOptions) -> tuple[nu
         if options.pairs:
             kinds[row, :size] = text.type_ids
     return ids, mask, kinds
-
-
-def _pack(texts: Sequence[Encoding], lengths: Sequence[int]) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Return the ids of texts one after another, filled with empty texts, and all bounds."""
-    import numpy
-
-    used = sum(lengths)
-    total = -(-used // PACK_STEP) * PACK_STEP
-    ids = numpy.zeros(total, numpy.int32)
-    for text, end in zip(texts, numpy.cumsum(lengths), strict=True):
-        ids[end - len(text) : end] = text.ids
-    filling = range(used, total, max(lengths))
-    bounds = numpy.cumsum([0, *lengths], dtype=numpy.int32)
-    return ids, numpy.concatenate([bounds[:-1], numpy.array([*filling, total], numpy.int32)])
-
-
-MAX_BOUNDS = 1025
-"""Maximum number of bounds of a batch, one more than texts."""
-# PyTorch captures one graph at a time.
-_CAPTURING = Lock()
-
-
-class _Graph(NamedTuple):
-    """A captured graph, and the memory of the device that it reads and writes."""
-
-    graph: Any
-    ids: Tensor
-    bounds: Tensor
-    vectors: Tensor
-
-
-# The caller lets one thread at a time run a batch.
-class PackedGraphs:
-    """CUDA graphs of a packed network, captured when a number of tokens first occurs.
-
-    One call launches all kernels of a batch. Launching them one by one takes about as long as
-    running them, because the launching thread waits for the interpreter after each one. A graph has
-    fixed shapes: there is one for each number of tokens, and the bounds are filled with empty
-    texts.
-    """
-
-    def __init__(
-        self, network: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], device: device
-    ) -> None:
-        self._network = network
-        self._device = device
-        self._graphs: dict[int, _Graph] = {}
-        self._capturing: Any = None
-        """Stream of captures. When another thread frees memory that was copied on a stream, PyTorch
-        records an event there, which must not become a part of a graph."""
-
-    def prepare(self, ids: numpy.ndarray, bounds: numpy.ndarray) -> tuple[Tensor, Tensor]:
-        """Return a batch in memory from which the GPU copies while it computes."""
-        import numpy
-        import torch  # pyright: ignore[reportMissingImports]
-
-        filled = numpy.full(MAX_BOUNDS, len(ids), numpy.int32)
-        filled[: len(bounds)] = bounds
-        return torch.from_numpy(ids).pin_memory(), torch.from_numpy(filled).pin_memory()
-
-    def run(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        """Launch a batch on the current stream, which also copies the vectors to the CPU."""
-        import torch  # pyright: ignore[reportMissingImports]
-
-        ids, bounds = batch
-        graph = self._graphs.get(len(ids))
-        if graph is None:
-            graph = self._capture(ids.to(self._device), bounds.to(self._device))
-            self._graphs[len(ids)] = graph
-        graph.ids.copy_(ids, non_blocking=True)
-        graph.bounds.copy_(bounds, non_blocking=True)
-        graph.graph.replay()
-        # The next batch overwrites the vectors on the device.
-        found = torch.empty_like(graph.vectors, device="cpu", pin_memory=True)
-        return found.copy_(graph.vectors, non_blocking=True)
-
-    def _capture(self, ids: Tensor, bounds: Tensor) -> _Graph:
-        import torch  # pyright: ignore[reportMissingImports]
-
-        if self._capturing is None:
-            self._capturing = torch.cuda.Stream(self._device)
-        torch.cuda.current_stream().synchronize()
-        graph, stream = torch.cuda.CUDAGraph(), self._capturing
-        pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
-        with torch.cuda.stream(stream), _CAPTURING:
-            # The first run chooses kernels and allocates their workspace. Memory of a graph is
-            # taken anew, so that of the first run is returned.
-            self._network(ids, bounds)
-            stream.synchronize()
-            torch.cuda.empty_cache()
-            graph.capture_begin(pool, capture_error_mode="thread_local")
-            try:
-                vectors, _ = self._network(ids, bounds)
-            finally:
-                graph.capture_end()
-        return _Graph(graph, ids, bounds, vectors)

@@ -13,13 +13,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from truespan.errors import ProviderBadReply
 from truespan.providers.model_files import ModelFiles
 from truespan.providers.tokenized import Input, Output, Result, TokenizedEmbedder
 from truespan.providers.torch_devices import (
-    PACK_STEP,
     BatchStates,
     Rows,
     RunOptions,
@@ -37,10 +35,8 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from torch import Tensor, device, dtype  # pyright: ignore[reportMissingImports]
 
-_PADDED = EmbeddingLimits(items=2048, tokens=1 << 20, in_flight=4, joint=False, varies=True)
-"""Limits of a GPU whose batches have texts of the same length, which more texts fill better."""
-_PACKED = replace(_PADDED, items=512)
-"""Limits of a GPU without padding: one call is tokenized while others run or are stored."""
+_ON_GPU = EmbeddingLimits(items=2048, tokens=1 << 20, in_flight=4, joint=False, varies=True)
+"""Limits of a GPU: its batches have texts of the same length, and more texts fill them better."""
 _ON_CPU = EmbeddingLimits(items=32, tokens=100_000, in_flight=1, joint=False, varies=True)
 
 
@@ -54,9 +50,7 @@ class TorchEmbedder(TokenizedEmbedder):
 
     @property
     def limits(self) -> EmbeddingLimits:
-        if self.runner.on_cpu:
-            return _ON_CPU
-        return _PACKED if self.runner.packs else _PADDED
+        return _ON_CPU if self.runner.on_cpu else _ON_GPU
 
     @property
     def device(self) -> str:
@@ -151,10 +145,7 @@ def _pool_words(
     chosen *= send(numpy.concatenate([text.weights for text in words]))[:, None]
     sizes = send(numpy.concatenate([text.sizes for text in words]))
     sums = torch.segment_reduce(chosen, "sum", lengths=sizes, axis=0, unsafe=True)
-    # Filled up as packed batches are: a smaller product may be summed in another order.
-    rows = sums.new_zeros((-(-total // PACK_STEP) * PACK_STEP, sums.shape[1]))
-    rows[:total] = sums / sums.norm(dim=1, keepdim=True) - send(projection.mean)
-    rows = (rows @ send(projection.matrix))[:total]
+    rows = (sums / sums.norm(dim=1, keepdim=True) - send(projection.mean)) @ send(projection.matrix)
     rows /= rows.norm(dim=1, keepdim=True)
     numbers = (rows * ROW_SCALE).round().clamp(-ROW_MAX, ROW_MAX).to(torch.int8) + ROW_ZERO
     packed = (numbers[:, ::2] | numbers[:, 1::2] << 4).to(torch.uint8).cpu().numpy()

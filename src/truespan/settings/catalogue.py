@@ -219,7 +219,7 @@ class SentenceTransformersSettings(Struct, frozen=True):
     """Devices of the model: auto, cpu, mps, cuda, or several such as cuda:0, cuda:1."""
     precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     """Precision of the weights; auto for float16, or bfloat16 if the model is stored so."""
-    batch_tokens: Positive = 65_536
+    batch_tokens: Positive = 131_072
     """Maximum number of tokens in a run."""
     query_prefix: str | None = None
     """Text before each query; not set for the prefix of the model's files or of its family."""

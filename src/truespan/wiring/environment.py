@@ -90,7 +90,7 @@ def _check_model(folder: Path, settings: Settings, model: LocalModel) -> Check:
     name, provider = "embedding model", settings.embedding.provider
     try:
         if provider == "local" and settings.local.device:
-            from truespan.providers.torch_bert import LocalTorchEmbedder
+            from truespan.providers.torch_local import LocalTorchEmbedder
 
             return _check_torch(name, LocalTorchEmbedder(model, settings.local.device))
         if provider == "sentence-transformers":

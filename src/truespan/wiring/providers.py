@@ -66,7 +66,7 @@ def make_embedder(
     """
     provider = settings.embedding.provider
     if provider == "local" and settings.local.device:
-        from truespan.providers.torch_bert import LocalTorchEmbedder
+        from truespan.providers.torch_local import LocalTorchEmbedder
 
         return LocalTorchEmbedder(model, settings.local.device)
     if provider == "local":
