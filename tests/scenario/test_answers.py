@@ -144,6 +144,17 @@ def test_without_words_of_any_model_the_answer_is_a_refusal(
     assert (answer.citations, answer.quotes) == ((), ())
 
 
+@proves("answers.generated-queries")
+def test_answer_asks_the_model_once_and_searches_for_the_question(tmp_path: Path) -> None:
+    model = Scripted("The key hangs on hook seven [1].")
+
+    answer = asked(tmp_path, 0.7, primary=model)
+
+    assert len(model.asked) == 1
+    assert model.asked[0][-1].text.endswith(QUESTION)
+    assert answer.decision_explain["effective_query"] == QUESTION
+
+
 @pytest.mark.contract
 @proves("decision.used-llm")
 @pytest.mark.parametrize("best", [0.52, 0.8])

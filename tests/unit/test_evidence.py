@@ -252,19 +252,6 @@ def test_decide_weighs_the_ten_best_passages_of_the_search() -> None:
     assert decided(figure, *weak[1:], strong).mode == "rag"
 
 
-def test_decide_weighs_generated_passages_besides_the_ten_best() -> None:
-    weak = [passage(0.6, 0.1, 0.1, number, place=number + 10) for number in range(9)]
-    joining = [passage(0.6, 0.1, 0.1, n, place=n - 20, generated=True) for n in range(20, 30)]
-    strong = passage(0.55, 1.0, 1.0, 10, place=19)
-
-    # The question's own passages stay among the ten, however many others come before them.
-    decision = decided(*joining, *weak, strong)
-    assert decision.mode == "rag"
-    assert decided(*joining, *weak).mode == "fallback"
-    # A passage that only a generated query found is evidence as well.
-    assert decided(*weak, replace(strong, generated=True)).mode == "rag"
-
-
 def test_decide_gives_the_model_the_passage_that_decides() -> None:
     weak = [passage(0.6, 0.1, 0.1, number, place=number) for number in range(9)]
     strong = passage(0.55, 1.0, 1.0, 9, place=9)
@@ -338,7 +325,7 @@ def test_records_without_evidence_have_no_such_members() -> None:
 
     assert not {"background", "cohort", "missing_words"} & plain.keys()
     assert "evidence" not in plain["settings"]
-    assert not {"coverage", "foreign", "generated", "has_names"} & plain["candidates"][0].keys()
+    assert not {"coverage", "foreign", "has_names"} & plain["candidates"][0].keys()
 
 
 @each_row("wrong", [-0.1, 1.1, float("nan"), True, "all"])

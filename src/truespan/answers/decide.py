@@ -48,8 +48,7 @@ _UNUSABLE = {
 
 
 MAX_PASSAGES = 10
-"""Number of passages, best first, whose evidence counts: of those that the question found, and of
-those that only generated queries found."""
+"""Number of passages, best first, whose evidence counts."""
 USUAL_COVERED = 0.75
 """Sum of both coverages of a passage that is no evidence for or against an answer."""
 MIN_WORDS = 2
@@ -193,11 +192,8 @@ def _weigh_evidence(
         for part in usable(in_order(ranked), evidence.settings)
         if reaches(part.similarity, rules.floor)
     ]
-    # What generated queries found is further evidence; it takes no place of the question's own.
-    own = [part for part in parts if not part.generated][:MAX_PASSAGES]
-    others = [part for part in parts if part.generated][:MAX_PASSAGES]
     background = evidence.background or 0.0
-    weighed = [(_weigh_passage(part, background, rules), part) for part in (*own, *others)]
+    weighed = [(_weigh_passage(part, background, rules), part) for part in parts[:MAX_PASSAGES]]
     found, decisive = max(weighed, key=lambda pair: pair[0].score, default=(None, None))
     enough = [part for passage, part in weighed if reaches(passage.score, rules.threshold)]
     low = max(rules.floor, rules.usual_floor)
@@ -258,7 +254,7 @@ def _refusal(evidence: Evidence) -> Refusal | None:
 
 
 RECORD_VERSION = 1
-_OPTIONAL = "coverage", "foreign", "by_words", "crossed", "generated", "sentence", "late"
+_OPTIONAL = "coverage", "foreign", "by_words", "crossed", "sentence", "late"
 """Members of a candidate that are written only if they apply."""
 
 
@@ -267,7 +263,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     plain = msgspec.json.decode(msgspec.json.encode(evidence))
     # Fields that do not apply to the request are left out.
     optional = (
-        *("search_mode", "defaults", "conversation", "generated_queries"),
+        *("search_mode", "defaults", "conversation"),
         *("background", "cohort", "missing_words"),
     )
     parts = [(plain, name) for name in optional]

@@ -296,16 +296,8 @@ class Answerer(Struct, frozen=True):
         def record(evidence: Evidence, milliseconds: int) -> tuple[str | None, tuple[Notice, ...]]:
             if not rules.usage_records:
                 return None, ()
-            generated, words = evidence.generated_queries, evidence.missing_words
-            if not rules.log_queries:
-                generated = tuple(components.mark_query(world.id, text) for text in generated)
-                words = ()
-            logged = replace(
-                evidence,
-                effective_query=logged_query,
-                generated_queries=generated,
-                missing_words=words,
-            )
+            words = evidence.missing_words if rules.log_queries else ()
+            logged = replace(evidence, effective_query=logged_query, missing_words=words)
             usage = Usage(
                 mode=decide(logged).mode,
                 milliseconds=milliseconds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from truespan.errors import InvalidArgument, NotAllowed
 from truespan.observer import RequestTrace
 from truespan.retrieval.pipeline import require_world
 from truespan.retrieval.search import Rules, find_candidates, search
-from truespan.types.answer import Answer, AnswerEvent, GeneratedQueries, Retrieved, UsageRecord
+from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
@@ -30,7 +30,7 @@ from truespan.types.request import (
 )
 from truespan.types.scope import Scope, Unlimited, Verb
 from truespan.types.scope import World as WorldRecord
-from truespan.types.telemetry import Request, Stage
+from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
     from truespan.engine.answering import Find
@@ -307,24 +307,9 @@ class WorldQueries:
         def find(trace: RequestTrace, query: str, rules: Rules, _book: str | None) -> Retrieved:
             pipeline = self.access.pipeline.with_trace(trace)
             asked = replace(request, query=query)
-            return find_candidates(pipeline, asked, rules, self._query_generator(trace))
+            return find_candidates(pipeline, asked, rules)
 
         return find
-
-    def _query_generator(self, trace: RequestTrace) -> Callable[[str], GeneratedQueries] | None:
-        """Return the function that writes further queries for a question; None if that is off."""
-        model, rules = self.access.components.chat.primary, self.access.components.answers
-        if model is None or not (rules.query_phrasings or rules.hypothetical_answer):
-            return None
-        from truespan.answers.follow_up import generate_queries
-
-        def generate(question: str) -> GeneratedQueries:
-            with trace.stage(Stage.MODEL):
-                return generate_queries(
-                    model, question, rules.query_phrasings, passage=rules.hypothetical_answer
-                )
-
-        return generate
 
     def usage(self, *, limit: int = USAGE_LIMIT) -> list[UsageRecord]:
         """Return the latest answered requests of the world, the newest first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -41,7 +40,6 @@ from truespan.types.answer import (
     ANSWER_TOP_K,
     MAX_NEAR_MISSES,
     Fitted,
-    GeneratedQueries,
     Measured,
     Retrieved,
     Shortlist,
@@ -214,10 +212,6 @@ class AnswerAttempt(Attempt):
     closest: tuple[Visible, ...] = ()
     """Chunks below the floor that a refusal shows, where no chunk reached it."""
     measured: Measured = field(default_factory=Measured)
-    generated: tuple[str, ...] = ()
-    """Further queries that a chat model wrote."""
-    joining: frozenset[ChunkId] = frozenset()
-    """Chunks that only these further queries found."""
 
     def measure(
         self,
@@ -356,26 +350,15 @@ class AnswerAttempt(Attempt):
         }
 
 
-def find_candidates(
-    pipeline: Pipeline,
-    request: RetrievalRequest,
-    rules: Rules,
-    generate: Callable[[str], GeneratedQueries] | None = None,
-) -> Retrieved:
-    """Return the best chunks for an answer at or above the floor, from one state of the world.
-
-    `generate` asks a chat model for further queries to search for; it is called once at most.
-    """
+def find_candidates(pipeline: Pipeline, request: RetrievalRequest, rules: Rules) -> Retrieved:
+    """Return the best chunks for an answer at or above the floor, from one state of the world."""
     query = (request.query or "").strip()
     request.passages.budget(pipeline.deps.max_tokens)
     world = pipeline.admit("answer without a reader", query)
     stage = pipeline.rerank_stage(world, request.rerank, query)
-    further = None if generate is None else cache(partial(generate, query))
     attempt = pipeline.in_stable_world(
         world,
-        lambda latest: _find_candidates_once(
-            pipeline, request, latest, query, rules, stage, further
-        ),
+        lambda latest: _find_candidates_once(pipeline, request, latest, query, rules, stage),
     )
     return candidates_of(pipeline, attempt)
 
@@ -387,7 +370,6 @@ def _find_candidates_once(
     query: str,
     rules: Rules,
     stage: RerankStage | None,
-    further: Callable[[], GeneratedQueries] | None,
 ) -> AnswerAttempt:
     mode, options = mode_in_force(request.mode, world.defaults, query), request.passages
     attempt = AnswerAttempt(world, mode, query)
@@ -418,25 +400,6 @@ def _find_candidates_once(
         floor=floor,
         select=lambda verified: shortlist_best(verified, ANSWER_TOP_K),
     ).chunks
-    # Where words or phrases of the question are required, no others may find chunks.
-    if further is not None and not attempt.by_words:
-        from truespan.retrieval.generated import join_searches
-
-        generated = further()
-        attempt.generated = generated.texts
-        attempt.warnings += [generated.notice] if generated.notice else []
-        own = {part.chunk_id for part in chosen}
-        chosen = join_searches(
-            pipeline,
-            attempt,
-            scope,
-            vector,
-            floor,
-            texts=generated.texts,
-            chosen=chosen,
-            shortlist_best=shortlist_best,
-        )
-        attempt.joining = frozenset(part.chunk_id for part in chosen) - own
     attempt.fitter = PassageFitter(pipeline.deps, scope, options, vector, attempt)
     attempt.chunks = tuple(attempt.reorder(stage, chosen)) if stage else chosen
     closest = ()
@@ -529,8 +492,6 @@ def candidates_of(pipeline: Pipeline, attempt: AnswerAttempt) -> Retrieved:
         warnings=warnings,
         closest=attempt.closest,
         measured=attempt.measured,
-        generated=attempt.generated,
-        joining=attempt.joining,
         fit=fit,
     )
 

@@ -388,10 +388,6 @@ class AnswerSettings(Struct, frozen=True):
     """High threshold of raw cosines; not set for none."""
     support_floor: Fraction | None = None
     """Similarity from which two sentences say the same; not set for the measured value."""
-    query_phrasings: Annotated[int, Meta(ge=0, le=5)] = 0
-    """Number of further phrasings of a question that the chat model writes for the search."""
-    hypothetical_answer: bool = False
-    """Whether the chat model writes a hypothetical answer for the search."""
 
 
 class UsageSettings(Struct, frozen=True):

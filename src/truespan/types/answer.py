@@ -68,14 +68,6 @@ Fit: TypeAlias = Callable[[Sequence[Visible], int, int, bool], Fitted]
 The last argument says whether they are quoted as the answer."""
 
 
-class GeneratedQueries(Struct, frozen=True):
-    """Queries that a chat model wrote for a question, used by the search alone."""
-
-    texts: tuple[str, ...] = ()
-    notice: Notice | None = None
-    """Set if the model wrote nothing usable."""
-
-
 class Measured(Struct, frozen=True):
     """Measurements for a decision by evidence; empty if thresholds decide."""
 
@@ -115,10 +107,6 @@ class Retrieved(Struct, frozen=True):
     closest: tuple[Visible, ...] = ()
     """The best chunks below the floor, if no chunk reached it."""
     measured: Measured = field(default_factory=Measured)
-    generated: tuple[str, ...] = ()
-    """Further queries that a chat model wrote, which the search used."""
-    joining: frozenset[ChunkId] = frozenset()
-    """Chunks that only these further queries found."""
     fit: Fit = lambda sources, _most, _characters, _quoted: Fitted(tuple(sources))
 
 
@@ -400,10 +388,6 @@ class AnswerRules(Struct, frozen=True):
     support_floor: float | None = None
     """Minimum similarity of two sentences that say the same. None uses the value measured for the
     embedding model; without one, sentences are compared by words alone."""
-    query_phrasings: int = 0
-    """Number of further phrasings of a question that the chat model writes for the search."""
-    hypothetical_answer: bool = False
-    """Whether the chat model writes a hypothetical answer for the search."""
     log_queries: bool = False
     usage_days: int = 90
     usage_records: int = 10_000

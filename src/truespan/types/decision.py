@@ -461,8 +461,6 @@ class Candidate(Struct, frozen=True):
     """Whether the embedding model was not trained for the language of the chunk."""
     by_words: bool = False
     """Whether words say more than similarities in the language of the chunk and the query."""
-    generated: bool = False
-    """Whether only queries that a chat model wrote found the chunk."""
     crossed: bool = False
     """Whether the chunk is in another language than the query, and the model knows both."""
     sentence: float | None = None
@@ -506,8 +504,6 @@ class Evidence(Struct, frozen=True):
     defaults: Defaults | None = None
     conversation: FollowUp | None = None
     """Rewriting of a follow-up question; None outside a conversation."""
-    generated_queries: tuple[str, ...] = ()
-    """Further queries that a chat model wrote for the search, for the explanation only."""
     background: float | None = None
     """Similarity of the query to texts that do not answer it; None if not measured."""
     cohort: str | None = None
@@ -677,11 +673,6 @@ class Decision(Struct, frozen=True):
             **(
                 {"conversation": to_builtins(evidence.conversation)}
                 if evidence.conversation is not None
-                else {}
-            ),
-            **(
-                {"generated_queries": list(evidence.generated_queries)}
-                if evidence.generated_queries
                 else {}
             ),
         }

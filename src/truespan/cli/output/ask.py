@@ -364,7 +364,6 @@ def show_account(answer: Answer, *, record: bool = True) -> str:
         f"{used if counts['retrieved'] else ''}{models[explained['used_llm']]} was used"
     )
     lines += ["", f"{decision}; {REFUSALS[Refusal(refusal)]}." if refusal else f"{decision}."]
-    lines += [f"Also searched for: {text}" for text in explained.get("generated_queries", ())]
     lines += show_notices(answer.warnings)
     if record:
         logged = f"Record {answer.record}." if answer.record else "Not in the usage log."

@@ -170,7 +170,6 @@ function decision() {
       explained.short_query_active && ` ${t.shortQuestion}`,
       explained.max_similarity !== null && ` ${t.bestSimilarity({ score: words.score(explained.max_similarity), distance: explained.distance })}`,
       answer.record && [` ${t.record} `, make("code", {}, answer.record), "."]),
-    explained.generated_queries?.length > 0 && make("p", { class: "hint" }, t.alsoSearched({ queries: explained.generated_queries.join(" · ") })),
     retrieved(answer.retrieved_chunks_metadata),
   );
 }
