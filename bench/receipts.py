@@ -1,13 +1,11 @@
-"""What signed receipts cost: signing a search, verifying a receipt, and roots while ingesting.
+"""What signed receipts cost: signing a search, and verifying a receipt.
 
 Signing is the difference between a search with a receipt and the same search without one, in turn,
-in CPU time. The share of roots is the CPU time of their trees beside that of the whole ingestion
-with the bundled model. Run it with `python -m bench.receipts`.
+in CPU time. Run it with `python -m bench.receipts`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,9 +16,7 @@ import truespan
 from bench.material import books
 from bench.measure import Work, cpu_seconds, medians
 from bench.report import Figure, Options, at_most, run
-from truespan.proof.merkle import sentence_tree
 from truespan.proof.verify import verify
-from truespan.types.document import RevisionRef
 
 ROUNDS = 200
 PASSAGES = 20
@@ -37,25 +33,7 @@ def measure_library(folder: Path) -> Iterator[Figure]:
     with truespan.open(folder / "library", create=True) as library:
         keys = msgspec.to_builtins(library.keys.create())
         world = library.world("bench", create=True)
-        began = time.process_time()
         world.add_text(books()[0][0], id="book.txt", kind="book")
-        ingested = time.process_time() - began
-        scope = world.access.scope()
-        if scope is None:
-            raise SystemExit("nothing was ingested")
-        store, count = world.access.components.store, world.documents.list()[0].sentences
-        found = store.sentences(scope, RevisionRef(1, 1), 0, count - 1)
-        rows = [(item.sid, item.start, item.end, item.digest) for item in found]
-        trees = medians({"tree": lambda: sentence_tree(rows).root()}, 20)
-        yield Figure(
-            f"root of {count} sentences",
-            trees["tree"] * 1e3,
-            "ms",
-            "the ingestion",
-            ingested * 1e3,
-            trees["tree"] / ingested,
-            at_most(0.05),
-        )
 
         def search(*, signed: bool) -> bytes:
             result = world.search("Who held the key?", top_k=PASSAGES, floor=0.0, signed=signed)

@@ -1,6 +1,6 @@
 """Verify signed receipts of Truespan, offline and without Truespan.
 
-    python truespan_verify.py receipt.json --keys keys.json [--root HASH] [--source FILE]
+    python truespan_verify.py receipt.json --keys keys.json [--source FILE]
 
 Needs Python 3.11 and the package `cryptography`. 'truespan keys list --json' prints the public keys
 of a library; get them from its owner, not with the receipt. The exit code is 0 if the receipt is
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -26,8 +26,8 @@ MAX_INTEGER = 2**53 - 1
 SHAPE = [["envelope", "texts"], ["payload", "payloadType", "signatures"], ["keyid", "sig"]]
 FAILURES = (
     *("not_a_receipt", "unknown_key", "wrong_signature", "not_canonical", "unknown_statement"),
-    *("key_not_in_force", "other_library", "text_missing", "text_differs", "wrong_proof"),
-    *("other_root", "other_source", "source_text_differs"),
+    *("key_not_in_force", "other_library", "text_missing", "text_differs"),
+    *("other_source", "source_text_differs"),
 )
 EXIT_CODES = {failure: code for code, failure in enumerate(FAILURES, 10)}
 
@@ -87,50 +87,8 @@ def pre_authentication(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
-def sentence_leaf(number: int, start: int, end: int, digest: bytes) -> bytes:
-    """Return the leaf of a sentence: its number, its span in code points, and its SHA-256."""
-    return sha256(b"\x00%d %d %d %s" % (number, start, end, digest)).digest()
-
-
-def document_leaf(document: dict[str, Any]) -> bytes:
-    """Return the leaf of a document: its identity, its source, and the root of its sentences."""
-    names = ("document", "doc_id", "revision", "source_hash", "sentences", "root")
-    return sha256(b"\x00" + canonical({name: document[name] for name in names})).digest()
-
-
-def split_size(size: int) -> int:
-    """Return the largest power of two below `size`, where RFC 6962 splits a tree."""
-    return 1 << ((size - 1).bit_length() - 1)
-
-
-def root_of_range(size: int, first: int, leaves: Sequence[bytes], hashes: Sequence[bytes]) -> bytes:
-    """Return the root of a tree, from neighbouring leaves and the hashes of the other subtrees.
-
-    Raises ValueError or IndexError if the hashes are not exactly those that are needed.
-    """
-    rest, last = [*reversed(hashes)], first + len(leaves)
-
-    def node(start: int, end: int) -> bytes:
-        if end <= first or start >= last:
-            return rest.pop()
-        if end - start == 1:
-            return leaves[start - first]
-        middle = start + split_size(end - start)
-        return sha256(b"\x01" + node(start, middle) + node(middle, end)).digest()
-
-    if not 0 <= first < last <= size:
-        raise ValueError("the leaves are outside the tree")
-    root = node(0, size)
-    if rest:
-        raise ValueError("a hash is left over")
-    return root
-
-
-def verify(receipt: str | bytes, keys: Any, root: str | None = None) -> Verified:
-    """Verify a receipt with the public keys of its library; raises ReceiptError.
-
-    `root` is the root of a generation that was published or is in another receipt; None for any.
-    """
+def verify(receipt: str | bytes, keys: Any) -> Verified:
+    """Verify a receipt with the public keys of its library; raises ReceiptError."""
     envelope, texts = _members(parse(receipt))
     key = _find_key(keys, envelope["signatures"][0]["keyid"])
     payload = _open(envelope, key)
@@ -143,9 +101,6 @@ def verify(receipt: str | bytes, keys: Any, root: str | None = None) -> Verified
     claims = statement["predicate"]
     _check_key(key, claims, keys.get("library"))
     _check_texts(statement["subject"], texts)
-    _check_proofs(claims, texts)
-    if root is not None and claims.get("state", {}).get("root") != root:
-        raise ReceiptError("other_root", "The receipt is about another state of the library.")
     return Verified(key["key_id"], claims, texts)
 
 
@@ -217,37 +172,6 @@ def _check_texts(subjects: list[dict[str, Any]], texts: Sequence[str]) -> None:
             raise ReceiptError("text_differs", f"The text of {subject['name']} was changed.")
 
 
-def _check_proofs(claims: dict[str, Any], texts: Sequence[str]) -> None:
-    """Check that the passages belong to their documents, and these to the signed state."""
-    documents = {document["document"]: document for document in claims.get("documents", ())}
-    try:
-        for passage, text in zip(claims.get("passages", ()), texts, strict=False):
-            if (proof := passage["proof"]) is not None:
-                document = documents[passage["document"]]
-                leaves = list(_sentence_leaves(proof, passage["start"], text))
-                hashes = [bytes.fromhex(part) for part in proof["hashes"]]
-                found = root_of_range(document["sentences"], proof["first"], leaves, hashes)
-                if found.hex() != document["root"]:
-                    raise ValueError("a passage does not belong to its document")
-        if "state" in claims:
-            for document in documents.values():
-                hashes = [bytes.fromhex(part) for part in document["hashes"]]
-                size, leaf = claims["state"]["documents"], document_leaf(document)
-                found = root_of_range(size, document["index"], [leaf], hashes)
-                if found.hex() != claims["state"]["root"]:
-                    raise ValueError("a document does not belong to the state")
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ReceiptError("wrong_proof", f"A proof of inclusion is wrong: {error}.") from None
-
-
-def _sentence_leaves(proof: dict[str, Any], offset: int, text: str) -> Iterator[bytes]:
-    for number, (start, end) in enumerate(proof["spans"], proof["first"]):
-        if not offset <= start < end <= offset + len(text):
-            raise ValueError("a sentence is outside its passage")
-        digest = sha256(text[start - offset : end - offset].encode()).digest()
-        yield sentence_leaf(number, start, end, digest)
-
-
 def check_source(claims: dict[str, Any], data: bytes) -> list[dict[str, Any]]:
     """Return the signed documents that were read from a file; raises ReceiptError."""
     digest = sha256(data).hexdigest()
@@ -263,12 +187,11 @@ def main() -> int:
     parser = ArgumentParser(description="Verify a signed receipt of Truespan.")
     parser.add_argument("receipt", type=Path)
     parser.add_argument("--keys", type=Path, required=True, help="public keys of the library")
-    parser.add_argument("--root", help="root of the state that the receipt must be about")
     parser.add_argument("--source", type=Path, help="file that a signed document was read from")
     given = parser.parse_args()
     try:
         keys = parse(given.keys.read_bytes())
-        verified = verify(given.receipt.read_bytes(), keys, given.root)
+        verified = verify(given.receipt.read_bytes(), keys)
         if given.source:
             check_source(verified.claims, given.source.read_bytes())
     except ReceiptError as error:

@@ -235,16 +235,14 @@ def verify_receipt(
     receipt: SignedReceipt | bytes | str,
     keys: PublicKeys | dict[str, Any],
     *,
-    root: str | None = None,
     source: str | Path | None = None,
     settings_folder: str | Path = ".",
 ) -> VerifiedReceipt:
-    """Verify a signed receipt, offline: signature, key, texts and proofs of inclusion.
+    """Verify a signed receipt, offline: signature, key and texts.
 
     Args:
         receipt: The receipt, as a value or as JSON.
         keys: Public keys of the library, from `Library.keys.list()` or its JSON.
-        root: Root of the state that the receipt must be about; None for any.
         source: File that a document of the receipt was read from. Its bytes must have the signed
             hash, and its text must have the signed passages at their places.
         settings_folder: Folder whose `truespan.toml` applies to reading the file, if it has one.
@@ -263,7 +261,6 @@ def verify_receipt(
     return verify(
         receipt,
         keys,
-        root=root,
         source=None if source is None else Path(source),
         settings_folder=Path(settings_folder),
     )

@@ -115,8 +115,7 @@ PRESENT = {"now", "utcnow", "today"}
 PURE = (
     *("errors/", "observer.py", "protocols.py", "core/", "types/", "text/", "words/", "parsing/"),
     *("sanitize/", "ingest/", "retrieval/", "answers/", "evaluation/", "maintenance/", "engine/"),
-    "extensions/formats/",
-    *("proof/merkle.py", "proof/statement.py"),
+    *("extensions/formats/", "proof/statement.py"),
 )
 OUTSIDE = (
     *("core/child_process.py", "core/clock.py", "core/disk.py"),

@@ -12,8 +12,10 @@ from tests.promises import proves
 from tests.support.worlds import LibraryFixture, Lying, MemoryIndex, make_library, vector_of
 from truespan.engine.world import World
 from truespan.maintenance.doctor.plan import Action, Finding
+from truespan.store.integrity.checksums import read_revisions, seal_revision
 from truespan.types.bundle import Skipped
 from truespan.types.chunk import Point
+from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId, TextHash, hash_text
 from truespan.types.maintenance import ErasureKind
 from truespan.types.scope import Scope
@@ -408,3 +410,20 @@ def test_search_that_cannot_queue_repairs_still_answers(tmp_path: Path) -> None:
 
     assert len(result.passages) == 2
     assert [notice.code for notice in result.warnings] == ["repair_not_recorded"]
+
+
+def test_revision_with_the_root_of_a_merkle_tree_is_intact(tmp_path: Path) -> None:
+    lib, world = build(tmp_path)
+    scope = lib.scope(world)
+    with lib.store._db.write(scope, shared=True) as session:
+        for found in read_revisions(session, scope.world, 1, 2, 3):
+            parts = found.cells.parts + bytes(32)
+            session.execute(
+                "UPDATE revisions SET parts = :parts WHERE key = :key", parts=parts, key=found.key
+            )
+        for found in read_revisions(session, scope.world, 1, 2, 3):
+            seal_revision(session, scope.world, found)
+
+    assert lib.library.doctor()["world"].counts() == {}
+    assert world.search("harbour", floor=0.0).funnel.verified == 3
+    assert lib.store.stored_text(scope, RevisionRef(1, 1)) is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from truespan.cli.app import say
 from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import Folder, Json, folder_of, open_library
-from truespan.cli.terminal import echo, pluralize
+from truespan.cli.terminal import echo
 from truespan.errors import InvalidArgument, LibraryNotFound, ReceiptInvalid, resource_error
 from truespan.wire.serialize import to_json
 
@@ -59,16 +59,13 @@ def verify(
             help="Public keys as 'truespan keys list --json' prints them; default: the library's."
         ),
     ] = None,
-    root: Annotated[
-        str | None, Option(help="Root of the state that the receipt must be about.")
-    ] = None,
     source: Annotated[
         Path | None, Option(help="File that the passages must be read from, at the same places.")
     ] = None,
     library: Folder = None,
     as_json: Json = False,
 ) -> int:
-    """Verify a signed receipt: signature, key, texts, and proofs of inclusion.
+    """Verify a signed receipt: signature, key and texts.
 
     The exit code is 0 if it is valid, and otherwise identifies the failure; see docs/proofs.md.
     """
@@ -80,7 +77,6 @@ def verify(
         found = truespan.verify_receipt(
             data,
             _read_keys(keys, library),
-            root=root,
             source=source,
             settings_folder=folder_of(library),
         )
@@ -100,9 +96,6 @@ def _show(found: "VerifiedReceipt") -> str:
     lines = [f"Valid. {describe(Verified(found.key_id, claims, found.texts))}"]
     if "scope" in claims:
         lines.append(f"Scope: {claims['scope']['text']}.")
-    if "state" in claims:
-        count = pluralize(claims["state"]["documents"], "document")
-        lines.append(f"State: {count}, {claims['state']['root']}")
     for place in found.places:
         sentences = f"sentences {place.first_sentence}-{place.last_sentence}"
         where = ", ".join(filter(None, (place.location, sentences)))

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
     from truespan.ingest.workers.client import DraftWorkers
     from truespan.maintenance.delete import Remover
-    from truespan.proof.merkle import ProofTrees
     from truespan.retrieval.rerank import RerankOptions
     from truespan.store import Store
 
@@ -63,13 +62,6 @@ def _standard_preparation() -> Preparation:
     from truespan.ingest.draft import Preparation
 
     return Preparation()
-
-
-def proof_trees() -> ProofTrees:
-    """Return an empty cache of Merkle trees."""
-    from truespan.proof.merkle import ProofTrees
-
-    return ProofTrees()
 
 
 # Shared by threads: its table is changed under a lock; two threads may measure a world at once,
@@ -158,8 +150,6 @@ class Components(Struct, frozen=True):
     """Keys that sign receipts."""
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""
-    proof_trees: ProofTrees = field(default_factory=proof_trees)
-    """Merkle trees of the revisions that receipts were signed for."""
     freshness_seconds: float = FRESHNESS_SECONDS
     """Maximum time for checking whether the sources of one result have changed."""
     backups: Backups | None = None

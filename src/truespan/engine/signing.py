@@ -19,29 +19,24 @@ from msgspec.structs import replace
 from truespan.core.clock import format_time
 from truespan.engine.components import Components
 from truespan.errors import NotAllowed, SigningKeyMissing
-from truespan.proof.merkle import MerkleTree, sentence_tree
 from truespan.proof.statement import (
     Asked,
     Operation,
     PlacedText,
-    SentenceTree,
     describe_passage,
     describe_request,
     describe_scope,
     digest_result,
     make_statement,
 )
-from truespan.proof.verify import document_leaf
 from truespan.protocols import SigningKeys
-from truespan.retrieval.deps import Restart
 from truespan.retrieval.pipeline import with_stable_snapshot
 from truespan.types.answer import Answer
-from truespan.types.bundle import ContextBundle, SearchResult
-from truespan.types.document import RevisionRef
+from truespan.types.bundle import ContextBundle, Passage, SearchResult
 from truespan.types.ids import hash_text
-from truespan.types.receipt import DocumentProof, PublicKeys, SignedReceipt
+from truespan.types.receipt import PublicKeys, SignedReceipt
 from truespan.types.request import FILTER_NAMES
-from truespan.types.scope import OWNER, UNLIMITED, Authority, Scope, Verb, World
+from truespan.types.scope import OWNER, Authority, Scope, World
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
@@ -68,14 +63,6 @@ def sign_stable(
         return replace(result, signed_receipt=receipt)
 
     return with_stable_snapshot(components.store, authority, access.record(), attempt)
-
-
-class DocumentTree(Struct, frozen=True):
-    """The documents of one state of a generation, and their tree."""
-
-    documents: dict[int, tuple[int, DocumentProof]]
-    """Place in the tree and proof of each document, by number."""
-    tree: MerkleTree
 
 
 class Signer(Struct, frozen=True):
@@ -150,15 +137,8 @@ class Signer(Struct, frozen=True):
     ) -> SignedReceipt:
         claims = self._describe(asked.operation) | claims
         claims |= self._describe_question(world, scope, asked)
-        if scope is not None:
-            try:
-                claims |= self._prove(world, scope, passages)
-            except Restart:
-                # A model has answered meanwhile, and is not asked again. Without proofs, the
-                # receipt still says which text was returned from which place.
-                if answer is None:
-                    raise
-                claims["passages"] = [describe_passage(passage, None) for passage in passages]
+        claims["passages"] = [describe_passage(passage) for passage in passages]
+        claims["documents"] = self._describe_documents(scope, passages)
         names = [f"passage {number}" for number in range(1, len(passages) + 1)]
         texts = [passage.text for passage in passages]
         if answer is not None:
@@ -191,8 +171,6 @@ class Signer(Struct, frozen=True):
             "profile": generation.profile.id if generation else None,
             "question": question,
             "request": request,
-            "passages": [],
-            "documents": [],
         }
         if scope is not None and scope.position is not None:
             fields |= {"document": _only(scope.documents), "read up to sentence": scope.position}
@@ -200,88 +178,31 @@ class Signer(Struct, frozen=True):
         claims["scope"] = describe_scope(world.name, world.id, fields)
         return claims
 
-    def _prove(self, world: World, scope: Scope, passages: Sequence[PlacedText]) -> dict[str, Any]:
-        """Return the claims about passages and documents, with proofs."""
-        numbers = sorted({passage.document for passage in passages})
-        state: dict[str, Any] = {}
-        if scope.position is not None:
-            # Everything about the whole book would depend on unread text.
-            trees = {number: self._read_tree(scope, number) for number in numbers}
-            documents = [
-                {"document": number, "sentences": len(tree.rows), "root": tree.tree.root().hex()}
-                for number, tree in trees.items()
-            ]
-        else:
-            found = self.document_tree(world, scope)
-            if not found.documents.keys() >= {*numbers}:
-                raise Restart
-            proofs = {number: found.documents[number] for number in numbers}
-            trees = {number: self._whole_tree(scope, own) for number, (_, own) in proofs.items()}
-            documents = [msgspec.to_builtins(proof) for _, proof in proofs.values()]
-            if self._sees_all(scope):
-                state["state"] = {"documents": len(found.tree), "root": found.tree.root().hex()}
-                for document, (place, _) in zip(documents, proofs.values(), strict=True):
-                    document["index"] = place
-                    hashes = found.tree.prove(place, place)
-                    document["hashes"] = [part.hex() for part in hashes]
-        try:
-            described = [
-                describe_passage(passage, trees[passage.document].prove(passage))
-                for passage in passages
-            ]
-        except ValueError:
-            raise Restart from None
-        return {"passages": described, "documents": documents, **state}
-
-    def _sees_all(self, scope: Scope) -> bool:
-        """Return whether the caller may see every document of the world, and so their root."""
-        authority = self.authority
-        return authority.may(Verb.READ, scope.world) and authority.audience is UNLIMITED
-
-    def document_tree(self, world: World, scope: Scope) -> DocumentTree:
-        """Return the tree over the documents of a state of the world."""
-        store = self.components.store
-
-        def build() -> DocumentTree:
-            proofs = store.document_proofs(scope, world)
-            leaves = (document_leaf(msgspec.to_builtins(proof)) for proof in proofs)
-            places = {proof.document: (place, proof) for place, proof in enumerate(proofs)}
-            return DocumentTree(places, MerkleTree(leaves))
-
-        key = world.id, world.changes, scope.generation.number, self.authority.audience
-        return self.components.proof_trees.get(key, build)
-
-    def _whole_tree(self, scope: Scope, proof: DocumentProof) -> SentenceTree:
-        """Return the tree of all sentences of a revision; it must have the recorded root."""
-        ref = RevisionRef(proof.document, proof.revision)
-        tree = self._tree(scope, ref, proof.sentences - 1)
-        if tree.tree.root().hex() != proof.root:
-            raise Restart
-        return tree
-
-    def _read_tree(self, scope: Scope, document: int) -> SentenceTree:
-        """Return the tree of the sentences that a reader has read."""
-        if scope.revision is None or scope.position is None:
-            raise Restart
-        return self._tree(scope, RevisionRef(document, scope.revision), scope.position)
-
-    def _tree(self, scope: Scope, ref: RevisionRef, last: int) -> SentenceTree:
-        """Return the tree of the sentences up to `last`, each verified with its place."""
-
-        def build() -> SentenceTree:
-            found = self.components.store.sentences(scope, ref, 0, last)
-            rows = [(item.sid, item.start, item.end, item.digest) for item in found]
-            if [row[0] for row in rows] != [*range(len(rows))]:
-                raise Restart
-            return SentenceTree(rows, sentence_tree(rows))
-
-        return self.components.proof_trees.get((scope.world, ref, last), build)
+    def _describe_documents(
+        self, scope: Scope | None, passages: Sequence[PlacedText]
+    ) -> list[dict[str, Any]]:
+        """Return the claims about the documents of passages; none about a replaced revision."""
+        # The hash of a source and the number of a revision depend on unread text.
+        if scope is None or scope.position is not None:
+            return []
+        revisions = {passage.document: _revision_of(passage) for passage in passages}
+        found = self.components.store.signed_documents(scope, revisions)
+        return [
+            msgspec.to_builtins(document)
+            for document in found
+            if document.revision == revisions[document.document]
+        ]
 
     def _sign(
         self, claims: dict[str, Any], names: Sequence[str], texts: Sequence[str]
     ) -> SignedReceipt:
         envelope = self.require_key().sign(make_statement(claims, names, texts))
         return SignedReceipt(envelope, tuple(texts))
+
+
+def _revision_of(passage: PlacedText) -> int | None:
+    place = passage.receipt if isinstance(passage, Passage) else passage
+    return getattr(place, "revision", None)
 
 
 def _only(documents: object) -> int | None:

@@ -236,7 +236,6 @@ class ReceiptText(Arguments, frozen=True, kw_only=True):
     """A signed receipt, exactly as it was received."""
 
     receipt: Annotated[str, Meta(description="The receipt as JSON text.")]
-    root: Annotated[str, Meta(description="Root that the receipt must be about.")] | None = None
 
 
 class NewPosition(Arguments, frozen=True, kw_only=True):

@@ -14,7 +14,6 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration
-from truespan.proof.merkle import MerkleTree
 from truespan.proof.verify import (
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -84,34 +83,7 @@ class PlacedText(Protocol):
     def text(self) -> str: ...
 
 
-class SentenceTree(Struct, frozen=True):
-    """Sentences as rows of number, start, end and digest, and their tree."""
-
-    rows: Sequence[tuple[int, int, int, bytes]]
-    tree: MerkleTree
-
-    def prove(self, passage: PlacedText) -> dict[str, Any] | None:
-        """Return the proof that a passage belongs to the tree; None if no whole sentence does.
-
-        Raises ValueError if the text of a sentence is another one.
-        """
-        text, start, end = passage.text, passage.start, passage.end
-        if len(text) != end - start:
-            # The description of a figure is not the text at its place.
-            return None
-        rows = self.rows[passage.first_sid : passage.last_sid + 1]
-        whole = [row for row in rows if start <= row[1] and row[2] <= end]
-        if not whole:
-            return None
-        for _, begin, stop, digest in whole:
-            if sha256(text[begin - start : stop - start].encode()).digest() != digest:
-                raise ValueError("the sentence has another text")
-        first, last = whole[0][0], whole[-1][0]
-        hashes = [part.hex() for part in self.tree.prove(first, last)]
-        return {"first": first, "spans": [row[1:3] for row in whole], "hashes": hashes}
-
-
-def describe_passage(passage: PlacedText, proof: dict[str, Any] | None) -> dict[str, Any]:
+def describe_passage(passage: PlacedText) -> dict[str, Any]:
     """Return the claims about a passage."""
     kind = getattr(passage, "chunk_type", None) or getattr(passage, "kind", ChunkKind.TEXT)
     return {
@@ -130,7 +102,6 @@ def describe_passage(passage: PlacedText, proof: dict[str, Any] | None) -> dict[
         "first_sentence": passage.first_sid,
         "last_sentence": passage.last_sid,
         "score": repr(float(passage.score)),
-        "proof": proof,
     }
 
 

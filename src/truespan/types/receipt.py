@@ -79,12 +79,10 @@ class PublicKeys(Struct, frozen=True):
     keys: tuple[PublicKey, ...]
 
 
-class DocumentProof(Struct, frozen=True):
-    """The revision of a document, and the root of the Merkle tree over its sentences."""
+class SignedDocument(Struct, frozen=True):
+    """A document in a receipt: its revision, and the SHA-256 of its source."""
 
     document: int
     doc_id: str
     revision: int
     source_hash: str
-    sentences: int
-    root: str

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from truespan.core.clock import SystemClock, SystemProcesses
 from truespan.core.disk import create_once
-from truespan.engine.components import Components, proof_trees
+from truespan.engine.components import Components
 from truespan.engine.library import Library
 from truespan.errors import InvalidConfiguration, LibraryNotFound, StoreDamaged, resource_error
 from truespan.index.edge.client import EdgeIndex
@@ -193,7 +193,6 @@ def open_library(
             signing_keys=defer(partial(_signing_keys, folder, settings)),
             signs_questions=settings.sign_questions,
             freshness_seconds=settings.freshness_seconds,
-            proof_trees=defer(proof_trees),
             pictures=pictures,
             backups=defer(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)

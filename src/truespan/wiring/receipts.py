@@ -22,14 +22,13 @@ def verify_receipt(
     receipt: SignedReceipt | bytes | str,
     keys: PublicKeys | dict[str, Any],
     *,
-    root: str | None,
     source: Path | None,
     settings_folder: Path,
 ) -> VerifiedReceipt:
     """Verify a receipt, as `truespan.verify_receipt` does."""
     data = msgspec.json.encode(receipt) if isinstance(receipt, SignedReceipt) else receipt
     try:
-        found = verify(data, msgspec.to_builtins(keys), root)
+        found = verify(data, msgspec.to_builtins(keys))
         compared = _compare(found.claims, found.texts, source, settings_folder) if source else ()
         places = tuple(compared)
     except ReceiptError as error:

@@ -435,7 +435,7 @@ def verify_receipt(context: CallContext, body: requests.ReceiptText) -> schemas.
     verify a receipt without trusting the server, use a verifier of your own and the public keys.
     """
     try:
-        found = truespan.verify_receipt(body.receipt, context.library.keys.list(), root=body.root)
+        found = truespan.verify_receipt(body.receipt, context.library.keys.list())
     except errors.ReceiptInvalid as error:
         return schemas.ReceiptCheck(valid=False, failure=error.failure, message=error.message)
     return schemas.ReceiptCheck(valid=True, receipt=found)

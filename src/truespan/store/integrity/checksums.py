@@ -258,9 +258,6 @@ class Structure(NamedTuple):
         )
 
     def checksums(self, world: WorldId, ref: RevisionRef) -> StructureChecksums:
-        # Imported on first use, because a search checks no whole structure.
-        from truespan.proof.merkle import sentence_tree
-
         text = CanonicalText(
             "",
             tuple(row[0] for row in self.places),
@@ -284,24 +281,18 @@ class Structure(NamedTuple):
             "pages": checksum("pages", world, ref, *self.pages),
             "figures": checksum("figures", *figures),
             "audits": audits_checksum(world, ref, self.audits),
-            "tree": sentence_tree((*row[:3], row[4]) for row in self.sentences).root(),
         }
         return StructureChecksums(sentences, chain[1:], figures, b"".join(parts.values()))
 
 
 PARTS: Final = ("sentences", "places", "pages", "figures", "audits")
-"""The order of the digests in a revision's `parts`, before the root of the sentences' tree."""
+"""The order of the digests in a revision's `parts`."""
 
 
 def part_of(parts: bytes | None, name: str) -> bytes:
     """Return one of the digests of a revision's parts; empty without a revision."""
     at = PARTS.index(name) * _SIZE
     return (parts or b"")[at : at + _SIZE]
-
-
-def sentence_root(parts: bytes) -> str:
-    """Return the root of the Merkle tree over the sentences of a revision, in hexadecimal."""
-    return parts[len(PARTS) * _SIZE :].hex()
 
 
 def audits_checksum(world: WorldId, ref: RevisionRef, rows: Iterable[Row]) -> bytes:
@@ -315,6 +306,13 @@ class StructureChecksums(NamedTuple):
     places: list[bytes]
     figures: list[bytes]
     parts: bytes
+
+    def match(self, recorded: bytes) -> bool:
+        """Return whether these are the recorded digests of a revision.
+
+        Earlier versions recorded the root of a Merkle tree after them.
+        """
+        return recorded[: len(self.parts)] == self.parts
 
 
 def sentence_checksum(

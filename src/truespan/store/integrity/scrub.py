@@ -457,7 +457,8 @@ def _find_revision_flaws(
         whole = _text_from_chunks(session, found.key) is not None
         yield RevisionFlaw(ref, RevisionPart.TEXT, hash_bytes(data or b""), whole)
     kept = _kept_checksums(session, found.key)
-    if (made.parts, made.sentences, made.places, made.figures) != (found.cells.parts, *kept):
+    whole = made.match(found.cells.parts)
+    if not whole or [made.sentences, made.places, made.figures] != kept:
         seen = hash_bytes(repr((rows, kept, found.cells.parts)).encode())
         restored = _true_structure(session, scope, found, rows) is not None
         yield RevisionFlaw(ref, RevisionPart.SENTENCES, seen, restored)
@@ -507,7 +508,7 @@ def _true_structure(
     Damaged figures are restored from their chunks.
     """
     parts = found.cells.parts
-    if rows.checksums(scope.world, found.ref).parts == parts:
+    if rows.checksums(scope.world, found.ref).match(parts):
         return rows
     chunks = session.all(
         """SELECT s.start, BYTES(c.text), c.figure FROM states s
@@ -534,7 +535,7 @@ def _true_structure(
         ]
         figures.append((whole or [made])[0])
     restored = rows._replace(figures=figures)
-    return restored if restored.checksums(scope.world, found.ref).parts == parts else None
+    return restored if restored.checksums(scope.world, found.ref).match(parts) else None
 
 
 def _restore_structure(session: Session, scope: Scope, found: StoredRevision) -> bool:

@@ -21,7 +21,6 @@ from truespan.store.integrity.checksums import (
     chunk_checksum,
     details_checksum,
     revision_checksum,
-    sentence_root,
 )
 from truespan.store.tables.chunks import SHOWN_FROM
 from truespan.store.tables.rows import drop_words, read_layouts, revision_key, tags_of
@@ -53,7 +52,7 @@ from truespan.types.document import (
 )
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.metadata import read_metadata
-from truespan.types.receipt import DocumentProof
+from truespan.types.receipt import SignedDocument
 from truespan.types.scope import (
     Authority,
     Generation,
@@ -126,7 +125,6 @@ class Catalogs(Part):
         self._vocabularies = StateCache[Vocabulary](8)
         self._placed_counts = StateCache[Counter[int]](64)
         self._whole_counts = StateCache[int](1024)
-        self._document_proofs = StateCache[tuple[DocumentProof, ...]](8)
 
     def document_catalog(self, scope: Scope, world: World) -> DocumentCatalog:
         """Return the labels of all active documents that the caller sees, by number."""
@@ -195,32 +193,22 @@ class Catalogs(Part):
                 damaged.append(document)
         return MetadataIndex(metadata, damaged)
 
-    def document_proofs(self, scope: Scope, world: World) -> tuple[DocumentProof, ...]:
-        """Return the revision and the root of each active document, by number.
+    def signed_documents(self, scope: Scope, numbers: Collection[int]) -> list[SignedDocument]:
+        """Return what receipts say about some active documents, by number.
 
         A damaged document is left out: nothing about it can be signed.
         """
-        # PostgreSQL itself shows an audience its own documents only.
-        audience = scope.authority.audience
-        return self._document_proofs.get(scope, world, self._read_proofs, audience)
-
-    def _read_proofs(self, scope: Scope) -> tuple[DocumentProof, ...]:
         rows = self._db.at(scope).all(
-            f"SELECT r.checksum, {REVISION_CELLS} {_ACTIVE} {_IN_WORLD} ORDER BY d.number"
+            f"""SELECT r.checksum, {REVISION_CELLS} {_ACTIVE} {_IN_WORLD}
+                AND d.number IN LIST(:documents) ORDER BY d.number""",
+            documents=[*numbers],
         )
         found = ((recorded, RevisionCells._make(values)) for recorded, *values in rows)
-        return tuple(
-            DocumentProof(
-                document=cells.document,
-                doc_id=cells.doc_id,
-                revision=cells.number,
-                source_hash=cells.source_hash,
-                sentences=cells.sentences,
-                root=sentence_root(cells.parts),
-            )
+        return [
+            SignedDocument(cells.document, cells.doc_id, cells.number, cells.source_hash)
             for recorded, cells in found
             if recorded == revision_checksum(scope.world, cells)
-        )
+        ]
 
     def count_in_place(self, scope: Scope, world: World) -> int:
         """Return the number of embedded chunks in the chapter or section of the scope."""

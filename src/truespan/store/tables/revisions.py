@@ -96,9 +96,8 @@ class Revisions(Part):
                 return None
             data, recorded, profile, parts, language = row
             structure = Structure.read(session, key)
-            if (
-                hash_bytes(data) != recorded
-                or structure.checksums(scope.world, revision).parts != parts
+            if hash_bytes(data) != recorded or not structure.checksums(scope.world, revision).match(
+                parts
             ):
                 raise StoreDamaged(f"The text of document {revision.document} is damaged.")
             layout = read_layout(session, key)

@@ -17,8 +17,7 @@ function showValid({ key_id, claims, texts: signed }) {
     make("p", { class: "verified" }, tick(true), make("strong", {}, t.valid), ` ${t.signed({ operation, time: claims.time, about, key: key_id.slice(0, 16) })}`),
     make("dl", { class: "receipt-claims" },
       line(t.question, claims.question?.text || claims.question?.hash),
-      line(t.scope, claims.scope?.text),
-      line(t.state, claims.state && t.stateOf({ count: claims.state.documents, root: claims.state.root }))),
+      line(t.scope, claims.scope?.text)),
     make("ol", { class: "receipt-texts" }, signed.map((text, at) => make("li", {}, claims.passages?.[at] && make("small", {}, placeOf(claims.passages[at])), make("blockquote", {}, text)))),
     make("p", { class: "hint" }, t.meaning),
   ];

@@ -164,9 +164,8 @@ CREATE UNIQUE INDEX documents_by_doc_id ON documents (world_id, doc_id) WHERE de
 -- Readers see only declared and stated labels, never derived ones. `chunking_profile` is stored
 -- whole, because the profile of that name may change. `shown_path` is the path relative to the
 -- ingested folder. `derived` is NULL until metadata are derived; a failure is stored as its code and
--- tried again. `parts` has the digests of the revision's sentences, places, pages, figures and audits,
--- and the root of the Merkle tree over its sentences;
--- `details_checksum` covers the long columns: metadata, properties, derived.
+-- tried again. `parts` has the digests of the revision's sentences, places, pages, figures and
+-- audits; `details_checksum` covers the long columns: metadata, properties, derived.
 CREATE TABLE revisions (
   world_id uuid NOT NULL DEFAULT current_setting('truespan.world')::uuid,
   key bigint GENERATED ALWAYS AS IDENTITY,
