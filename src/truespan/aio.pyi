@@ -47,7 +47,7 @@ from truespan.types.note import Note
 from truespan.types.picture import PagePicture
 from truespan.types.profile import Calibration
 from truespan.types.reading import ChunkPage, ReadingPosition, SentencePage, StoredImage
-from truespan.types.receipt import PublicKeys
+from truespan.types.receipt import PublicKeys, SignedReceipt
 from truespan.types.request import (
     Defaults,
     FilterArguments,
@@ -92,9 +92,7 @@ class AsyncLibrary:
     async def domain(self, key: str, *, world: str | None = ...) -> AsyncWorld: ...
     async def domains(self) -> list[DomainRecord]: ...
     async def worlds(self) -> list[WorldRecord]: ...
-    async def delete_world(
-        self, reference: str, *, erase: bool = ..., signed: bool = ...
-    ) -> Receipt: ...
+    async def delete_world(self, reference: str, *, erase: bool = ...) -> Receipt: ...
     @property
     def tokens(self) -> AsyncAccessTokens: ...
     @property
@@ -319,7 +317,6 @@ class AsyncWorld:
         top_k: int = ...,
         floor: float | None = ...,
         highlight: bool = ...,
-        signed: bool = ...,
         freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult: ...
@@ -333,10 +330,10 @@ class AsyncWorld:
         highlight: bool = ...,
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
-        signed: bool = ...,
         freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
+    async def sign(self, result: SearchResult | ContextBundle | Answer) -> SignedReceipt: ...
     async def why_not(
         self,
         chunk_id: str,
@@ -348,19 +345,13 @@ class AsyncWorld:
         **arguments: Unpack[QueryArguments],
     ) -> Reason: ...
     async def answer(
-        self,
-        query: str,
-        *,
-        signed: bool = ...,
-        freshness: bool = ...,
-        **arguments: Unpack[QueryArguments],
+        self, query: str, *, freshness: bool = ..., **arguments: Unpack[QueryArguments]
     ) -> Answer: ...
     def answer_stream(
         self,
         query: str,
         *,
         history: Sequence[tuple[str, str]] = ...,
-        signed: bool = ...,
         freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
@@ -467,16 +458,11 @@ class AsyncReader:
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
         notes: bool = ...,
-        signed: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle: ...
+    async def sign(self, result: ContextBundle | Answer) -> SignedReceipt: ...
     async def answer(
-        self,
-        query: str,
-        book: str | None = ...,
-        *,
-        signed: bool = ...,
-        **options: Unpack[ReaderArguments],
+        self, query: str, book: str | None = ..., **options: Unpack[ReaderArguments]
     ) -> Answer: ...
     def answer_stream(
         self,
@@ -484,7 +470,6 @@ class AsyncReader:
         book: str | None = ...,
         *,
         history: Sequence[tuple[str, str]] = ...,
-        signed: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def is_close(
@@ -523,24 +508,14 @@ class AsyncReader:
 
 class AsyncConversation:
     async def ask(
-        self,
-        query: str,
-        *,
-        signed: bool = ...,
-        freshness: bool = ...,
-        **options: Unpack[QueryArguments],
+        self, query: str, *, freshness: bool = ..., **options: Unpack[QueryArguments]
     ) -> Answer: ...
     def ask_stream(
-        self,
-        query: str,
-        *,
-        signed: bool = ...,
-        freshness: bool = ...,
-        **options: Unpack[QueryArguments],
+        self, query: str, *, freshness: bool = ..., **options: Unpack[QueryArguments]
     ) -> AsyncIterator[AnswerEvent]: ...
     async def turns(self) -> list[Turn]: ...
     async def info(self) -> ConversationInfo: ...
-    async def export(self, *, signed: bool = ...) -> dict[str, Any]: ...
+    async def export(self) -> dict[str, Any]: ...
     async def to_markdown(self) -> str: ...
     async def delete(self, *, erase: bool = ...) -> Receipt: ...
 
@@ -576,9 +551,7 @@ class AsyncDocuments:
     async def audit(self, reference: str | int) -> builtins.list[AuditEntry]: ...
     async def update(self, reference: str | int, **changes: Unpack[LabelArguments]) -> Document: ...
     async def audit_access(self, labels: Sequence[str]) -> builtins.list[DocumentAccess]: ...
-    async def delete(
-        self, reference: str | int, *, erase: bool = ..., signed: bool = ...
-    ) -> Receipt: ...
+    async def delete(self, reference: str | int, *, erase: bool = ...) -> Receipt: ...
 
 class AsyncWorldEvaluation:
     async def run(
@@ -604,7 +577,6 @@ class AsyncWorldEvaluation:
         rerank: bool | None = ...,
         reader: str | None = ...,
         without: Sequence[RankPart | str] = ...,
-        signed: bool = ...,
     ) -> AsyncIterator[EvaluationProgress | EvaluationReport]: ...
     async def calibrate(
         self, golden: Golden, *, generation: int | None = ..., keep: bool = ...

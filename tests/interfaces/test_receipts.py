@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.interfaces.http_client import serve_library
+from tests.interfaces.test_http_answers import events
 from tests.promises import proves
+from tests.support.answer_worlds import Scripted
 from tests.support.receipts import GUIDE, signing_world
 from tests.support.worlds import make_library
 from truespan.cli import run
+from truespan.engine.library import Library
 from truespan.proof.verify import EXIT_CODES, verify
+from truespan.protocols import ChatModels
 
 QUERY = "Where did the brass key hang?"
 
@@ -38,71 +43,31 @@ def test_http_replies_have_receipts_if_they_are_requested(tmp_path: Path) -> Non
 
 
 @proves("proof.receipts")
-def test_header_accept_signature_asks_for_a_receipt(tmp_path: Path) -> None:
-    lib, world = signing_world(tmp_path)
-    world.reader("ann").set_position("guide.md", sentence=3)
-    accept = [("accept-signature", "truespan=()")]
-
-    with serve_library(lib.library) as client:
-        keys = client.json("GET", "/v1/keys").content
-        for path in ("search", "retrieve", "answer", "readers/ann/retrieve", "readers/ann/answer"):
-            where = f"/v1/worlds/world/{path}"
-            reply = client.json("POST", where, {"query": QUERY}, headers=accept).content
-            verify(json.dumps(reply["signed_receipt"]), keys)
-        worlds = client.json("GET", "/v1/worlds", headers=accept)
-        assert worlds.status == 200
-    lib.library.close()
-
-
-@proves("proof.receipts")
-def test_http_signs_exports_deletions_and_evaluations(tmp_path: Path) -> None:
+def test_http_signs_the_last_event_of_an_answer(tmp_path: Path) -> None:
     lib, _ = signing_world(tmp_path)
-    golden = f"- query: {QUERY}\n  phrases: [seventh hook]\n"
-    at = "/v1/worlds/world"
 
     with serve_library(lib.library) as client:
         keys = client.json("GET", "/v1/keys").content
-
-        def check(reply: Any, operation: str) -> dict[str, Any]:
-            verified = verify(json.dumps(reply.pop("signed_receipt")), keys)
-            assert verified.claims["operation"] == operation
-            return json.loads(verified.texts[0])
-
-        body = {"golden": golden, "signed": True}
-        report = client.json("POST", f"{at}/evaluate", body).content
-        assert check(report, "evaluation")["title"] == report["title"]
-        begun = client.json("POST", f"{at}/conversations", {"query": QUERY}).content
-        one = f"{at}/conversations/{begun['conversation']['id']}/export"
-        plain = client.json("GET", one).content
-        assert "signed_receipt" not in plain
-        assert check(client.json("GET", f"{one}?signed=true").content, "conversation") == plain
-        for path in (f"{at}/documents/other.md", at):
-            key = [("idempotency-key", path)]
-            deleted = client.json("DELETE", f"{path}?signed=true", headers=key).content
-            assert check(deleted, "deletion") == deleted
-            again = client.json(
-                "DELETE", f"{path}?signed=true", headers=[*key, ("accept-signature", "a=()")]
-            )
-            assert again.status == 422
+        body = {"query": QUERY, "stream": True, "signed": True}
+        *_, (name, finished) = events(client.json("POST", "/v1/worlds/world/answer", body))
+        assert name == "finished"
+        assert verify(json.dumps(finished["signed_receipt"]), keys).claims["operation"] == "answer"
     lib.library.close()
 
 
 @proves("proof.keys")
-def test_http_refuses_to_sign_without_a_key_and_deletes_nothing(tmp_path: Path) -> None:
+def test_http_refuses_to_sign_without_a_key_and_asks_no_model(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
     lib.world(guide__md=GUIDE)
-    golden = f"- query: {QUERY}\n  phrases: [seventh hook]\n"
-    at = "/v1/worlds/world"
-    asked: list[tuple[str, str, Any]] = [
-        ("POST", f"{at}/evaluate", {"golden": golden, "signed": True}),
-        ("DELETE", f"{at}/documents/guide.md?signed=true", None),
-        ("DELETE", f"{at}?signed=true", None),
-    ]
+    model = Scripted(["No."])
+    library = Library(replace(lib.library._components, chat=ChatModels(model)))
+    body = {"query": QUERY, "signed": True}
 
-    with serve_library(lib.library) as client:
-        for method, path, body in asked:
-            assert client.json(method, path, body).content["code"] == "signing_key_missing"
-        assert len(client.json("GET", f"{at}/documents").content["documents"]) == 1
+    with serve_library(library) as client:
+        for path in ("search", "retrieve", "answer", "conversations"):
+            reply = client.json("POST", f"/v1/worlds/world/{path}", body)
+            assert reply.content["code"] == "signing_key_missing", path
+    assert model.asked == []
     lib.library.close()
 
 

@@ -29,8 +29,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, P
         library.keys.create()
         world = library.world()
         world.ingest(file)
-        found = world.search(QUESTION, signed=True)
-    receipt.write_bytes(as_json(found.signed_receipt))
+        receipt.write_bytes(as_json(world.sign(world.search(QUESTION))))
     with served(folder / "library") as running:
         yield running, file, receipt
 

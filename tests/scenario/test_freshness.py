@@ -18,7 +18,6 @@ from tests.promises import proves
 from tests.support.answer_worlds import Scripted
 from tests.support.providers.bench import TickingClock
 from tests.support.reading_worlds import Stopped, stopped_at
-from tests.support.receipts import claims_of, signing_world
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.freshness import check_sources
@@ -284,19 +283,6 @@ def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixt
     [passage] = world.search(QUERY, floor=0.0, freshness=True).passages
     assert passage.text == KEY
     assert passage.freshness == unknown(UnknownReason.REPLACED)
-
-
-@proves("freshness.off-by-default")
-def test_receipt_does_not_depend_on_freshness(tmp_path: Path) -> None:
-    _, world = signing_world(tmp_path)
-    (tmp_path / "files" / "guide.md").unlink()
-    receipts = [
-        world.search(QUERY, signed=True, freshness=freshness).signed_receipt
-        for freshness in (False, True)
-    ]
-
-    first, second = (claims_of(receipt) for receipt in receipts)
-    assert first == second
 
 
 @proves("freshness.readers")

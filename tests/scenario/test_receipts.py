@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -19,11 +20,11 @@ from tests.support.receipts import GUIDE, as_json, claims_of, keys_of, signing_w
 from tests.support.worlds import LibraryFixture, make_library
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import NotAllowed, ReceiptInvalid, SigningKeyMissing
-from truespan.maintenance.delete import digest_of
+from truespan.errors import InvalidArgument, NotAllowed, ReceiptInvalid, SigningKeyMissing
 from truespan.proof.verify import EXIT_CODES, verify
 from truespan.protocols import ChatModels
 from truespan.types.answer import Message
+from truespan.types.bundle import SearchResult
 from truespan.types.ids import hash_text
 from truespan.types.receipt import SignedReceipt
 from truespan.types.scope import OWNER, Verb
@@ -42,9 +43,9 @@ def test_receipt_of_a_search_says_what_was_returned(
     signing: tuple[LibraryFixture, World],
 ) -> None:
     lib, world = signing
-    result = world.search(QUERY, top_k=3, language="en", signed=True)
+    result = world.search(QUERY, top_k=3, language="en")
 
-    verified = verify(as_json(result.signed_receipt), keys_of(lib))
+    verified = verify(as_json(world.sign(result)), keys_of(lib))
     claims = verified.claims
     document = world.documents.get("guide.md")
     assert verified.texts == tuple(passage.text for passage in result.passages)
@@ -64,15 +65,33 @@ def test_receipt_of_a_search_says_what_was_returned(
 
 
 @proves("proof.receipts")
-def test_result_without_a_receipt_is_the_same(signing: tuple[LibraryFixture, World]) -> None:
-    _, world = signing
-    plain, signed = world.search(QUERY), world.search(QUERY, signed=True)
+def test_sign_refuses_results_that_the_world_did_not_return(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    result, bundle = world.search(QUERY), world.retrieve(QUERY)
+    other = lib.library.create_world("other")
+    decoded = msgspec.json.decode(msgspec.json.encode(result), type=SearchResult)
 
-    assert "signed_receipt" not in json.loads(_json(plain))
-    same = replace(
-        signed, signed_receipt=plain.signed_receipt, processing_time_ms=plain.processing_time_ms
-    )
-    assert same == plain
+    for refused in (replace(result, context="Another text."), decoded, replace(bundle)):
+        with pytest.raises(InvalidArgument, match="cannot be signed"):
+            world.sign(refused)
+    with pytest.raises(InvalidArgument, match="cannot be signed"):
+        other.sign(result)
+    assert world.sign(result).texts == tuple(passage.text for passage in result.passages)
+
+
+@proves("proof.receipts")
+def test_sign_names_no_document_that_was_replaced_since(
+    signing: tuple[LibraryFixture, World],
+) -> None:
+    lib, world = signing
+    result = world.search(QUERY, top_k=5, floor=0.0)
+    world.ingest(lib.write("guide.md", GUIDE.replace("seventh", "eighth")))
+
+    claims = claims_of(world.sign(result))
+    assert {item["document"] for item in claims["documents"]} == {2}
+    assert {item["document"] for item in claims["passages"]} == {1, 2}
 
 
 @proves("proof.receipts")
@@ -80,9 +99,10 @@ def test_receipt_of_an_answer_has_model_decision_and_text(tmp_path: Path) -> Non
     lib, world = signing_world(tmp_path)
     chat = ChatModels(Scripted(["On the seventh hook [1]."]))
     library = Library(replace(lib.library._components, chat=chat))
-    answer = library.world(world.id).answer("Where did the key hang on the hook?", signed=True)
+    asked = library.world(world.id)
+    answer = asked.answer("Where did the key hang on the hook?")
 
-    verified = verify(as_json(answer.signed_receipt), keys_of(lib))
+    verified = verify(as_json(asked.sign(answer)), keys_of(lib))
     assert verified.texts[-1] == answer.answer
     assert verified.claims["answer"] == {"sha256": hash_text(answer.answer)}
     assert verified.claims["decision"]["mode"] == answer.mode
@@ -108,9 +128,10 @@ def test_documents_replaced_during_an_answer_are_not_signed(tmp_path: Path) -> N
     chat = ChatModels(Slow(["On the seventh hook [1]."]))
     library = Library(replace(lib.library._components, chat=chat))
 
-    answer = library.world(world.id).answer("Where did the key hang on the hook?", signed=True)
+    asked = library.world(world.id)
+    answer = asked.answer("Where did the key hang on the hook?")
 
-    verified = verify(as_json(answer.signed_receipt), keys_of(lib))
+    verified = verify(as_json(asked.sign(answer)), keys_of(lib))
     assert any("seventh hook" in text for text in verified.texts[:-1])
     assert [item["document"] for item in verified.claims["documents"]] == [2]
 
@@ -123,27 +144,22 @@ def test_question_is_a_keyed_hash_if_the_operator_wants_that(tmp_path: Path) -> 
         signs_questions=False,
         mark_query=lambda _, text: f"mark{len(text)}",
     )
-    result = Library(parts).world(world.id).search(QUERY, signed=True)
+    asked = Library(parts).world(world.id)
+    receipt = asked.sign(asked.search(QUERY))
 
-    assert claims_of(result.signed_receipt)["question"] == {"hash": f"mark{len(QUERY)}"}
-    assert QUERY not in json.dumps(claims_of(result.signed_receipt))
+    assert claims_of(receipt)["question"] == {"hash": f"mark{len(QUERY)}"}
+    assert QUERY not in json.dumps(claims_of(receipt))
 
 
 @proves("proof.keys")
-def test_library_without_a_key_signs_nothing_and_asks_no_model(tmp_path: Path) -> None:
+def test_library_without_a_key_signs_nothing(tmp_path: Path) -> None:
     lib = make_library(tmp_path)
-    model = Scripted(["No."])
-    library = Library(replace(lib.library._components, chat=ChatModels(model)))
-    world = library.create_world("world")
+    world = lib.library.create_world("world")
     world.ingest(lib.write("guide.md", GUIDE))
 
-    for ask in (world.search, world.retrieve, world.answer):
+    for result in (world.search(QUERY), world.retrieve(QUERY), world.answer(QUERY)):
         with pytest.raises(SigningKeyMissing, match="truespan keys create"):
-            ask(QUERY, signed=True)
-    golden = b"- query: Where did the brass key hang?\n  phrases: [the seventh hook]\n"
-    with pytest.raises(SigningKeyMissing):
-        next(world.evaluation.report_stream(golden, signed=True))
-    assert model.asked == []
+            world.sign(result)
 
 
 @proves("proof.keys")
@@ -161,13 +177,13 @@ def test_only_the_owner_changes_keys(signing: tuple[LibraryFixture, World]) -> N
 @proves("proof.keys")
 def test_receipt_of_a_retired_key_stays_valid(signing: tuple[LibraryFixture, World]) -> None:
     lib, world = signing
-    receipt = as_json(world.search(QUERY, signed=True).signed_receipt)
+    receipt = as_json(world.sign(world.search(QUERY)))
     lib.clock.sleep(60)
     lib.library.keys.rotate()
 
     assert verify(receipt, keys_of(lib)).claims["operation"] == "search"
     lib.clock.sleep(60)
-    later = as_json(world.search(QUERY, signed=True).signed_receipt)
+    later = as_json(world.sign(world.search(QUERY)))
     assert verify(later, keys_of(lib)).key_id == keys_of(lib)["keys"][-1]["key_id"]
 
 
@@ -178,9 +194,9 @@ def test_receipt_of_a_reader_names_nothing_of_the_whole_book(
     lib, world = signing
     reader = world.reader("ann")
     reader.set_position("guide.md", sentence=3)
-    bundle = reader.retrieve("porter and key", signed=True)
+    bundle = reader.retrieve("porter and key")
 
-    claims = verify(as_json(bundle.signed_receipt), keys_of(lib)).claims
+    claims = verify(as_json(reader.sign(bundle)), keys_of(lib)).claims
     document = world.documents.get("guide.md")
     assert claims["documents"] == []
     said = json.dumps(claims)
@@ -195,10 +211,11 @@ def test_receipt_of_a_caller_with_an_audience_names_only_their_documents(
 ) -> None:
     lib, world = signing
     library = lib.library.under(OWNER.for_audience([]))
-    before = claims_of(library.world(world.id).search(QUERY, signed=True).signed_receipt)
+    limited = library.world(world.id)
+    before = claims_of(limited.sign(limited.search(QUERY)))
 
     world.ingest(lib.write("secret.md", "# A secret\n\nNobody may know of this.\n"))
-    after = claims_of(library.world(world.id).search(QUERY, top_k=2, signed=True).signed_receipt)
+    after = claims_of(limited.sign(limited.search(QUERY, top_k=2)))
     known = {item["document"]: item for item in before["documents"]}
     assert all(
         item == known[item["document"]] for item in after["documents"] if item["document"] < 3
@@ -210,7 +227,7 @@ def test_source_must_have_the_signed_bytes_and_text(
     signing: tuple[LibraryFixture, World], tmp_path: Path
 ) -> None:
     lib, world = signing
-    receipt, keys = world.search(QUERY, signed=True).signed_receipt, lib.library.keys.list()
+    receipt, keys = world.sign(world.search(QUERY)), lib.library.keys.list()
     assert isinstance(receipt, SignedReceipt)
     other = tmp_path / "changed.md"
     other.write_text(GUIDE.replace("seventh", "eighth"))
@@ -232,8 +249,8 @@ def test_file_that_was_read_with_other_settings_has_another_text(tmp_path: Path)
     with truespan.open(folder, create=True) as library:
         keys = library.keys.create()
         library.world().ingest(file)
-        result = library.world().search(QUERY, floor=0.0, signed=True)
-    receipt = as_json(result.signed_receipt)
+        result = library.world().search(QUERY, floor=0.0)
+        receipt = as_json(library.world().sign(result))
     assert "ann@" not in result.passages[0].text
 
     found = truespan.verify_receipt(receipt, keys, source=file, settings_folder=folder)
@@ -249,7 +266,7 @@ def test_program_in_one_file_verifies_without_truespan(
 ) -> None:
     lib, world = signing
     receipt, keys = tmp_path / "receipt.json", tmp_path / "keys.json"
-    receipt.write_bytes(as_json(world.search(QUERY, signed=True).signed_receipt))
+    receipt.write_bytes(as_json(world.sign(world.search(QUERY))))
     keys.write_text(json.dumps(keys_of(lib)))
 
     def run(*options: str) -> Any:
@@ -267,51 +284,9 @@ def test_program_in_one_file_verifies_without_truespan(
     assert "was changed" in changed.stderr
 
 
-@proves("proof.receipts")
-def test_export_deletion_and_evaluation_can_be_signed(
-    signing: tuple[LibraryFixture, World],
-) -> None:
-    lib, world = signing
-    conversation = world.conversation()
-    conversation.ask(QUERY)
-    exported = conversation.export(signed=True)
-    golden = b"- query: Where did the brass key hang?\n  phrases: [the seventh hook]\n"
-    *_, report = world.evaluation.report_stream(golden, signed=True)
-    deleted = world.documents.delete("other.md", signed=True)
-    gone = lib.library.delete_world(world.id, signed=True)
-
-    receipts = {
-        "conversation": (exported.pop("signed_receipt"), exported),
-        "evaluation": (getattr(report, "signed_receipt", None), None),
-        "deletion": (deleted.signed_receipt, replace(deleted, signed_receipt=None).to_json()),
-    }
-    for operation, (receipt, content) in receipts.items():
-        data = json.dumps(receipt) if isinstance(receipt, dict) else as_json(receipt)
-        verified = verify(data, keys_of(lib))
-        assert verified.claims["operation"] == operation
-        assert content is None or json.loads(verified.texts[0]) == json.loads(_json(content))
-    assert deleted.digest == digest_of(deleted.to_json())
-    assert verify(as_json(gone.signed_receipt), keys_of(lib)).claims["world"] == gone.world_id
-
-
-@proves("proof.receipts")
-def test_nothing_is_deleted_if_the_receipt_cannot_be_signed(tmp_path: Path) -> None:
-    lib = make_library(tmp_path)
-    world = lib.library.create_world("world")
-    world.ingest(lib.write("guide.md", GUIDE))
-
-    with pytest.raises(SigningKeyMissing):
-        world.documents.delete("guide.md", signed=True)
-    with pytest.raises(SigningKeyMissing):
-        lib.library.delete_world(world.id, signed=True)
-    assert [document.name for document in world.documents.list()] == ["guide.md"]
-
-
 def _find(lib: LibraryFixture, name: str) -> Path:
     return next(lib.folder.rglob(name))
 
 
 def _json(value: object) -> bytes:
-    import msgspec
-
     return msgspec.json.encode(value)

@@ -42,9 +42,9 @@ def told(read: Callable[[], Any]) -> str:
     return to_json(reply)
 
 
-def signed_claims(result: SearchResult | ContextBundle | Answer) -> dict[str, Any]:
+def signed_claims(world: World, result: SearchResult | ContextBundle | Answer) -> dict[str, Any]:
     """Return what a receipt claims, without its time."""
-    claims = claims_of(result.signed_receipt)
+    claims = claims_of(world.sign(result))
     del claims["time"]
     return claims
 
@@ -116,9 +116,9 @@ def _answers(world: World, query: str, number: int) -> Iterator[Callable[[], Any
         yield lambda mode=mode: world.retrieve(query, mode=mode, top_k=5)
     yield lambda: world.answer(query)
     signed: list[Callable[[], Any]] = [
-        lambda: signed_claims(world.search(query, floor=0.0, signed=True)),
-        lambda: signed_claims(world.retrieve(query, signed=True)),
-        lambda: signed_claims(world.answer(query, signed=True)),
+        lambda: signed_claims(world, world.search(query, floor=0.0)),
+        lambda: signed_claims(world, world.retrieve(query)),
+        lambda: signed_claims(world, world.answer(query)),
     ]
     yield from in_test_or_prove([signed[number % 3]], signed)
 

@@ -55,13 +55,11 @@ def frozen(bundle: ContextBundle) -> str:
     return to_json(replace(bundle, metadata=replace(bundle.metadata, processing_time_ms=0)))
 
 
-def payload_of(bundle: ContextBundle) -> str:
-    """Return what the receipt of a bundle says, and its texts.
+def payload_of(receipt: SignedReceipt) -> str:
+    """Return what a receipt says, and its texts.
 
     Its time is left out, and so is the question: the words of a reader may be those of unread text.
     """
-    receipt = bundle.signed_receipt
-    assert isinstance(receipt, SignedReceipt)
     statement = json.loads(b64decode(receipt.envelope.payload))
     del statement["predicate"]["time"], statement["predicate"]["question"]
     return json.dumps([statement, receipt.texts], ensure_ascii=False)
@@ -353,7 +351,7 @@ class Trial:
             yield f"retrieve {question} {mode}", frozen(bundle)
         options = {"granularity": "sentence", "neighbours": 2, "mode": Mode.HYBRID}
         yield "sentences", frozen(reader.retrieve(self.questions[1].query, top_k=3, **options))
-        yield "receipt", payload_of(reader.retrieve(self.questions[1].query, signed=True))
+        yield "receipt", payload_of(reader.sign(reader.retrieve(self.questions[1].query)))
         yield "page", to_json(reader.sentences(limit=1000))
         yield "last page", to_json(reader.sentences(offset=max(sid - 2, 0), limit=2))
         yield "where", to_json(reader.position())

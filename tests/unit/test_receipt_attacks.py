@@ -35,9 +35,9 @@ class Signed:
         other, elsewhere = signing_world(folder / "two")
         self.keys, self.other_keys = keys_of(lib), keys_of(other)
         query = "Where did the brass key hang?"
-        self.receipt = json.loads(as_json(world.search(query, signed=True).signed_receipt))
-        found = elsewhere.search(query, signed=True)
-        self.foreign = json.loads(as_json(found.signed_receipt))
+        self.receipt = json.loads(as_json(world.sign(world.search(query))))
+        found = elsewhere.sign(elsewhere.search(query))
+        self.foreign = json.loads(as_json(found))
         self.statement = json.loads(base64.b64decode(self.receipt["envelope"]["payload"]))
 
     def with_payload(self, payload: str) -> dict[str, Any]:

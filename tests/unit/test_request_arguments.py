@@ -10,7 +10,7 @@ import pytest
 from tests.support.worlds import make_library
 from truespan.errors import InvalidArgument
 from truespan.types.request import check_arguments
-from truespan.wire.arguments import SearchArguments, parse_arguments
+from truespan.wire.arguments import SearchArguments, parse_arguments, with_signed
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_wrong_json_argument_is_explained_in_json_types() -> None:
         ({"signed": 1}, "The argument 'signed' is wrong: expected boolean, got integer."),
     ):
         with pytest.raises(InvalidArgument) as refused:
-            parse_arguments(SearchArguments, {"query": "lamp", **given})
+            parse_arguments(with_signed(SearchArguments), {"query": "lamp", **given})
         assert refused.value.message == explained
 
 

@@ -103,7 +103,7 @@ class Responder(Struct, frozen=True):
     comparison: Comparison | None = None
     """Comparison of sentences by similarity; None compares words only."""
     complete: Callable[[Answer, Sequence[Visible]], Answer] = lambda answer, _sources: answer
-    """Adds a signed receipt and freshness to an answer from these sources, if requested."""
+    """Adds the origin to an answer from these sources, and its freshness if requested."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is the start time of the request.

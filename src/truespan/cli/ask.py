@@ -73,12 +73,11 @@ def search(
             top_k=top_k,
             floor=floor,
             highlight=marks_words,
-            signed=sign is not None,
             freshness=freshness,
             **passages.arguments(),
             **filters.arguments(),
         )
-    write_receipt(sign, result.signed_receipt)
+        write_receipt(sign, world, result)
     if as_json:
         echo(to_json(result))
     elif context:
@@ -116,22 +115,23 @@ def ask(
     """
     from truespan.cli.output.ask import print_answer
     from truespan.cli.sources import open_asked, split_question
+    from truespan.engine.signing import require_key
 
     chosen = filters.arguments()
     _check_reader(reader, book, chosen, freshness=freshness)
     sources, question = split_question(words)
-    signed = sign is not None
     with open_asked(target, sources, reader, hidden=as_json) as world:
         options = passages.arguments()
+        if sign is not None:
+            # Before a model is asked.
+            require_key(world.access)
         if reader is None:
-            events = world.answer_stream(
-                question, signed=signed, freshness=freshness, **options, **chosen
-            )
+            events = world.answer_stream(question, freshness=freshness, **options, **chosen)
         else:
             person = world.reader(reader)
-            events = person.answer_stream(question, book, signed=signed, **options)
+            events = person.answer_stream(question, book, **options)
         answer = print_answer(events, as_json=as_json, stream=stream)
-    write_receipt(sign, answer and answer.signed_receipt)
+        write_receipt(sign, world, answer)
 
 
 def chat(
@@ -234,16 +234,13 @@ def export_conversation(
     place: Place,
     reader: OfReader = None,
     format: Annotated[str, Option("--format", "-f", help="json or markdown.")] = "json",
-    sign: SignTo = None,
 ) -> None:
     """Print a conversation as JSON or Markdown."""
     if format not in ("json", "markdown"):
         raise InvalidArgument(f"There is no format {format!r}.", advice="Use json or markdown.")
     with place.open() as chosen:
         found = _open(chosen, reader, conversation)
-        content = found.export(signed=sign is not None)
-        text = found.to_markdown() if format == "markdown" else to_json(content) + "\n"
-    write_receipt(sign, content.get("signed_receipt"))
+        text = found.to_markdown() if format == "markdown" else to_json(found.export()) + "\n"
     echo(text, nl=False)
 
 
@@ -344,7 +341,6 @@ def retrieve(
                 book=book,
                 top_k=READING_TOP_K if top_k is None else top_k,
                 notes=notes,
-                signed=sign is not None,
                 **passages.arguments(),
             )
         else:
@@ -353,12 +349,11 @@ def retrieve(
                 selected_text=selected,
                 top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 near_misses=near_misses,
-                signed=sign is not None,
                 freshness=freshness,
                 **passages.arguments(),
                 **chosen,
             )
-    write_receipt(sign, bundle.signed_receipt)
+        write_receipt(sign, world, bundle)
     return report_bundle(bundle, context=context, as_json=as_json)
 
 

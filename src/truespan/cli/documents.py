@@ -18,13 +18,11 @@ from truespan.cli.options import (
     NoFollow,
     Place,
     RunHere,
-    SignTo,
     WorldName,
     find_world,
     metadata_from,
     open_library,
     resolve_document,
-    write_receipt,
 )
 from truespan.cli.terminal import confirm, echo
 from truespan.errors import InvalidArgument
@@ -183,7 +181,6 @@ def delete(
     whole: Annotated[bool, Option("--all", help="Delete the world itself.")] = False,
     yes: Confirmed = False,
     no_erase: NoErase = False,
-    sign: SignTo = None,
     as_json: Json = False,
 ) -> None:
     """Delete a document or a world permanently: text, points, vectors, images and all files."""
@@ -220,10 +217,9 @@ def delete(
             echo(to_json(preview) if as_json else text)
             return
         if reference is not None:
-            deleted = chosen.documents.delete(reference, erase=not no_erase, signed=bool(sign))
+            deleted = chosen.documents.delete(reference, erase=not no_erase)
         else:
-            deleted = opened.delete_world(chosen.id, erase=not no_erase, signed=bool(sign))
-    write_receipt(sign, deleted.signed_receipt)
+            deleted = opened.delete_world(chosen.id, erase=not no_erase)
     result = {"deleted": deleted.number, "doc_id": deleted.doc_id, "name": deleted.name}
     receipt = {"receipt": deleted.to_json()}
     say(to_json(result | receipt) if as_json else show_receipt(deleted))

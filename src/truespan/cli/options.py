@@ -26,6 +26,8 @@ from truespan.types.arguments import Argument as ArgumentRow
 if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.world import World
+    from truespan.types.answer import Answer
+    from truespan.types.bundle import ContextBundle, SearchResult
     from truespan.types.request import FilterArguments
 
 CHOSEN_WORLD: ContextVar[str | None] = ContextVar("chosen_world", default=None)
@@ -282,15 +284,17 @@ class FilterOptions(DocumentFilters):
         return {**super().arguments(), **places}
 
 
-def write_receipt(path: Path | None, receipt: object) -> None:
+def write_receipt(
+    path: Path | None, world: "World", result: "SearchResult | ContextBundle | Answer | None"
+) -> None:
     """Write the signed receipt of a result to a new file, if that was requested."""
-    if path is None:
+    if path is None or result is None:
         return
     from truespan.cli.terminal import new_file
     from truespan.wire.serialize import to_json
 
     with new_file(path) as file:
-        file.write(to_json(receipt).encode() + b"\n")
+        file.write(to_json(world.sign(result)).encode() + b"\n")
 
 
 def metadata_from(meta: list[str] | None) -> dict[str, Any] | None:

@@ -14,8 +14,6 @@ from truespan.cli.options import (
     NewAudience,
     Place,
     Rerank,
-    SignTo,
-    write_receipt,
 )
 from truespan.cli.terminal import echo, table, write_file
 from truespan.wire.serialize import EXIT_PARTIAL, EXIT_UNHEALTHY, record_data, to_json
@@ -90,7 +88,6 @@ def evaluate(
     ] = None,
     per_query: Annotated[bool, Option(help="Show every query.")] = False,
     html: Annotated[Path | None, Option(help="Write a page with plots to this file.")] = None,
-    sign: SignTo = None,
     as_json: Json = False,
 ) -> int:
     """Ask golden queries of a world and measure hit rate, MRR, recall and nDCG."""
@@ -111,10 +108,8 @@ def evaluate(
             rerank=rerank,
             reader=reader,
             without=without or (),
-            signed=sign is not None,
         )
     assert isinstance(report, EvaluationReport)
-    write_receipt(sign, report.signed_receipt)
     if html is not None:
         write_file(html, report_page(report))
     found, verdict = report.evaluations[-1], report.verdict

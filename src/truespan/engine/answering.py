@@ -38,6 +38,7 @@ from truespan.types.decision import (
 )
 from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
+from truespan.types.origin import Operation, set_origin, set_request
 from truespan.types.profile import support_floor
 from truespan.types.request import NO_FILTERS, Defaults, Filters, RetrievalRequest
 from truespan.types.scope import Authority, Scope, World
@@ -48,8 +49,6 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
-    from truespan.engine.signing import Signer
-    from truespan.proof.statement import Asked
 
 NOT_RECORDED = Notice(
     "usage_not_recorded", "This request could not be written to the usage log just now."
@@ -80,8 +79,6 @@ class Answerer(Struct, frozen=True):
 
     components: Components
     authority: Authority
-    asked: Asked | None = None
-    """The request, if the answer is to have a signed receipt."""
     freshness: bool = False
     """Whether the answer says if its sources are still what was indexed."""
 
@@ -145,12 +142,10 @@ class Answerer(Struct, frozen=True):
         question = _unchanged(question)
         return question, find(trace, question.asked, self.rules_for(question.asked), book)
 
-    def events(self, ask: Ask, *, reading: bool) -> Iterator[AnswerEvent]:
+    def events(self, ask: Ask, *, reading: bool) -> Generator[AnswerEvent]:
         """Yield the events of the answer; nothing happens before the first is requested."""
         name = Request.READING_ANSWER if reading else Request.ANSWER
         finished: list[Finished] = []
-        if self.asked is not None:
-            self._signer().require_key()
         with (
             self.components.observer.request(name) as trace,
             closing(self._respond(ask, trace, reading=reading)) as events,
@@ -207,11 +202,8 @@ class Answerer(Struct, frozen=True):
         return responder, self._threshold_notices(scope, world, floor)
 
     def _complete(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:
-        """Return an answer with its signed receipt and its freshness, if they were requested."""
-        world, scope = retrieved.world, retrieved.scope
-        if self.asked is not None:
-            receipt = self._signer().sign_answer(world, scope, self.asked, answer, sources)
-            answer = replace(answer, signed_receipt=receipt)
+        """Return an answer with its origin, and with its freshness if it was requested."""
+        scope = retrieved.scope
         if self.freshness:
             from truespan.engine.freshness import add_to_answer
 
@@ -220,12 +212,7 @@ class Answerer(Struct, frozen=True):
                 each.document: each.revision for each in found if each.revision is not None
             }
             answer = add_to_answer(self.components, scope, answer, revisions)
-        return answer
-
-    def _signer(self) -> Signer:
-        from truespan.engine.signing import Signer
-
-        return Signer(self.components, self.authority)
+        return set_origin(answer, retrieved.world, scope, sources)
 
     def _comparison(self, scope: Scope | None) -> Comparison | None:
         """Return the comparison of sentences by similarity; None if it was not measured, or is off.
@@ -344,11 +331,15 @@ def decide_query(
     return answerer.decide(answerer.ask(query, find, None, ()), reading=False)
 
 
-def asked_answer(query: str, arguments: Mapping[str, object]) -> Asked:
-    """Return the request for an answer with a signed receipt."""
-    from truespan.proof.statement import Asked, Operation
-
-    return Asked(Operation.ANSWER, query, arguments)
+def with_request(
+    events: Generator[AnswerEvent], query: str, arguments: Mapping[str, object]
+) -> Iterator[AnswerEvent]:
+    """Yield the events of an answer, whose origin gets the request."""
+    with closing(events):
+        for event in events:
+            if isinstance(event, Finished):
+                set_request(event.answer, Operation.ANSWER, query, arguments)
+            yield event
 
 
 def target_name(world: World) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple, Unpack
 
-from msgspec import UNSET, Struct, to_builtins
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from truespan import errors
 from truespan.engine.access import WorldAccess
-from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
+from truespan.engine.answering import Answerer, Find, final_answer, with_request
 from truespan.engine.arguments import list_arguments
 from truespan.maintenance.delete import Receipt
 from truespan.observer import RequestTrace
@@ -30,6 +30,7 @@ from truespan.types.conversation import (
     to_markdown,
 )
 from truespan.types.decision import FollowUp, ModelOutcome
+from truespan.types.origin import copy_origin
 from truespan.types.reading import LAST_FIRST, Position
 from truespan.types.request import QueryArguments, check_whole, freshness_refusal, is_blank
 from truespan.types.scope import UNLIMITED, Scope, Unlimited, Verb
@@ -121,7 +122,6 @@ class Conversation:
         self,
         query: str,
         *,
-        signed: bool = False,
         freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Answer:
@@ -141,14 +141,13 @@ class Conversation:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.ask_stream(query, signed=signed, freshness=freshness, **options))
+        return final_answer(self.ask_stream(query, freshness=freshness, **options))
 
     @list_arguments
     def ask_stream(
         self,
         query: str,
         *,
-        signed: bool = False,
         freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
@@ -172,10 +171,10 @@ class Conversation:
             raise errors.BlankQuery
         if freshness and self._reader is not None:
             raise freshness_refusal()
-        asked = asked_answer(query, {**options, **book}) if signed else None
         components, authority = self._access.components, self._access.authority
-        answerer = Answerer(components, authority, asked, freshness=freshness)
-        return self._events(query.strip(), find, answerer)
+        answerer = Answerer(components, authority, freshness=freshness)
+        events = self._events(query.strip(), find, answerer)
+        return with_request(events, query, {**options, **book})
 
     def turns(self) -> list[Turn]:
         """Return the visible turns, the oldest first. A damaged turn has no text."""
@@ -198,25 +197,10 @@ class Conversation:
             )
         return _describe(found.record, found.turns)
 
-    def export(self, *, signed: bool = False) -> dict[str, Any]:
-        """Return the conversation and its visible turns as plain values for JSON.
-
-        Args:
-            signed: Whether to add the member `signed_receipt`, a signed receipt of all others.
-
-        Raises:
-            SigningKeyMissing: `signed` is given, and the library has no signing key.
-        """
+    def export(self) -> dict[str, Any]:
+        """Return the conversation and its visible turns as plain values for JSON."""
         info, turns = self._export()
-        content = {**info.to_json(), "turns": [turn.to_json() for turn in turns]}
-        if not signed:
-            return content
-        from truespan.engine.signing import Operation, Signer
-
-        signer = Signer(self._access.components, self._access.authority)
-        world = self._access.record().id
-        receipt = signer.sign_content(world, Operation.CONVERSATION, content)
-        return content | {"signed_receipt": to_builtins(receipt)}
+        return {**info.to_json(), "turns": [turn.to_json() for turn in turns]}
 
     def to_markdown(self) -> str:
         """Return the conversation and its visible turns as Markdown."""
@@ -243,7 +227,7 @@ class Conversation:
 
     # Asking
 
-    def _events(self, query: str, find: Find, answerer: Answerer) -> Iterator[AnswerEvent]:
+    def _events(self, query: str, find: Find, answerer: Answerer) -> Generator[AnswerEvent]:
         asked: list[tuple[_Seen, Question, Retrieved]] = []
 
         def ask(trace: RequestTrace) -> tuple[Question, Retrieved]:
@@ -264,7 +248,8 @@ class Conversation:
 
         for event in answerer.events(ask, reading=self._reader is not None):
             if isinstance(event, Finished):
-                yield Finished(self._store(event.answer, *asked[-1]))
+                stored = self._store(event.answer, *asked[-1])
+                yield Finished(copy_origin(event.answer, stored))
             else:
                 yield event
 

@@ -441,14 +441,13 @@ class Documents(WorldPart, frozen=True):
             and (by := tuple(label for label in document.audience if label in own))
         ]
 
-    def delete(self, reference: str | int, *, erase: bool = True, signed: bool = False) -> Receipt:
+    def delete(self, reference: str | int, *, erase: bool = True) -> Receipt:
         """Delete a document: hide it at once, then delete its points, then its rows.
 
         Args:
             reference: The document, by number, id, URL or path; the end of the path is enough.
             erase: Whether to rewrite the files that contained the document, so that nothing of it
                 can be recovered from them. What could not be rewritten is queued for `repair`.
-            signed: Whether the receipt is signed.
 
         Returns:
             A receipt; `erased` says whether the files were rewritten.
@@ -456,24 +455,13 @@ class Documents(WorldPart, frozen=True):
         Raises:
             DocumentNotFound, DocumentAmbiguous: As `get`.
             WorldNotFound: The caller may not write to the world.
-            SigningKeyMissing: `signed` is given, and the library has no signing key. Nothing was
-                deleted.
         """
         access, record = self._access, self._access.record()
-        if signed:
-            from truespan.engine.signing import require_signing_key
-
-            require_signing_key(access.components)
         scope, document = self._writable(reference)
         # Uploads first: if this process stops in between, the document can be deleted again.
         uploads = remove_uploads(access.components, scope, document.path)
         remover = access.components.remover()
-        receipt = remover.document(scope, record, document, erase=erase, uploads=uploads)
-        if not signed:
-            return receipt
-        from truespan.engine.signing import sign_deletion
-
-        return sign_deletion(access.components, receipt)
+        return remover.document(scope, record, document, erase=erase, uploads=uploads)
 
     def _writable(self, reference: str | int) -> tuple[Scope, Document]:
         """Return a document and the scope to change it in; may raise WorldNotFound."""

@@ -145,7 +145,6 @@ class WorldEvaluation(WorldPart, frozen=True):
         rerank: bool | None = None,
         reader: str | None = None,
         without: Sequence[RankPart | str] = (),
-        signed: bool = False,
     ) -> Iterator[EvaluationProgress | EvaluationReport]:
         """Evaluate step by step: progress after each query, and at the end the report.
 
@@ -161,7 +160,6 @@ class WorldEvaluation(WorldPart, frozen=True):
                 phrases that were read; a query without such a phrase is not judged.
             without: Parts of the ranking to leave out, to see their share: 'window', 'late',
                 'feedback'.
-            signed: Whether the report has a signed receipt.
 
         Returns:
             An iterator. The first progress comes once the arguments are checked and before anything
@@ -170,16 +168,11 @@ class WorldEvaluation(WorldPart, frozen=True):
         Raises:
             InvalidArgument: Several modes and `against` are given.
             GoldenInvalid, GenerationNotFound, NotAllowed: As `run`.
-            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         wanted = _check_modes(modes) or [None]
         if against is not None and len(wanted) > 1:
             raise InvalidArgument("Modes and generations cannot be compared at once.")
         check_drop(allowed_drop)
-        if signed:
-            from truespan.engine.signing import require_signing_key
-
-            require_signing_key(self._access.components)
         queries, target = self.queries(golden), self._select(generation, None, without)
         old = [] if against is None else [self._select(against, None, without)]
         runs = [
@@ -203,7 +196,7 @@ class WorldEvaluation(WorldPart, frozen=True):
             names = tuple(map(name_generation, evaluations))
         elif len(wanted) > 1:
             title = title.replace(f", {wanted[-1]}", "")
-        report = EvaluationReport(
+        yield EvaluationReport(
             title=title,
             names=names if comparisons else ("mean",),
             evaluations=tuple(evaluations),
@@ -211,14 +204,6 @@ class WorldEvaluation(WorldPart, frozen=True):
             verdict=None if against is None else gate(comparisons[0], allowed_drop),
             curve=calibrate(scored_hits(evaluations[-1])),
         )
-        if signed:
-            from truespan.engine.signing import Operation, Signer
-
-            signer = Signer(self._access.components, self._access.authority)
-            world = self._access.record().id
-            receipt = signer.sign_content(world, Operation.EVALUATION, report)
-            report = replace(report, signed_receipt=receipt)
-        yield report
 
     def calibrate(
         self, golden: Golden, *, generation: int | None = None, keep: bool = False

@@ -233,21 +233,18 @@ class Library:
         # The counts include changes of documents that the caller does not see.
         return [structs.replace(world, changes=0) for world in worlds]
 
-    def delete_world(self, reference: str, *, erase: bool = True, signed: bool = False) -> Receipt:
+    def delete_world(self, reference: str, *, erase: bool = True) -> Receipt:
         """Delete a world with everything in it.
 
         Args:
             reference: Id or name of the world.
             erase: Whether to rewrite the files that contained it; see `Documents.delete`.
-            signed: Whether the receipt is signed.
 
         Returns:
             A receipt that says what was deleted and whether it was erased.
 
         Raises:
             WorldNotFound: The world is absent, or this authority may not delete it.
-            SigningKeyMissing: `signed` is given, and the library has no signing key. Nothing was
-                deleted.
             WorldBusy: A job of the world is running.
         """
         from truespan.engine.jobs import Jobs
@@ -259,16 +256,7 @@ class Library:
         jobs = Jobs(self._components, scope).list()
         if running := [job.id for job in jobs if job.state is JobState.RUNNING]:
             raise errors.WorldBusy(world.name, running[0])
-        if signed:
-            from truespan.engine.signing import require_signing_key
-
-            require_signing_key(self._components)
-        receipt = self._components.remover().world(self._authority, world, erase=erase)
-        if not signed:
-            return receipt
-        from truespan.engine.signing import sign_deletion
-
-        return sign_deletion(self._components, receipt)
+        return self._components.remover().world(self._authority, world, erase=erase)
 
     @property
     def server(self) -> LibraryServer:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from truespan import errors
 from truespan.engine.access import WorldPart
-from truespan.engine.answering import Answerer, Find, asked_answer, final_answer
+from truespan.engine.answering import Answerer, Find, final_answer, with_request
 from truespan.engine.arguments import list_arguments
 from truespan.engine.documents import Documents
 from truespan.observer import RequestTrace
@@ -26,6 +26,7 @@ from truespan.types.decision import AnswerMode
 from truespan.types.document import RevisionRef
 from truespan.types.ids import ChunkId
 from truespan.types.note import NOTE_LIMIT, Note
+from truespan.types.origin import Operation, set_request
 from truespan.types.picture import PagePicture
 from truespan.types.reading import (
     LAST_FIRST,
@@ -47,13 +48,13 @@ from truespan.types.request import (
     check_whole,
 )
 from truespan.types.scope import Scope
-from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request
 
 if TYPE_CHECKING:
     from truespan.engine.conversations import Conversation
     from truespan.engine.notes import ReaderNotes
     from truespan.maintenance.delete import Receipt
+    from truespan.types.receipt import SignedReceipt
 
 T = TypeVar("T")
 
@@ -273,7 +274,6 @@ class Reader(WorldPart, frozen=True):
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
         notes: bool = False,
-        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
         """Return context for a query from what was read of a book, in reading order.
@@ -286,8 +286,6 @@ class Reader(WorldPart, frozen=True):
             DocumentNotFound: No document has this name. A caller who may not see the documents gets
                 the same result as for a book without a position.
         """
-        if notes and signed:
-            raise errors.InvalidArgument("Notes have no receipts. Retrieve them without a receipt.")
         fields = check_arguments(
             options,
             highlight=highlight,
@@ -297,32 +295,39 @@ class Reader(WorldPart, frozen=True):
         )
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
         with self._access.components.observer.request(Request.READING) as trace:
-            if not signed:
-                bundle = self._retrieval(trace, request).bundle()
-                return self._with_notes(bundle, request) if notes and not bundle.error else bundle
-            from truespan.engine.signing import Asked, Operation, sign_stable
+            bundle = self._retrieval(trace, request).bundle()
+            if notes and not bundle.error:
+                return self._with_notes(bundle, request)
+        given = {
+            "book": book,
+            "top_k": top_k,
+            "highlight": highlight,
+            "seen": seen,
+            "conversation_tokens": conversation_tokens,
+            **options,
+        }
+        return set_request(bundle, Operation.RETRIEVE, query, given)
 
-            def run(_: WorldRecord) -> tuple[ContextBundle, Scope | None]:
-                retrieval = self._retrieval(trace, request)
-                return retrieval.bundle(), retrieval.attempt.scope
+    def sign(self, result: ContextBundle | Answer) -> SignedReceipt:
+        """Sign a result of this reader; the receipt depends on nothing past the position.
 
-            given = {
-                "book": book,
-                "top_k": top_k,
-                "highlight": highlight,
-                "seen": seen,
-                "conversation_tokens": conversation_tokens,
-                **options,
-            }
-            return sign_stable(self._access, Asked(Operation.RETRIEVE, query, given), run)
+        Args:
+            result: A result as `retrieve`, `answer` or a conversation returned it. One with notes
+                cannot be signed.
+
+        Raises:
+            InvalidArgument: The result was changed, or is not from this world.
+            SigningKeyMissing: The library has no signing key.
+        """
+        from truespan.engine.signing import sign
+
+        return sign(self._access, result)
 
     @list_arguments
     def answer(
         self,
         query: str,
         book: str | None = None,
-        *,
-        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> Answer:
         """Answer a question from what was read of a book, or say that it does not suffice.
@@ -340,7 +345,7 @@ class Reader(WorldPart, frozen=True):
             DocumentNotFound: As `retrieve`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.answer_stream(query, book, signed=signed, **options))
+        return final_answer(self.answer_stream(query, book, **options))
 
     @list_arguments
     def answer_stream(
@@ -349,7 +354,6 @@ class Reader(WorldPart, frozen=True):
         book: str | None = None,
         *,
         history: Sequence[tuple[str, str]] = (),
-        signed: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -367,10 +371,10 @@ class Reader(WorldPart, frozen=True):
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
         find = self._prepare(query, book, **options)
-        asked = asked_answer(query, {"book": book, **options}) if signed else None
-        answerer = Answerer(self._access.components, self._access.authority, asked)
+        answerer = Answerer(self._access.components, self._access.authority)
         questions = [(asked, "") for asked, _ in history]
-        return answerer.events(answerer.ask(query, find, book, questions), reading=True)
+        events = answerer.events(answerer.ask(query, find, book, questions), reading=True)
+        return with_request(events, query, {"book": book, **options})
 
     @list_arguments
     def is_close(

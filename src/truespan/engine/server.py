@@ -17,6 +17,8 @@ from truespan.types.vectors import Vector
 
 if TYPE_CHECKING:
     from truespan.engine.world import World
+    from truespan.types.origin import Result
+    from truespan.types.receipt import SignedReceipt
     from truespan.types.token import SignIn
 
 
@@ -60,6 +62,18 @@ class LibraryServer:
     def refer_to(self, reference: str) -> World:
         """Return the world with this id or name without looking it up; each of its methods does."""
         return self._open_world(reference)
+
+    def require_key(self) -> None:
+        """Raise SigningKeyMissing unless the library can sign."""
+        from truespan.engine.signing import Signer
+
+        Signer(self._components).require_key()
+
+    def sign(self, result: Result) -> SignedReceipt:
+        """Return the signed receipt of a result that was just returned, of any world."""
+        from truespan.engine.signing import Signer
+
+        return Signer(self._components).sign(result)
 
     def count_request(self, token: str, per_minute: int) -> float:
         """Count a request of a token for all processes; return 0 or the seconds to wait."""

@@ -7,22 +7,18 @@ the owner changes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from truespan.core.clock import format_time
 from truespan.engine.components import Components
-from truespan.errors import NotAllowed, SigningKeyMissing
+from truespan.errors import InvalidArgument, NotAllowed, SigningKeyMissing
 from truespan.proof.statement import (
-    Asked,
-    Operation,
-    PlacedText,
     describe_passage,
     describe_request,
     describe_scope,
@@ -30,46 +26,38 @@ from truespan.proof.statement import (
     make_statement,
 )
 from truespan.protocols import SigningKeys
-from truespan.retrieval.pipeline import with_stable_snapshot
 from truespan.types.answer import Answer
-from truespan.types.bundle import ContextBundle, Passage, SearchResult
+from truespan.types.bundle import BundleMetadata, ContextBundle, Passage, SearchResult
 from truespan.types.ids import hash_text
+from truespan.types.origin import Asked, Origin, PlacedText, Result
 from truespan.types.receipt import PublicKeys, SignedReceipt
 from truespan.types.request import FILTER_NAMES
 from truespan.types.scope import OWNER, Authority, Scope, World
 
 if TYPE_CHECKING:
     from truespan.engine.access import WorldAccess
-    from truespan.maintenance.delete import Receipt
     from truespan.proof.statement import SigningKey
 
-Result = TypeVar("Result", SearchResult, ContextBundle)
+
+def require_key(access: WorldAccess) -> None:
+    """Raise SigningKeyMissing unless the library can sign, before anything is asked."""
+    Signer(access.components).require_key()
 
 
-def sign_stable(
-    access: WorldAccess, asked: Asked, run: Callable[[World], tuple[Result, Scope | None]]
-) -> Result:
-    """Return a result with its signed receipt, both from one state of the world.
-
-    `run` returns the result and the scope that it comes from. It may be called again.
-    """
-    components, authority = access.components, access.authority
-    signer = Signer(components, authority)
-    signer.require_key()
-
-    def attempt(world: World) -> Result:
-        result, scope = run(world)
-        receipt = signer.sign_result(world, scope, asked, result)
-        return replace(result, signed_receipt=receipt)
-
-    return with_stable_snapshot(components.store, authority, access.record(), attempt)
+def sign(access: WorldAccess, result: Result) -> SignedReceipt:
+    """Return the signed receipt of a result of a world; see `World.sign`."""
+    if result.origin is None or result.origin.world.id != access.record().id:
+        raise InvalidArgument(
+            "This is not a result as this world returned it, so it cannot be signed.",
+            advice="Sign the result itself, in the process that got it, before it is changed.",
+        )
+    return Signer(access.components).sign(result)
 
 
 class Signer(Struct, frozen=True):
-    """Signs results for the callers of an authority."""
+    """Signs results with the key of a library."""
 
     components: Components
-    authority: Authority
 
     def require_key(self) -> SigningKey:
         """Return the key that signs; raises SigningKeyMissing."""
@@ -79,104 +67,69 @@ class Signer(Struct, frozen=True):
             raise SigningKeyMissing
         return key
 
-    def sign_result(
-        self, world: World, scope: Scope | None, asked: Asked, result: SearchResult | ContextBundle
-    ) -> SignedReceipt:
-        """Return the receipt of a search or a retrieval.
-
-        Args:
-            world: The state of the world that the result comes from.
-            scope: The scope of the request; with a position, the receipt depends on nothing after
-                that position.
-            asked: The request.
-            result: The result.
+    def sign(self, result: Result) -> SignedReceipt:
+        """Return the receipt of a result; for a reader it depends on nothing past the position.
 
         Raises:
-            Restart: The world changed meanwhile.
+            InvalidArgument: The result was changed.
+            SigningKeyMissing: The library has no signing key.
         """
-        metadata = result.metadata if isinstance(result, ContextBundle) else result
-        claims = {
-            "mode": str(metadata.mode),
-            "defaults": str(metadata.defaults),
-            "result": {"sha256": digest_result(result)},
-        }
-        return self._sign_passages(world, scope, asked, result.passages, claims)
-
-    def sign_answer(
-        self,
-        world: World,
-        scope: Scope | None,
-        asked: Asked,
-        answer: Answer,
-        sources: Sequence[PlacedText],
-    ) -> SignedReceipt:
-        """Return the receipt of an answer and of the passages that it was made from."""
-        explained = answer.decision_explain
-        claims = {
-            "defaults": str(world.defaults),
-            "decision": {"mode": str(answer.mode), "sha256": _digest(explained)},
-            "model": _answering_model(self.components, answer),
-            "answer": {"sha256": hash_text(answer.answer)},
-        }
-        return self._sign_passages(world, scope, asked, sources, claims, answer.answer)
-
-    def sign_content(self, world: str, operation: Operation, content: Any) -> SignedReceipt:
-        """Return the receipt of content of a world without passages; its JSON is the text."""
-        text = json.dumps(msgspec.to_builtins(content), ensure_ascii=False, sort_keys=True)
-        claims = self._describe(operation) | {"world": world}
-        return self._sign(claims, [operation.value], [text])
-
-    def _sign_passages(
-        self,
-        world: World,
-        scope: Scope | None,
-        asked: Asked,
-        passages: Sequence[PlacedText],
-        claims: dict[str, Any],
-        answer: str | None = None,
-    ) -> SignedReceipt:
-        claims = self._describe(asked.operation) | claims
-        claims |= self._describe_question(world, scope, asked)
+        key, origin = self.require_key(), result.origin
+        if origin is None or origin.asked is None:
+            raise InvalidArgument("A result that was changed cannot be signed.")
+        passages: Sequence[PlacedText] = origin.sources
+        answer: list[str] = []
+        match result:
+            case Answer():
+                claims = _describe_answer(self.components, result)
+                answer = [result.answer]
+            case SearchResult():
+                passages, claims = result.passages, _describe_result(result, result)
+            case ContextBundle():
+                passages = result.passages
+                claims = _describe_result(result, result.metadata)
+            case _:
+                raise InvalidArgument(f"A {type(result).__name__} cannot be signed.")
+        claims |= self._describe(origin, origin.asked)
         claims["passages"] = [describe_passage(passage) for passage in passages]
-        claims["documents"] = self._describe_documents(scope, passages)
+        claims["documents"] = self._describe_documents(origin.scope, passages)
         names = [f"passage {number}" for number in range(1, len(passages) + 1)]
-        texts = [passage.text for passage in passages]
-        if answer is not None:
-            names.append("answer")
-            texts.append(answer)
-        return self._sign(claims, names, texts)
+        texts = [*(passage.text for passage in passages), *answer]
+        statement = make_statement(claims, [*names, *["answer"] * len(answer)], texts)
+        return SignedReceipt(key.sign(statement), tuple(texts))
 
-    def _describe(self, operation: Operation) -> dict[str, Any]:
+    def _describe(self, origin: Origin, asked: Asked) -> dict[str, Any]:
+        """Return the claims about the library and the request."""
+        world, scope, generation = origin.world, origin.scope, origin.world.generation
+        request, number = describe_request(asked.arguments), generation and generation.number
+        fields: dict[str, Any] = {"generation": number}
+        fields |= {name: request[name] for name in FILTER_NAMES if request.get(name)}
+        reading: dict[str, Any] = {}
+        if scope is not None and scope.position is not None:
+            book = _only(scope.documents)
+            fields |= {"document": book, "read up to sentence": scope.position}
+            reading["reading"] = {"document": book, "position": scope.position}
         return {
-            "operation": operation.value,
+            "operation": asked.operation.value,
             "library": self.components.store.library_id(),
             "time": format_time(self.components.clock.now()),
             "version": _version(),
+            "world": world.id,
+            "generation": number,
+            "profile": generation.profile.id if generation else None,
+            "defaults": str(world.defaults),
+            "question": self._describe_question(world, asked.question),
+            "request": request,
+            "scope": describe_scope(world.name, world.id, fields),
+            **reading,
         }
 
-    def _describe_question(self, world: World, scope: Scope | None, asked: Asked) -> dict[str, Any]:
-        question: dict[str, str] | None = None
-        if asked.question is not None:
-            question = {"text": asked.question}
-            if not self.components.signs_questions:
-                marked = self.components.mark_query(world.id, asked.question)
-                question = {"hash": marked}
-        request = describe_request(asked.arguments)
-        generation = world.generation
-        fields: dict[str, Any] = {"generation": generation.number if generation else None}
-        fields |= {name: request[name] for name in FILTER_NAMES if request.get(name)}
-        claims: dict[str, Any] = {
-            "world": world.id,
-            "generation": fields["generation"],
-            "profile": generation.profile.id if generation else None,
-            "question": question,
-            "request": request,
-        }
-        if scope is not None and scope.position is not None:
-            fields |= {"document": _only(scope.documents), "read up to sentence": scope.position}
-            claims["reading"] = {"document": _only(scope.documents), "position": scope.position}
-        claims["scope"] = describe_scope(world.name, world.id, fields)
-        return claims
+    def _describe_question(self, world: World, question: str | None) -> dict[str, str] | None:
+        if question is None:
+            return None
+        if self.components.signs_questions:
+            return {"text": question}
+        return {"hash": self.components.mark_query(world.id, question)}
 
     def _describe_documents(
         self, scope: Scope | None, passages: Sequence[PlacedText]
@@ -193,11 +146,22 @@ class Signer(Struct, frozen=True):
             if document.revision == revisions[document.document]
         ]
 
-    def _sign(
-        self, claims: dict[str, Any], names: Sequence[str], texts: Sequence[str]
-    ) -> SignedReceipt:
-        envelope = self.require_key().sign(make_statement(claims, names, texts))
-        return SignedReceipt(envelope, tuple(texts))
+
+def _describe_result(
+    result: SearchResult | ContextBundle, metadata: SearchResult | BundleMetadata
+) -> dict[str, Any]:
+    return {"mode": str(metadata.mode), "result": {"sha256": digest_result(result)}}
+
+
+def _describe_answer(components: Components, answer: Answer) -> dict[str, Any]:
+    explained = answer.decision_explain
+    models = {"primary": components.chat.primary, "fallback": components.chat.fallback}
+    model = models.get(str(explained.get("used_llm")))
+    return {
+        "decision": {"mode": str(answer.mode), "sha256": _digest(explained)},
+        "model": None if model is None else model.name,
+        "answer": {"sha256": hash_text(answer.answer)},
+    }
 
 
 def _revision_of(passage: PlacedText) -> int | None:
@@ -210,13 +174,6 @@ def _only(documents: object) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _answering_model(components: Components, answer: Answer) -> str | None:
-    used = answer.decision_explain.get("used_llm")
-    models = {"primary": components.chat.primary, "fallback": components.chat.fallback}
-    model = models.get(str(used))
-    return model.name if model is not None else None
-
-
 def _digest(content: Any) -> str:
     return hash_text(json.dumps(msgspec.to_builtins(content), sort_keys=True))
 
@@ -225,18 +182,6 @@ def _digest(content: Any) -> str:
 @cache
 def _version() -> str:
     return version("truespan")
-
-
-def require_signing_key(components: Components) -> None:
-    """Raise SigningKeyMissing unless the library can sign, before anything is deleted."""
-    Signer(components, OWNER).require_key()
-
-
-def sign_deletion(components: Components, receipt: Receipt) -> Receipt:
-    """Return the receipt of a deletion with its signature."""
-    signer = Signer(components, OWNER)
-    signed = signer.sign_content(receipt.world_id, Operation.DELETION, receipt.to_json())
-    return replace(receipt, signed_receipt=signed)
 
 
 class LibraryKeys:

@@ -17,6 +17,8 @@ from truespan.types.answer import Answer, AnswerEvent, Retrieved, UsageRecord
 from truespan.types.bundle import ContextBundle, Reason, SearchResult, WhyNot
 from truespan.types.document import DEFAULT_FACET_VALUES, Facets
 from truespan.types.ids import ChunkId
+from truespan.types.origin import Operation, set_request
+from truespan.types.receipt import SignedReceipt
 from truespan.types.request import (
     DEFAULT_FILTERS,
     DEFAULT_TOP_K,
@@ -28,7 +30,7 @@ from truespan.types.request import (
     SearchRequest,
     check_arguments,
 )
-from truespan.types.scope import Scope, Unlimited, Verb
+from truespan.types.scope import Unlimited, Verb
 from truespan.types.scope import World as WorldRecord
 from truespan.types.telemetry import Request
 
@@ -87,7 +89,6 @@ class WorldQueries:
         top_k: int = DEFAULT_TOP_K,
         floor: float | None = None,
         highlight: bool = False,
-        signed: bool = False,
         freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
@@ -102,23 +103,13 @@ class WorldQueries:
             ProfileMismatch: The configured embedder is not that of the world.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: The provider failed.
             IndexUnavailable, IndexRefused, IndexSchemaMismatch: The index failed.
-            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         fields = check_arguments(arguments, highlight=highlight)
         request = SearchRequest(query=query, top_k=top_k, floor=floor, **fields)
         with self.access.components.observer.request(Request.SEARCH) as trace:
             pipeline = self.access.pipeline.with_trace(trace)
-            if signed:
-                from truespan.engine.signing import Asked, Operation, sign_stable
-
-                options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
-                result = sign_stable(
-                    self.access,
-                    Asked(Operation.SEARCH, query, options),
-                    lambda world: (search(pipeline, request), self.access.scope_in(world)),
-                )
-            else:
-                result = search(pipeline, request)
+            options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
+            result = set_request(search(pipeline, request), Operation.SEARCH, query, options)
             if not freshness:
                 return result
             from truespan.engine.freshness import add_to_search
@@ -136,7 +127,6 @@ class WorldQueries:
         highlight: bool = False,
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
-        signed: bool = False,
         freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
@@ -154,7 +144,6 @@ class WorldQueries:
         Raises:
             InvalidArgument: An argument is wrong. Nothing was read.
             BlankQuery, QueryTooLong: The query cannot be embedded. No provider was called.
-            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         request = _retrieval_request(
             query,
@@ -169,31 +158,37 @@ class WorldQueries:
 
         with self.access.components.observer.request(Request.RETRIEVE) as trace:
             pipeline = self.access.pipeline.with_trace(trace)
-
-            def run(world: WorldRecord) -> tuple[ContextBundle, Scope | None]:
-                retrieval = Retrieval(pipeline, request, near_misses=near_misses)
-                return retrieval.bundle(), self.access.scope_in(world)
-
-            if signed:
-                from truespan.engine.signing import Asked, Operation, sign_stable
-
-                options = {
-                    "selected_text": selected_text,
-                    "top_k": top_k,
-                    "near_misses": near_misses,
-                    "highlight": highlight,
-                    "seen": seen,
-                    "conversation_tokens": conversation_tokens,
-                    **arguments,
-                }
-                bundle = sign_stable(self.access, Asked(Operation.RETRIEVE, query, options), run)
-            else:
-                bundle = Retrieval(pipeline, request, near_misses=near_misses).bundle()
+            bundle = Retrieval(pipeline, request, near_misses=near_misses).bundle()
+            options = {
+                "selected_text": selected_text,
+                "top_k": top_k,
+                "near_misses": near_misses,
+                "highlight": highlight,
+                "seen": seen,
+                "conversation_tokens": conversation_tokens,
+                **arguments,
+            }
+            set_request(bundle, Operation.RETRIEVE, query, options)
             if not freshness:
                 return bundle
             from truespan.engine.freshness import add_to_bundle
 
             return add_to_bundle(self.access.components, self.access.scope(), bundle)
+
+    def sign(self, result: SearchResult | ContextBundle | Answer) -> SignedReceipt:
+        """Sign a result of this world, which then can be verified without the library.
+
+        Args:
+            result: A result as a search, a retrieval or an answer of this world returned it, also
+                of a reader or a conversation.
+
+        Raises:
+            InvalidArgument: The result was changed, or is not from this world.
+            SigningKeyMissing: The library has no signing key.
+        """
+        from truespan.engine.signing import sign
+
+        return sign(self.access, result)
 
     @list_arguments
     def why_not(
@@ -238,7 +233,6 @@ class WorldQueries:
         self,
         query: str,
         *,
-        signed: bool = False,
         freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
@@ -254,13 +248,10 @@ class WorldQueries:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed. That is
                 never reported as a lack of answers.
-            SigningKeyMissing: `signed` is given, and the library has no signing key.
         """
         from truespan.engine.answering import final_answer
 
-        return final_answer(
-            self.answer_stream(query, signed=signed, freshness=freshness, **arguments)
-        )
+        return final_answer(self.answer_stream(query, freshness=freshness, **arguments))
 
     @list_arguments
     def answer_stream(
@@ -268,7 +259,6 @@ class WorldQueries:
         query: str,
         *,
         history: Sequence[tuple[str, str]] = (),
-        signed: bool = False,
         freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
@@ -287,14 +277,12 @@ class WorldQueries:
             InvalidArgument, BlankQuery, QueryTooLong: As `answer`.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: As `answer`.
         """
-        from truespan.engine.answering import Answerer, asked_answer
+        from truespan.engine.answering import Answerer, with_request
 
         find = self._prepare(query, **arguments)
-        asked = asked_answer(query, arguments) if signed else None
-        answerer = Answerer(
-            self.access.components, self.access.authority, asked, freshness=freshness
-        )
-        return answerer.events(answerer.ask(query, find, None, history), reading=False)
+        answerer = Answerer(self.access.components, self.access.authority, freshness=freshness)
+        ask = answerer.ask(query, find, None, history)
+        return with_request(answerer.events(ask, reading=False), query, arguments)
 
     def _prepare(self, query: str, **arguments: Unpack[QueryArguments]) -> Find:
         """Check the arguments of a question; return what finds candidates for it."""

@@ -37,7 +37,6 @@ from truespan.evaluation.tables import (
     query_rows,
     verdict_lines,
 )
-from truespan.types.receipt import SignedReceipt
 
 Markup = NewType("Markup", str)
 """Text in which every character that is special in HTML was written by this module."""
@@ -318,8 +317,6 @@ class EvaluationReport(Struct, frozen=True):
     """Precision and recall over the threshold, in the last evaluation."""
     html: str | UnsetType = UNSET
     """Figures and plots as HTML, without the queries; only over HTTP, on request."""
-    signed_receipt: SignedReceipt | UnsetType = UNSET
-    """Signed receipt of everything else but `html`, if it was requested."""
 
 
 def name_generation(evaluation: Evaluation) -> str:

@@ -98,14 +98,13 @@ class Request(Struct, frozen=True):
         kind = self.operation.body_type
         if kind is None:
             return self.form
-        return _ask_to_sign(bodies.parse_json(kind, self.scope, self.content), self.scope)
+        return bodies.parse_json(kind, self.scope, self.content)
 
     def fingerprint(self) -> bytes:
-        """Return a digest of method, path, query string, body and the header Accept-Signature."""
+        """Return a digest of method, path, query string and body."""
         scope, form = self.scope, self.form
         body = self.content if form is None else form.fingerprint()
         parts = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], body]
-        parts += bodies.header(scope, b"accept-signature")
         return sha256(b"".join(len(part).to_bytes(8) + part for part in parts)).digest()
 
     def header(self, name: bytes) -> str | None:
@@ -154,7 +153,7 @@ class Endpoint(Struct, frozen=True):
 
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
         query_string = b"" if operation.ignores_query else scope["query_string"]
-        query = _ask_to_sign(bodies.parse_query(operation.query_type, query_string), scope)
+        query = bodies.parse_query(operation.query_type, query_string)
         credentials = Credentials.of(scope)
         if operation.takes_form:
             request = Request(scope, operation, credentials, query)
@@ -308,12 +307,6 @@ class Endpoint(Struct, frozen=True):
             accepts_events=_prefers_events(request.scope),
             origin=_origin_of(request.scope),
         )
-
-
-def _ask_to_sign(arguments: Any, scope: Scope) -> Any:
-    """Return arguments that ask for a signed receipt if the header Accept-Signature does."""
-    wanted = hasattr(arguments, "signed") and bodies.header(scope, b"accept-signature")
-    return replace(arguments, signed=True) if wanted else arguments
 
 
 def _prefers_events(scope: Scope) -> bool:

@@ -54,7 +54,7 @@ _PREFLIGHT = Reply(
         ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
             "access-control-allow-headers",
-            "Accept-Signature, Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "
+            "Authorization, Content-Type, Idempotency-Key, X-RAG-Domain, "
             "X-Truespan-Audience, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-Id",
         ),
         ("access-control-max-age", "600"),

@@ -21,6 +21,7 @@ from truespan.types.answer import Answer, Piece, Started
 from truespan.types.decision import AnswerMode
 from truespan.types.scope import MAX_GENERATION
 from truespan.types.token import MAX_KEY_LENGTH
+from truespan.wire.arguments import with_receipt
 from truespan.wire.serialize import status_of
 
 Schema = dict[str, Any]
@@ -89,9 +90,6 @@ PARAMETERS = {
     "X-RAG-Domain": _text(
         "The key of a domain, which selects its world and generation.", None, 200
     ),
-    "Accept-Signature": _text(
-        "Asks for a signed receipt, as `signed` does. Its value does not matter.", None, 8000
-    ),
     "Idempotency-Key": _text(
         "A unique string. A request repeated with the same key is executed only once.",
         r"^[!-~]([ -~]*[!-~])?$",
@@ -159,7 +157,12 @@ _NOT_FOUND: dict[str, ErrorType] = {
 }
 """Errors of operations by the parameters of their paths."""
 
-_ANSWER_EVENTS = {"started": Started, "piece": Piece, "finished": Answer, "problem": ProblemDetails}
+_ANSWER_EVENTS = {
+    "started": Started,
+    "piece": Piece,
+    "finished": with_receipt(Answer),
+    "problem": ProblemDetails,
+}
 _JOB_EVENTS = {"job": JobSummary, "problem": ProblemDetails}
 
 _SAMPLES: dict[str, Any] = {
@@ -302,13 +305,7 @@ def _describe(operation: Operation, references: dict[Any, Schema]) -> Schema:
 def _parameters(operation: Operation) -> list[Schema]:
     path = re.findall(r"{(\w+)", operation.path)
     query = {} if operation.query_type is None else _properties(operation.query_type)
-    signs = any(
-        "signed" in _properties(kind)
-        for kind in (operation.body_type, operation.query_type)
-        if kind is not None
-    )
     headers = ["X-RAG-Domain"] * operation.domains + ["Idempotency-Key"] * operation.writes
-    headers += ["Accept-Signature"] * signs
     found = [
         *((name, "path", PARAMETERS[name]) for name in path),
         *((name, "query", schema) for name, schema in query.items()),

@@ -15,15 +15,19 @@ from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from truespan.core.cancel import CancelToken, use_cancel_token
 from truespan.errors import InvalidArgument, TruespanError
 from truespan.http.bodies import Form
+from truespan.types.origin import Result as Signable
 from truespan.types.token import Principal
+from truespan.wire.arguments import add_receipt, split_signed, with_receipt, with_signed
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
     from truespan.engine.world import World
+    from truespan.types.receipt import SignedReceipt
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -172,6 +176,8 @@ class Operation:
     """Whether a problem has the member `error` too, as clients of OpenAI expect."""
     check: Callable[[CallContext], None] | None = None
     """A check that runs before a large body is read."""
+    signs: bool = False
+    """Whether a request can ask for a signed receipt of the result."""
     in_turns: bool = False
     """Whether its events are produced one call at a time, as `Events` says."""
     example: Mapping[str, Any] | None = None
@@ -213,6 +219,9 @@ class Operation:
         self.takes_form = hints.get("body") is Form
         self.body_type = None if self.takes_form else hints.get("body")
         self.query_type = hints.get("query")
+        if self.signs:
+            self.body_type = with_signed(self.body_type)
+            self.reply_type = with_receipt(self.reply_type)
 
     @property
     def text(self) -> str:
@@ -229,11 +238,32 @@ class Operation:
 
     def run(self, context: CallContext, body: Any, query: Any) -> Result:
         """Call the handler with the arguments it takes; a plain value becomes a reply."""
+        server, signed = context.library.server, False
+        if self.signs:
+            body, signed = split_signed(body)
+        if signed:
+            # Before a model is asked.
+            server.require_key()
         arguments = {} if self.body_type is None and not self.takes_form else {"body": body}
         if self.query_type is not None:
             arguments["query"] = query
         result = self.handler(context, **arguments)
-        return result if isinstance(result, _RESULTS) else Reply(result, self.status)
+        result = result if isinstance(result, _RESULTS) else Reply(result, self.status)
+        return _sign(result, server.sign) if signed else result
+
+
+def _sign(result: Result, sign: Callable[[Signable], SignedReceipt]) -> Result:
+    """Add a signed receipt to a reply, or to the last event of an answer."""
+
+    def signed(value: Any) -> Any:
+        return add_receipt(value, sign(value)) if isinstance(value, Signable) else value
+
+    if isinstance(result, JobStream):
+        return result
+    if isinstance(result, Reply):
+        return replace(result, value=signed(result.value))
+    events = (replace(event, value=signed(event.value)) for event in result.events)
+    return replace(result, events=events)
 
 
 class Routes:

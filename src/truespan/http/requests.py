@@ -47,7 +47,6 @@ from truespan.wire.arguments import (
     ReadingArguments,
     Rerank,
     SearchMode,
-    Signed,
     TopK,
     describe,
     describe_text,
@@ -149,7 +148,6 @@ class Question(FilterFields, frozen=True, kw_only=True):
     """A question, and filters for the documents that answer it."""
 
     query: Query
-    signed: Signed = False
     freshness: CheckFreshness = False
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
@@ -176,7 +174,6 @@ class ReaderFollowUp(PassageFields, frozen=True, kw_only=True):
     """A further question about the book of a conversation."""
 
     query: Query
-    signed: Signed = False
     stream: bool = False
 
 
@@ -225,7 +222,6 @@ class EvaluationRequest(Arguments, frozen=True, kw_only=True):
     reader: Annotated[Label, Meta(description="Ask as this reader of the current book.")] | None = (
         None
     )
-    signed: Signed = False
     stream: Annotated[bool, Meta(description="Send progress as server-sent events.")] = False
     html: Annotated[bool, Meta(description="Add the figures and plots of the report as HTML.")] = (
         False
@@ -435,12 +431,11 @@ class NewNote(Arguments, frozen=True, kw_only=True):
 
 
 class ExportQuery(Arguments, frozen=True, kw_only=True):
-    """Format of an exported conversation. Markdown is not signed."""
+    """Format of an exported conversation."""
 
     format: Annotated[Literal["json", "markdown"], Meta(description="The format of the file.")] = (
         "json"
     )
-    signed: Signed = False
 
 
 class FreshnessQuery(Arguments, frozen=True, kw_only=True):
@@ -453,12 +448,6 @@ class EraseQuery(Arguments, frozen=True, kw_only=True):
     """Options of a deletion. By default, data is also erased from the library's files."""
 
     erase: bool = True
-
-
-class SignedEraseQuery(EraseQuery, frozen=True, kw_only=True):
-    """Options of a deletion whose receipt can be signed."""
-
-    signed: Signed = False
 
 
 class LabelChanges(Arguments, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from truespan.types.job import Job, JobDocument, JobLine
 from truespan.types.metadata import read_metadata
 from truespan.types.note import Note
 from truespan.types.reading import ChunkPage, ReadingPosition
-from truespan.types.receipt import SignedReceipt, VerifiedReceipt
+from truespan.types.receipt import VerifiedReceipt
 from truespan.types.scope import World
 from truespan.types.source import UPLOAD, DocumentFreshness
 from truespan.wire.serialize import TIMES, record_data
@@ -238,7 +238,7 @@ class EraseCheck(Struct, frozen=True, kw_only=True):
 @members_of(
     Receipt,
     "world world_id number doc_id name deleted_at rows redacted points assets uploads erased "
-    "waiting outside check digest conversation reader signed_receipt",
+    "waiting outside check digest conversation reader",
 )
 class DeletionReceipt(Struct, frozen=True, kw_only=True):
     """The receipt of a deletion: removed data, and any of it that can still be found; no text.
@@ -255,7 +255,6 @@ class DeletionReceipt(Struct, frozen=True, kw_only=True):
     check: EraseCheck | None
     conversation: str | UnsetType = UNSET
     reader: str | UnsetType = UNSET
-    signed_receipt: SignedReceipt | UnsetType = UNSET
 
 
 class ChunkDetail(Struct, frozen=True, kw_only=True):
@@ -359,7 +358,6 @@ class ConversationDetail(Struct, frozen=True, kw_only=True):
     """A conversation with its turns, the first turn first."""
 
     turns: list[TurnEntry]
-    signed_receipt: SignedReceipt | UnsetType = UNSET
 
 
 class ReaderList(Struct, frozen=True, kw_only=True):
@@ -428,9 +426,9 @@ def world_data(world: World) -> dict[str, Any]:
     return record_data(world, "id", "name", "defaults") | {"generation": generation}
 
 
-def conversation_detail(conversation: Conversation, *, signed: bool = False) -> ConversationDetail:
+def conversation_detail(conversation: Conversation) -> ConversationDetail:
     """Convert a conversation with its visible turns."""
-    return convert(conversation.export(signed=signed), ConversationDetail)
+    return convert(conversation.export(), ConversationDetail)
 
 
 def document_entry(document: Document) -> DocumentEntry:

@@ -27,7 +27,6 @@ from truespan.types.maintenance import (
     TraceScan,
     sum_files,
 )
-from truespan.types.receipt import SignedReceipt
 from truespan.types.scope import OWNER, Authority, Generation, Scope, World
 from truespan.types.vectors import ROW_BYTES
 
@@ -75,8 +74,6 @@ class Receipt(Struct, frozen=True):
     """The id of a deleted conversation; in JSON only if there is one, as the reader."""
     reader: str | None = None
     """The reader whose conversations were deleted."""
-    signed_receipt: SignedReceipt | None = None
-    """Signature of everything above; in JSON only if it was requested."""
 
     def with_digest(self) -> Receipt:
         return replace(self, digest=digest_of(self.to_json()))
@@ -88,8 +85,7 @@ class Receipt(Struct, frozen=True):
         fields["check"] = self.check._asdict() if self.check else None
         fields["points"] = to_builtins(self.points)
         fields["deleted_at"] = format_time(self.deleted_at)
-        fields["signed_receipt"] = to_builtins(self.signed_receipt)
-        for name in ("conversation", "reader", "signed_receipt"):
+        for name in ("conversation", "reader"):
             if fields[name] is None:
                 del fields[name]
         return fields
@@ -97,8 +93,7 @@ class Receipt(Struct, frozen=True):
 
 def digest_of(receipt: Mapping[str, Any]) -> str:
     """Return the digest of a receipt in JSON, to compare it with the digest that it contains."""
-    outside = ("digest", "signed_receipt")
-    fields = {name: value for name, value in receipt.items() if name not in outside}
+    fields = {name: value for name, value in receipt.items() if name != "digest"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from truespan.mcp.resources import ResourceProvider
 from truespan.types.ids import WorldId
 from truespan.types.scope import Authority, Verb
-from truespan.wire.arguments import Arguments, arguments_schema
+from truespan.wire.arguments import Arguments, arguments_schema, with_receipt, with_signed
 
 if TYPE_CHECKING:
     from truespan.engine.library import Library
@@ -127,6 +127,13 @@ class Tool(Struct, frozen=True):
     render: Callable[[Any, Any], list[str]]
     hints: dict[str, bool] = field(default_factory=lambda: READ_ONLY)
     writes: bool = False
+    signs: bool = False
+    """Whether a call can ask for a signed receipt of the result."""
+
+    @property
+    def accepted(self) -> type[Arguments]:
+        """The arguments of a call."""
+        return with_signed(self.arguments) if self.signs else self.arguments
 
     def to_json(self) -> dict[str, Any]:
         """Return the tool as the protocol lists it.
@@ -134,13 +141,14 @@ class Tool(Struct, frozen=True):
         The schema of the result includes errors because some clients validate failed calls too.
         """
         either, definitions = msgspec.json.schema_components(
-            [self.result, ErrorResult], ref_template="#/$defs/{name}"
+            [with_receipt(self.result) if self.signs else self.result, ErrorResult],
+            ref_template="#/$defs/{name}",
         )
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": arguments_schema(self.arguments),
+            "inputSchema": arguments_schema(self.accepted),
             "outputSchema": {"type": "object", "anyOf": list(either), "$defs": definitions},
             "annotations": self.hints,
         }

@@ -21,7 +21,7 @@ from truespan.mcp.sdk import MCPError, Server, types
 from truespan.mcp.writing import OPTIONS
 from truespan.settings import debugging
 from truespan.types.bundle import ContextBundle
-from truespan.wire.arguments import parse_arguments
+from truespan.wire.arguments import add_receipt, parse_arguments, split_signed
 from truespan.wire.serialize import problem, status_of
 
 Content: TypeAlias = dict[str, Any]
@@ -107,9 +107,14 @@ def _serve_resources(server: Server[Any], role: Role, run: Runner) -> None:
 def call_tool(tool: Tool, arguments: dict[str, Any], subject: Any) -> Content:
     """Run a tool and return its result; every failure is a result as well."""
     try:
-        result = tool.run(subject, parse_arguments(tool.arguments, arguments))
+        given, signed = parse_arguments(tool.accepted, arguments), False
+        if tool.signs:
+            given, signed = split_signed(given)
+        result = tool.run(subject, given)
         failure = result.error if isinstance(result, ContextBundle) else None
         texts = [f"{failure.code}: {failure.message}"] if failure else tool.render(subject, result)
+        if signed and not failure:
+            result = add_receipt(result, subject.sign(result))
         return _tool_result(texts, result, is_error=failure is not None)
     except TruespanError as error:
         failed = error

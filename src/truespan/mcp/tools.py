@@ -25,6 +25,7 @@ from truespan.mcp.resources import READER_RESOURCES, WORLD_RESOURCES
 from truespan.mcp.writing import ADD_NOTE, ADD_READER_NOTE, SET_POSITION, OtherBook, other_books
 from truespan.types.bundle import ContextBundle, Notice, SearchResult
 from truespan.types.note import FoundNote
+from truespan.types.origin import copy_origin
 from truespan.types.reading import ReadingPosition
 from truespan.wire.arguments import (
     Arguments,
@@ -97,14 +98,13 @@ def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> Con
     """Retrieve context, with a warning if nothing that was read is close to the query."""
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
-    for name in ("top_k", "seen", "conversation_tokens", "notes", "signed"):
+    for name in ("top_k", "seen", "conversation_tokens", "notes"):
         del given[name]
     if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle
     warnings = (*bundle.metadata.warnings, NOTHING_CLOSE)
-    return msgspec.structs.replace(
-        bundle, metadata=msgspec.structs.replace(bundle.metadata, warnings=warnings)
-    )
+    metadata = msgspec.structs.replace(bundle.metadata, warnings=warnings)
+    return copy_origin(bundle, msgspec.structs.replace(bundle, metadata=metadata))
 
 
 def _render_books(may_move: bool, subject: Reader | CallerContext, result: BookList) -> list[str]:
@@ -305,6 +305,7 @@ def _reading_tools(*, may_move: bool, may_note: bool) -> tuple[Tool, ...]:
             result=ContextBundle,
             run=_retrieve_context,
             render=partial(_render_reading, may_move),
+            signs=True,
         ),
         Tool(
             name="list_notes",
@@ -363,6 +364,7 @@ _OWNER_TOOLS = (
         result=SearchResult,
         run=lambda world, arguments: world.search(**msgspec.structs.asdict(arguments)),
         render=_render_search,
+        signs=True,
     ),
     Tool(
         name="retrieve",
@@ -376,6 +378,7 @@ _OWNER_TOOLS = (
         result=ContextBundle,
         run=_retrieve,
         render=_render_bundle,
+        signs=True,
     ),
 )
 OWNER_ROLE = Role("owning", _FOR_THE_OWNER, _OWNER_TOOLS, WORLD_RESOURCES)

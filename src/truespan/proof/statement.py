@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan.errors import InvalidConfiguration
@@ -23,64 +22,13 @@ from truespan.proof.verify import (
 )
 from truespan.types.bundle import ContextBundle, SearchResult
 from truespan.types.chunk import ChunkKind
-from truespan.types.ids import ChunkId, hash_text
+from truespan.types.ids import hash_text
+from truespan.types.origin import PlacedText
 from truespan.types.receipt import Envelope, PublicKey, Signature
 from truespan.types.token import Secret
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-
-class Operation(StrEnum):
-    """Operation whose result a receipt is about."""
-
-    SEARCH = "search"
-    RETRIEVE = "retrieve"
-    ANSWER = "answer"
-    CONVERSATION = "conversation"
-    DELETION = "deletion"
-    EVALUATION = "evaluation"
-
-
-class Asked(Struct, frozen=True):
-    """A request: its operation, its question, and the other arguments as they were given."""
-
-    operation: Operation
-    question: str | None
-    arguments: Mapping[str, Any]
-
-
-class PlacedText(Protocol):
-    """Attributes that passages of searches, bundles and answers have in common."""
-
-    @property
-    def chunk_id(self) -> ChunkId: ...
-    @property
-    def document(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def chapter(self) -> str: ...
-    @property
-    def section(self) -> str: ...
-    @property
-    def page(self) -> int | None: ...
-    @property
-    def location(self) -> str | None: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def first_sid(self) -> int: ...
-    @property
-    def last_sid(self) -> int: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def text(self) -> str: ...
 
 
 def describe_passage(passage: PlacedText) -> dict[str, Any]:
@@ -131,12 +79,12 @@ def describe_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest_result(result: SearchResult | ContextBundle) -> str:
-    """Return the SHA-256 of a result in JSON, without its receipt and its duration."""
+    """Return the SHA-256 of a result in JSON, without its duration."""
     if isinstance(result, SearchResult):
-        plain: Any = replace(result, processing_time_ms=0, signed_receipt=UNSET)
+        plain: Any = replace(result, processing_time_ms=0)
     else:
         metadata = replace(result.metadata, processing_time_ms=0)
-        plain = replace(result, metadata=metadata, signed_receipt=UNSET)
+        plain = replace(result, metadata=metadata)
     return sha256(msgspec.json.encode(plain)).hexdigest()
 
 

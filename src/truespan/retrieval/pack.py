@@ -35,6 +35,7 @@ from truespan.types.bundle import (
 )
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
+from truespan.types.origin import set_origin
 from truespan.types.request import ReadingRequest, RetrievalRequest, WorldDefaults, make_text_key
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
@@ -372,7 +373,7 @@ def assemble(
         mode=attempt.mode,
         defaults=attempt.world.defaults,
     )
-    return ContextBundle(
+    bundle = ContextBundle(
         retrieved_chunks=tuple(_retrieved_chunk(part, contract=contract) for part in chosen),
         metadata=metadata,
         status=status_of(
@@ -387,6 +388,7 @@ def assemble(
         context=render(ordered, tables=tables),
         error=Problem(failure.code, str(failure), failure.retryable) if failure else None,
     )
+    return set_origin(bundle, attempt.world, scope)
 
 
 def _retrieved_chunk(part: Visible, *, contract: bool) -> RetrievedChunk:

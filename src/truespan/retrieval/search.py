@@ -50,6 +50,7 @@ from truespan.types.bundle import Funnel, Notice, Passage, Receipt, SearchResult
 from truespan.types.chunk import ChunkKind
 from truespan.types.decision import DecisionSettings, EvidenceRules
 from truespan.types.ids import ChunkId, hash_text
+from truespan.types.origin import set_origin
 from truespan.types.profile import crosses_languages, is_trained_for, relies_on_words, usual_late
 from truespan.types.request import (
     MAX_CONTEXT_TOKENS,
@@ -185,7 +186,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
     funnel = Funnel(attempt.in_scope, verified + len(counted.failures), verified, len(passages))
     if copies := sum(len(passage.other_places) for passage in passages):
         skipped = (*skipped, Skipped(WhyNot.DUPLICATE.value, copies))
-    return SearchResult(
+    result = SearchResult(
         world=attempt.world.id,
         passages=passages,
         context=context,
@@ -202,6 +203,7 @@ def to_result(attempt: SearchAttempt, request: SearchRequest, seconds: float) ->
         defaults=attempt.world.defaults,
         chunk_text=context if contract else UNSET,
     )
+    return set_origin(result, attempt.world, scope)
 
 
 class AnswerAttempt(Attempt):

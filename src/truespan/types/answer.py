@@ -23,6 +23,7 @@ from truespan.types.decision import (
     evidence_rules,
 )
 from truespan.types.ids import ChunkId
+from truespan.types.origin import Result
 from truespan.types.profile import (
     Calibration,
     Distance,
@@ -30,7 +31,6 @@ from truespan.types.profile import (
     is_multilingual,
     weighs_late,
 )
-from truespan.types.receipt import SignedReceipt
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
 from truespan.types.source import Freshness
@@ -305,7 +305,7 @@ class ConversationNote(Struct, frozen=True):
     history: int
 
 
-class Answer(Struct, frozen=True, omit_defaults=True):
+class Answer(Result, frozen=True, omit_defaults=True):
     """An answer: text, citations and the decision behind it.
 
     `retrieved_chunks_metadata` is sorted by similarity; `used_chunks` are the retrieved chunks that
@@ -330,8 +330,6 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """Support of the answer by the passages; None if no model wrote it."""
     conversation: ConversationNote | None = None
     """Turn of a conversation; None, and absent from JSON, outside a conversation."""
-    signed_receipt: SignedReceipt | None = None
-    """Signed receipt of the answer; None, and absent from JSON, unless it was requested."""
 
 
 class Started(Struct, frozen=True):

@@ -63,7 +63,7 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
     ),
     "near_misses": Argument("Whether to include passages that scored just below the floor."),
     "highlight": Argument("Whether each passage says which of its sentences and words match."),
-    "signed": Argument("Whether the result has a signed receipt.", False),
+    "signed": Argument("Whether the reply has a signed receipt.", False),
     "freshness": Argument(
         "Whether each passage says if its source is still what was indexed: 'current', 'changed', "
         "'gone' or 'unknown'.",

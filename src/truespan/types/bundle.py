@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from truespan.types.chunk import ChunkKind, SourceLabels
 from truespan.types.ids import ChunkId, TextHash, WorldId
 from truespan.types.note import FoundNote
-from truespan.types.receipt import SignedReceipt
+from truespan.types.origin import Result
 from truespan.types.request import Defaults, Mode
 from truespan.types.text import SentencePlace
 from truespan.types.trust import FusedScore, Match, OtherPlace, RerankScore
@@ -110,7 +110,7 @@ class RerankReport(Struct, frozen=True):
     failure: str | None = None
 
 
-class SearchResult(Struct, frozen=True):
+class SearchResult(Result, frozen=True):
     """Result of a search. It has the same fields if nothing was found."""
 
     world: WorldId
@@ -133,8 +133,6 @@ class SearchResult(Struct, frozen=True):
     """Defaults of the world."""
     chunk_text: str | UnsetType = UNSET
     """Same as `context`, in `contract` worlds only."""
-    signed_receipt: SignedReceipt | UnsetType = UNSET
-    """Signed receipt of the result, if it was requested."""
 
 
 class WhyNot(StrEnum):
@@ -317,7 +315,7 @@ class Problem(Struct, frozen=True):
     retryable: bool
 
 
-class ContextBundle(Struct, frozen=True):
+class ContextBundle(Result, frozen=True):
     """Context for a model: chunks by relevance, the text rendered from them, and metadata.
 
     `context` is text without repetitions; for a reader it is in reading order.
@@ -329,8 +327,6 @@ class ContextBundle(Struct, frozen=True):
     total_tokens: int
     context: str
     error: Problem | None = None
-    signed_receipt: SignedReceipt | UnsetType = UNSET
-    """Signed receipt of the bundle, if it was requested."""
     notes: tuple[FoundNote, ...] | UnsetType = UNSET
     """Notes of the reader with words of the query, the best first, if they were requested."""
 

@@ -6,7 +6,8 @@ Unknown names and wrong types are refused, so that a misspelt filter never goes 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -26,6 +27,7 @@ from truespan.types.arguments import (
     Argument,
 )
 from truespan.types.metadata import MAX_CONDITIONS, MAX_VALUES
+from truespan.types.receipt import SignedReceipt
 from truespan.types.source import DocumentKind
 
 MAX_SHOWN_NAME_LENGTH = 60
@@ -126,7 +128,6 @@ class ReadingContextArguments(ReadingArguments, frozen=True, kw_only=True):
     notes: Annotated[bool, describe(QUERY_ARGUMENTS["notes"])] = False
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
-    signed: Signed = False
 
 
 Language = Annotated[str, describe_text(QUERY_ARGUMENTS["language"])]
@@ -206,7 +207,6 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
     query: Annotated[str, describe(QUERY_ARGUMENTS["query"], extra_json_schema=_LENGTH)]
     top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
     floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] | None = None
-    signed: Signed = False
     freshness: CheckFreshness = False
 
 
@@ -230,8 +230,39 @@ class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
 
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
-    signed: Signed = False
     freshness: CheckFreshness = False
+
+
+# Shared by threads: a cache of types.
+@cache
+def with_signed(kind: type[Arguments]) -> type[Arguments]:
+    """Return arguments with the member `signed`, which interfaces add to some requests."""
+    members = [("signed", Signed, False)]
+    options: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
+    own = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    made = msgspec.defstruct(kind.__name__, members, bases=(kind,), namespace=own, **options)
+    return cast("type[Arguments]", made)
+
+
+def split_signed(values: Arguments) -> tuple[Arguments, bool]:
+    """Return arguments without the member that `with_signed` added, and its value."""
+    given = msgspec.structs.asdict(values)
+    signed = given.pop("signed")
+    return type(values).__bases__[0](**given), signed
+
+
+# Shared by threads: a cache of types.
+@cache
+def with_receipt(kind: type[Struct]) -> type[Struct]:
+    """Return the type of a result in a reply that may have a signed receipt."""
+    members = [("signed_receipt", SignedReceipt | UnsetType, UNSET)]
+    name, own = f"{kind.__name__}Reply", {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    return msgspec.defstruct(name, members, bases=(kind,), namespace=own, frozen=True)
+
+
+def add_receipt(result: Struct, receipt: SignedReceipt) -> Struct:
+    """Return a result as the reply with its signed receipt."""
+    return with_receipt(type(result))(**msgspec.structs.asdict(result), signed_receipt=receipt)
 
 
 def arguments_of(values: Arguments) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _ASK: dict[str, Any] = {
     "errors": (*QUERY_ERRORS, errors.DocumentNotFound),
     "example": QUESTION,
     "domains": True,
+    "signs": True,
 }
 _READER_ERRORS = (*_ASK["errors"], errors.PositionNotFound)
 
@@ -184,7 +185,7 @@ def export_conversation(
     if query.format == "markdown":
         text: Any = found.to_markdown().encode()
         return Reply(text, 200, headers, MARKDOWN)
-    return Reply(schemas.conversation_detail(found, signed=query.signed), headers=headers)
+    return Reply(schemas.conversation_detail(found), headers=headers)
 
 
 @conversations.delete(

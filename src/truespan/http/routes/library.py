@@ -136,7 +136,7 @@ def _world_detail(world: World) -> schemas.WorldDetail:
 
 
 @worlds.delete("/v1/worlds/{world}", errors=(errors.WorldBusy, errors.SigningKeyMissing))
-def delete_world(context: CallContext, query: requests.SignedEraseQuery) -> schemas.DeletionReceipt:
+def delete_world(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a world and everything in it.
 
     Removes the world with its documents, positions and vectors. Returns a receipt that says what
@@ -313,9 +313,7 @@ def reingest_document(context: CallContext) -> Reply[schemas.AcceptedJob]:
 
 
 @documents.delete(_DOCUMENTS + "/{document}", errors=(*_READ_ERRORS, errors.SigningKeyMissing))
-def delete_document(
-    context: CallContext, query: requests.SignedEraseQuery
-) -> schemas.DeletionReceipt:
+def delete_document(context: CallContext, query: requests.EraseQuery) -> schemas.DeletionReceipt:
     """Delete a document.
 
     Removes a document with its text and vectors, and returns a receipt as for a world.

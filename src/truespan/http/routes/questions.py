@@ -52,6 +52,7 @@ _WORLD = "/v1/worlds/{world}"
 _ANSWER: dict[str, Any] = {
     "errors": (*QUERY_ERRORS, errors.WorldNotFound, errors.DocumentNotFound),
     "domains": True,
+    "signs": True,
     "example": QUESTION,
 }
 _CHAT_ERRORS = (errors.WorldNotNamed, errors.ConversationNotFound, errors.ConversationsOff)
@@ -74,7 +75,13 @@ evaluation = Routes(
 )
 
 
-@asking.post(_WORLD + "/search", errors=QUERY_ERRORS, domains=True, example=QUESTION | {"top_k": 5})
+@asking.post(
+    _WORLD + "/search",
+    errors=QUERY_ERRORS,
+    domains=True,
+    signs=True,
+    example=QUESTION | {"top_k": 5},
+)
 def search(
     context: CallContext, body: SearchArguments, query: requests.PassageQuery
 ) -> SearchResult:
@@ -91,6 +98,7 @@ def search(
     _WORLD + "/retrieve",
     errors=(*QUERY_ERRORS, errors.DocumentNotFound, errors.ScopeViolation),
     domains=True,
+    signs=True,
     as_reader=AsReader(
         """Retrieve context from what the reader has read.
 

@@ -1,0 +1,107 @@
+"""The origin of a result: what a signed receipt says beside the result itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from truespan.types.ids import ChunkId
+    from truespan.types.scope import Scope, World
+
+
+class Operation(StrEnum):
+    """Operation whose result a receipt is about."""
+
+    SEARCH = "search"
+    RETRIEVE = "retrieve"
+    ANSWER = "answer"
+
+
+class PlacedText(Protocol):
+    """Attributes that passages of searches, bundles and answers have in common."""
+
+    @property
+    def chunk_id(self) -> ChunkId: ...
+    @property
+    def document(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def chapter(self) -> str: ...
+    @property
+    def section(self) -> str: ...
+    @property
+    def page(self) -> int | None: ...
+    @property
+    def location(self) -> str | None: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def first_sid(self) -> int: ...
+    @property
+    def last_sid(self) -> int: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Asked(Struct, frozen=True):
+    """A request: its operation, its question, and the other arguments as they were given."""
+
+    operation: Operation
+    question: str | None
+    arguments: Mapping[str, Any]
+
+
+class Origin(Struct):
+    """The state of the world that a result comes from, its scope, and what was asked."""
+
+    world: World
+    scope: Scope | None
+    sources: Sequence[PlacedText] = ()
+    """The passages that an answer was made from."""
+    asked: Asked | None = None
+
+
+class Result(Struct, frozen=True, dict=True):
+    """A result that can be signed. A changed copy has no origin, so it cannot be signed."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """The origin, which is no member of the result in JSON."""
+        return vars(self).get("_origin")
+
+
+ResultT = TypeVar("ResultT", bound=Result)
+
+
+def set_origin(
+    result: ResultT, world: World, scope: Scope | None, sources: Sequence[PlacedText] = ()
+) -> ResultT:
+    """Record the state of the world and the scope that a result comes from."""
+    vars(result)["_origin"] = Origin(world, scope, sources)
+    return result
+
+
+def set_request(
+    result: ResultT, operation: Operation, question: str | None, arguments: Mapping[str, Any]
+) -> ResultT:
+    """Record the request that a result answers."""
+    if result.origin is not None:
+        result.origin.asked = Asked(operation, question, arguments)
+    return result
+
+
+def copy_origin(result: Result, changed: ResultT) -> ResultT:
+    """Give a result that was completed the origin of the result before."""
+    vars(changed)["_origin"] = result.origin
+    return changed
