@@ -252,6 +252,27 @@ def test_retrieved_chunks_are_sorted_and_include_the_used(
     assert {note.verdict.value for note in notes[6:]} == {"outranked"}
 
 
+@pytest.mark.parametrize(
+    ("defaults", "first"), [("recommended", "The spare key"), ("contract", "Fog lay")]
+)
+def test_sources_are_in_the_order_of_the_search_or_by_similarity_in_contract_worlds(
+    tmp_path: Path, defaults: str, first: str
+) -> None:
+    model = Scripted("He did [1].")
+    room = study(tmp_path, primary=model)
+    room.world.set_defaults(defaults)
+    room.add(
+        a__txt=scored(0.8, "Fog lay on the pier."),
+        b__txt=scored(0.7, "The spare key to the hut was held by the porter."),
+    )
+
+    answer = room.world.answer(QUESTION, mode="hybrid")
+
+    _, _, source = model.asked[-1][-1].text.partition("Text:\n")
+    assert source.startswith(first)
+    assert [note.similarity for note in answer.retrieved_chunks_metadata] == [0.8, 0.7]
+
+
 @proves("decision.metadata-sorted")
 def test_a_preview_is_cut_at_a_word_within_200_characters(tmp_path: Path) -> None:
     room = study(tmp_path, primary=Scripted(SAID))

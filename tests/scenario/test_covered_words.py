@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Study, scored, study
+from tests.support.answer_worlds import QUESTION, ScoreEmbedder, Scripted, Study, scored, study
 from tests.support.worlds import WordEmbedder, make_library, other_profile
 from truespan.engine.library import Library
 from truespan.engine.world import World
 from truespan.errors import StoreDamaged
+from truespan.protocols import ChatModels
 from truespan.retrieval.background import Cohort, CohortVectors
 from truespan.types import profile
 from truespan.types.decision import evidence_rules
@@ -92,6 +93,21 @@ def test_recommended_world_answers_if_the_words_are_covered(tmp_path: Path) -> N
         assert explained["gates"] == []
         assert not {"evidence", "missing_words"} & explained.keys()
         assert decided(world, mode="hybrid") == ("rag", "reached_high")
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_sources_without_a_word_of_the_question_come_last(tmp_path: Path) -> None:
+    other, answering = scored(0.95, OTHER, long=False), scored(0.6, "The miller held it.")
+    built, model = made(tmp_path, a__txt=other, b__txt=answering), Scripted("He did [1].")
+    found = built.world.search(QUESTION).passages
+
+    quoted = built.world.answer(QUESTION)
+    asked = Library(replace(built.library._components, chat=ChatModels(model))).world("world")
+    asked.answer(QUESTION)
+
+    assert found[0].text.startswith(OTHER)
+    assert [quote.text[:10] for quote in quoted.quotes] == ["The miller", OTHER[:10]]
+    assert model.prompt.index("The miller") < model.prompt.index(OTHER)
 
 
 @proves("decision.evidence")

@@ -233,14 +233,31 @@ class Responder(Struct, frozen=True):
         )
 
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:
-        """Return the sources of an answer by rank; for a reader in the order of the book."""
+        """Return the sources of an answer by their place in the search, those without a word of the
+        question last; for a reader in the order of the book.
+
+        In a `contract` world they keep the order of the used chunks, by similarity.
+        """
         used = [chunks[chunk_id] for chunk_id in decision.used_chunks]
+        by_place = self.defaults.values.sources_by_place
+        if by_place:
+            places = {chunk_id: place for place, chunk_id in enumerate(chunks)}
+            used.sort(key=lambda part: places[part.chunk_id])
         settings, quoted = self.settings, decision.step is Step.QUOTE
         fitted = self.retrieved.fit(used, settings.max_chunks, settings.max_context_chars, quoted)
-        if not self.reading:
+        if self.reading:
+            order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))
+        elif by_place:
+            order = sorted(fitted.sources, key=self._lacks_words)
+        else:
             return fitted
-        order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))
         return replace(fitted, sources=tuple(order))
+
+    def _lacks_words(self, part: Visible) -> bool:
+        """Return whether a chunk in the language of the question has none of its words."""
+        measured, chunk_id = self.retrieved.measured, part.chunk_id
+        coverage = measured.coverage.get(chunk_id)
+        return coverage is not None and not coverage.words and chunk_id not in measured.crossed
 
     def _pieces(
         self, decision: Decision, sources: Sequence[Visible], reply: Reply | None

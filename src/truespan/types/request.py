@@ -93,6 +93,9 @@ class WorldDefaults(Struct, frozen=True, kw_only=True):
     """Whether tables are rendered as Markdown for models."""
     quotes_excerpts: bool
     """Whether an answer without a model quotes excerpts of passages, not whole ones."""
+    sources_by_place: bool
+    """Whether the sources of an answer are ordered by their place in the search, not by similarity
+    alone."""
     calibrated: bool
     """Whether answers use the thresholds that were measured for the model."""
     refines: bool
@@ -141,6 +144,7 @@ class Defaults(StrEnum):
             finds_compounds=True,
             renders_tables=True,
             quotes_excerpts=True,
+            sources_by_place=True,
             calibrated=True,
             refines=True,
             weighs_evidence=True,
@@ -168,6 +172,7 @@ class Defaults(StrEnum):
             finds_compounds=False,
             renders_tables=False,
             quotes_excerpts=False,
+            sources_by_place=False,
             calibrated=False,
             refines=False,
             weighs_evidence=False,
