@@ -110,6 +110,20 @@ def test_sources_without_a_word_of_the_question_come_last(tmp_path: Path) -> Non
     assert model.prompt.index("The miller") < model.prompt.index(OTHER)
 
 
+@pytest.mark.usefixtures("calibrated")
+def test_only_passages_whose_evidence_counts_are_compared_with_the_words(tmp_path: Path) -> None:
+    others = {f"p{n}__txt": scored(0.56, f"Rain fell on hut {n}.") for n in range(14)}
+    built = made(tmp_path, a__txt=scored(0.63, ANSWERING), **others)
+
+    answer = built.world.answer("Who held the spare key to the hut by night?")
+
+    [record] = built.world.usage()
+    assert record.evidence is not None
+    covered = ["coverage" in part for part in record.evidence["candidates"]]
+    assert (answer.mode, len(covered), sum(covered)) == ("rag", 15, 10)
+    assert "missing_words" not in answer.decision_explain
+
+
 @proves("decision.evidence")
 @pytest.mark.usefixtures("calibrated")
 def test_refusal_says_what_no_passage_is_about(tmp_path: Path) -> None:

@@ -187,13 +187,9 @@ def _weigh_evidence(
 
     The model always gets the passage that decides, even if it ranks low.
     """
-    parts = [
-        part
-        for part in usable(in_order(ranked), evidence.settings)
-        if reaches(part.similarity, rules.floor)
-    ]
+    parts = choose_weighed(ranked, evidence.settings, rules)
     background = evidence.background or 0.0
-    weighed = [(_weigh_passage(part, background, rules), part) for part in parts[:MAX_PASSAGES]]
+    weighed = [(_weigh_passage(part, background, rules), part) for part in parts]
     found, decisive = max(weighed, key=lambda pair: pair[0].score, default=(None, None))
     enough = [part for passage, part in weighed if reaches(passage.score, rules.threshold)]
     low = max(rules.floor, rules.usual_floor)
@@ -202,6 +198,16 @@ def _weigh_evidence(
         return _Weighed(_name_nothing(ranked), choice, None)
     reason = DecisionReason.ENOUGH_EVIDENCE if enough else DecisionReason.TOO_LITTLE_EVIDENCE
     return _Weighed(reason, choice, found.score, found=found)
+
+
+def choose_weighed(
+    ranked: Sequence[Candidate], settings: DecisionSettings, rules: EvidenceRules
+) -> list[Candidate]:
+    """Return the candidates whose evidence counts, best first."""
+    parts = [
+        part for part in usable(in_order(ranked), settings) if reaches(part.similarity, rules.floor)
+    ]
+    return parts[:MAX_PASSAGES]
 
 
 def _name_nothing(ranked: Sequence[Candidate]) -> DecisionReason:

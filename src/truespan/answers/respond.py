@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from truespan.answers.citations import GROUP, citation, find_citations
-from truespan.answers.decide import count_words, decide
-from truespan.answers.prompt import grounded_messages, unaided_messages
+from truespan.answers.decide import choose_weighed, count_words, decide
+from truespan.answers.prompt import grounded_messages, rank, unaided_messages
 from truespan.answers.quotes import Locate, check_quotes, quote_sources, quotes_of
 from truespan.answers.reply import NO_CONTEXT, Reply, mentions_marker
 from truespan.answers.support.check import Comparison, check_support
@@ -49,6 +49,7 @@ from truespan.types.chunk import ChunkKind
 from truespan.types.conversation import Question
 from truespan.types.decision import (
     Candidate,
+    Coverage,
     Decision,
     DecisionReason,
     DecisionSettings,
@@ -113,7 +114,7 @@ class Responder(Struct, frozen=True):
                 model is never asked instead.
         """
         chunks = self._chunks()
-        evidence, reply, fitted = self._evidence(chunks.values()), None, None
+        evidence, reply, fitted = self._evidence(chunks), None, None
         try:
             while (decision := decide(evidence)).step in (Step.ASK_PRIMARY, Step.ASK_FALLBACK):
                 with self.trace.stage(Stage.MODEL):
@@ -168,7 +169,7 @@ class Responder(Struct, frozen=True):
 
     def decide(self) -> Decision:
         """Return the decision on the retrieved passages, before any model runs."""
-        return decide(self._evidence(self._chunks().values()))
+        return decide(self._evidence(self._chunks()))
 
     def _chunks(self) -> dict[ChunkId, Visible]:
         chunks: dict[ChunkId, Visible] = {}
@@ -192,9 +193,9 @@ class Responder(Struct, frozen=True):
         """Return whether models get tables in Markdown."""
         return self.defaults.values.renders_tables
 
-    def _evidence(self, chunks: Iterable[Visible]) -> Evidence:
+    def _evidence(self, chunks: dict[ChunkId, Visible]) -> Evidence:
         measured = self.retrieved.measured
-        candidates = tuple(
+        candidates = [
             Candidate(
                 chunk_id=chunk.chunk_id,
                 similarity=chunk.score,
@@ -204,7 +205,6 @@ class Responder(Struct, frozen=True):
                 index=chunk.index,
                 start=chunk.start if chunk.kind is ChunkKind.TEXT else None,
                 place=place if chunk.fused or chunk.rerank else None,
-                coverage=measured.coverage.get(chunk.chunk_id),
                 foreign=chunk.chunk_id in measured.foreign,
                 by_words=chunk.chunk_id in measured.by_words,
                 crossed=chunk.chunk_id in measured.crossed,
@@ -213,12 +213,20 @@ class Responder(Struct, frozen=True):
                 has_names=measured.has_names.get(chunk.chunk_id),
                 added=added_characters(chunk.text) if self._tables else 0,
             )
-            for place, chunk in enumerate(chunks)
-        )
-        return Evidence(
+            for place, chunk in enumerate(chunks.values())
+        ]
+        covered: dict[ChunkId, Coverage] = {}
+        if self.settings.evidence is not None and measured.cover is not None:
+            counted = choose_weighed(rank(candidates), self.settings, self.settings.evidence)
+            ids = [part.chunk_id for part in counted]
+            texts = [chunks[chunk_id].text for chunk_id in ids]
+            covered = dict(zip(ids, measured.cover(texts), strict=True))
+        evidence = Evidence(
             settings=self.settings,
             query_words=count_words(self.question.standalone),
-            candidates=candidates,
+            candidates=tuple(
+                replace(part, coverage=covered.get(part.chunk_id)) for part in candidates
+            ),
             reading=self.reading,
             primary=ModelOutcome.NOT_RUN if self.models.primary else ModelOutcome.ABSENT,
             fallback=ModelOutcome.NOT_RUN if self.models.fallback else ModelOutcome.ABSENT,
@@ -229,8 +237,10 @@ class Responder(Struct, frozen=True):
             conversation=self.question.follow_up,
             background=measured.background,
             cohort=measured.cohort,
-            missing_words=measured.missing_words,
         )
+        if decide(evidence).reason is not DecisionReason.TOO_LITTLE_EVIDENCE:
+            return evidence
+        return replace(evidence, missing_words=measured.find_missing_words())
 
     def _fit(self, decision: Decision, chunks: dict[ChunkId, Visible]) -> Fitted:
         """Return the sources of an answer by their place in the search, those without a word of the
@@ -248,16 +258,11 @@ class Responder(Struct, frozen=True):
         if self.reading:
             order = sorted(fitted.sources, key=lambda chunk: (chunk.start, chunk.end))
         elif by_place:
-            order = sorted(fitted.sources, key=self._lacks_words)
+            lacking = {part.chunk_id for part in decision.evidence.candidates if _lacks_words(part)}
+            order = sorted(fitted.sources, key=lambda part: part.chunk_id in lacking)
         else:
             return fitted
         return replace(fitted, sources=tuple(order))
-
-    def _lacks_words(self, part: Visible) -> bool:
-        """Return whether a chunk in the language of the question has none of its words."""
-        measured, chunk_id = self.retrieved.measured, part.chunk_id
-        coverage = measured.coverage.get(chunk_id)
-        return coverage is not None and not coverage.words and chunk_id not in measured.crossed
 
     def _pieces(
         self, decision: Decision, sources: Sequence[Visible], reply: Reply | None
@@ -307,6 +312,11 @@ class Responder(Struct, frozen=True):
         if sources and support.supported < support.claims:
             warnings.append(_name_unsupported(support))
         return citations.found, quotes.found, support, tuple(warnings)
+
+
+def _lacks_words(part: Candidate) -> bool:
+    """Return whether a chunk in the language of the question has none of its words."""
+    return part.coverage is not None and not part.coverage.words and not part.crossed
 
 
 def _name_unsupported(support: Support) -> Notice:

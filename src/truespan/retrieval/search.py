@@ -248,9 +248,8 @@ class AnswerAttempt(Attempt):
         )
         if not self.chunks:
             self.closest = choose_closest(closest, rarity)
-        covered = rarity.cover([part.text for part in self.chunks])
         self.measured = Measured(
-            coverage={part.chunk_id: own for part, own in zip(self.chunks, covered, strict=True)},
+            cover=rarity.cover,
             foreign=frozenset(
                 chunk_id for chunk_id, own in spoken.items() if not is_trained_for(profile, own)
             ),
@@ -272,10 +271,10 @@ class AnswerAttempt(Attempt):
             background=background,
             cohort=deps.cohort.digest,
             # A passage in another language lacks words of the query even if it answers it.
-            missing_words=(
-                rarity.missing(self.query or "", (part.text for part in self.chunks), MAX_MISSING)
-                if not crossed
-                else ()
+            find_missing_words=tuple
+            if crossed
+            else lambda: rarity.missing(
+                self.query or "", [part.text for part in self.chunks], MAX_MISSING
             ),
         )
 

@@ -71,8 +71,8 @@ The last argument says whether they are quoted as the answer."""
 class Measured(Struct, frozen=True):
     """Measurements for a decision by evidence; empty if thresholds decide."""
 
-    coverage: Mapping[ChunkId, Coverage] = field(default_factory=dict)
-    """Share of the query's words in each chunk."""
+    cover: Callable[[Sequence[str]], Sequence[Coverage]] | None = None
+    """Returns the share of the query's words in each text; None if thresholds decide."""
     foreign: frozenset[ChunkId] = frozenset()
     """Chunks in languages that the embedding model was not trained for."""
     by_words: frozenset[ChunkId] = frozenset()
@@ -89,8 +89,8 @@ class Measured(Struct, frozen=True):
     """Similarity of the query to texts that do not answer it."""
     cohort: str | None = None
     """Digest of the cohort."""
-    missing_words: tuple[str, ...] = ()
-    """Rarest words of the query that no chunk contains."""
+    find_missing_words: Callable[[], tuple[str, ...]] = tuple
+    """Returns the rarest words of the query that no chunk contains."""
 
 
 class Retrieved(Struct, frozen=True):
