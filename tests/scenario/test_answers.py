@@ -255,7 +255,7 @@ def test_retrieved_chunks_are_sorted_and_include_the_used(
 @pytest.mark.parametrize(
     ("defaults", "first"), [("recommended", "The spare key"), ("contract", "Fog lay")]
 )
-def test_sources_are_in_the_order_of_the_search_or_by_similarity_in_contract_worlds(
+def test_sources_are_in_the_order_of_the_search_or_of_the_contract(
     tmp_path: Path, defaults: str, first: str
 ) -> None:
     model = Scripted("He did [1].")
