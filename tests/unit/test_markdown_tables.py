@@ -34,6 +34,7 @@ MARKDOWN = "| Meal | Limit |\n|---|---|\n| Breakfast | 15 EUR |\n| Lunch | 40 EU
         (f"{MEALS}\n\n{MEALS}", f"{MARKDOWN}\n\n{MARKDOWN}"),
         # Cells that are empty or missing, and rows of one cell.
         ("a | b | c\n1 |\n| 2 | 3", "| a | b | c |\n|---|---|---|\n| 1 |  |  |\n|  | 2 | 3 |"),
+        ("a | b\n | 1\n2 |", "| a | b |\n|---|---|\n|  | 1 |\n| 2 |  |"),
         ("a | b\n|\n1 | 2", "| a | b |\n|---|---|\n|  |  |\n| 1 | 2 |"),
         ("a | b\nEurope\n1 | 2", "| a | b |\n|---|---|\n| Europe |  |\n| 1 | 2 |"),
         ("Limits\na | b\n1 | 2", "Limits\n\n| a | b |\n|---|---|\n| 1 | 2 |"),

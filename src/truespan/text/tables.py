@@ -15,6 +15,8 @@ _PARAGRAPH = "\n\n"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 
 
+_INDENTED = re.compile(r"\s++(?!\|)|\Z")
+"""Start of a blank line, or of one with spaces that are not those of an empty first cell."""
 _CODE = re.compile(r"[{};:,(\\]$|^[$#>@] |(?:^|\s)(?:[-+*/=!<>]?=|->|=>|\|\||&&)(?:\s|$)")
 """Marks of source code lines that are rare in tables."""
 
@@ -78,7 +80,7 @@ def drop_empty_cells(text: str) -> str:
 
 def is_table(lines: Sequence[str]) -> bool:
     """Return whether lines are a table: most have several cells and do not look like code."""
-    if len(lines) < 2 or any(line[:1].isspace() or not line for line in lines):
+    if len(lines) < 2 or any(_INDENTED.match(line) for line in lines):
         return False
     if all(line.startswith("|") and line.rstrip().endswith("|") for line in lines):
         # Already Markdown.
