@@ -38,7 +38,7 @@ def test_no_view_has_a_violation(
     still = {"color_scheme": scheme, "reduced_motion": "reduce"}
     visit = visits(harbour.address, **SIZES[size], **still)
     found = violations(visit, "fresh")
-    for view in ("library", "compare", "evaluate"):
+    for view in ("library", "tune", "evaluate"):
         visit.find(f"[data-to={view}]").click()
         expect(visit.find(f"#view-{view}")).to_be_visible()
         if view == "library":

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 
 from playwright.sync_api import Route, expect
 
-from tests.page.library import QUESTION, SCRIPT, SHOWN
+import truespan
+from tests.page.library import QUESTION, SCRIPT, SHOWN, served
 from tests.page.visit import Visit
 
 
@@ -95,8 +98,12 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
     expect(visit.find(".answer[aria-busy=false] .mode")).to_have_text("From the sources")
     expect(visit.find(".answer .spoken")).to_contain_text("boathouse")
     expect(visit.find(".answer .spoken .quote-mark .tick.yes").first).to_be_visible()
+    expect(visit.find(".answer blockquote .quote-mark")).to_have_count(0)
+    # Its quotes name their sources, so there is no list that says all of it again.
+    expect(visit.find(".answer .spoken p").filter(has_text="heron.md").first).to_be_visible()
+    expect(visit.find(".answer .source")).to_have_count(0)
     expect(visit.find(".answer")).to_be_focused()
-    visit.find(".answer .sources [data-show]").first.click()
+    visit.find(".answer .cite").first.click()
     expect(visit.find("#text .s.lit").first).to_be_in_viewport()
 
     visit.find("#tab-why").click()
@@ -106,6 +113,56 @@ def test_answer_cites_text_and_draws_its_decision(visit: Visit) -> None:
     expect(visit.find("#panel-why")).to_contain_text(re.compile(r"\d+% within 20 words"))
     expect(visit.find("svg.funnel")).to_have_attribute("aria-label", re.compile("returned"))
     expect(visit.find("#panel-why .verdict").first).to_have_text("given to the model")
+
+
+def test_text_pane_shows_the_source_of_an_answer(visit: Visit) -> None:
+    visit.open("mill.docx")
+    visit.find("#question").fill(QUESTION)
+    visit.find("#go-answer").click()
+
+    expect(visit.find("#reading-title")).to_have_text("The Copper Heron")
+    expect(visit.find("#text .s.lit").first).to_be_in_viewport()
+    expect(visit.find(".answer")).to_be_focused()
+
+
+def test_best_first_is_sorted_by_the_score_that_is_shown(visit: Visit) -> None:
+    visit.find("#options summary").click()
+    shown: dict[str, list[float]] = {}
+    for mode in ("hybrid", "vector"):
+        visit.find("#search-mode").select_option(mode)
+        visit.ask("key of the boathouse and the lever of the sluice gate of the mill")
+        scores = visit.find("#panel-context .card-head .score").all_inner_texts()
+        shown[mode] = [float(score) for score in scores if score != "–"]
+
+    assert all(len(scores) > 1 for scores in shown.values())
+    assert {mode: sorted(scores, reverse=True) for mode, scores in shown.items()} == shown
+
+
+def test_wide_table_scrolls_in_its_own_box(visits: Callable[..., Visit], tmp_path: Path) -> None:
+    head = ",".join(f"A long name of the column {at}" for at in range(12))
+    rows = "\n".join(f"Station {row}," + ",".join(["a remark"] * 10) + "," for row in range(40))
+    (tmp_path / "lights.csv").write_text(f"{head}\n{rows}\n", "utf-8")
+    with truespan.open(tmp_path / "library", create=True) as library:
+        library.create_world("coast").ingest(tmp_path / "lights.csv")
+    with served(tmp_path / "library") as running:
+        visit = visits(running.address, viewport={"width": 1280, "height": 800})
+        visit.find("#question").fill("What is the remark about Station 33?")
+        visit.find("#go-answer").click()
+        expect(visit.find("#text .s.lit").first).to_be_in_viewport()
+        visit.find("#tab-context").click()
+        expect(visit.find("#panel-context .card table").first).to_be_visible()
+
+        moved, outside = visit.page.evaluate(
+            """() => [
+                [...document.querySelectorAll('body, main, .pane, .talk, .text')]
+                    .filter((one) => one.scrollLeft > 0).map((one) => one.id || one.tagName),
+                [...document.querySelectorAll('.card .table-box, #text .table-box')]
+                    .filter((box) => box.getBoundingClientRect().right
+                        > box.closest('.card, .text').getBoundingClientRect().right).length]"""
+        )
+        assert (moved, outside) == ([], 0)
+        # A row without a last cell does not end the table.
+        expect(visit.find("#text table").first.locator("tr").nth(2)).to_be_attached()
 
 
 def test_near_misses_skipped_hits_and_gates_are_told_in_words(visit: Visit) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, served
+from tests.page.library import LAST_READ, QUESTION, UNREAD, Served, fill, served
 from tests.page.visit import Visit
 from tests.support.providers.chat import OpenAiChatServer
 from tests.support.providers.loopback import Answer, Asked
@@ -211,6 +212,36 @@ def test_interrupted_answer_can_be_asked_again(desk: Visit, model: Model) -> Non
     model.say(TRUE)
     turn.get_by_role("button", name="Ask again").click()
     expect(turn.locator(".answer .mode")).to_have_text("From the sources")
+
+
+def test_repeated_question_is_one_entry_that_leaves_documents_in_view(
+    visits: Callable[..., Visit], tmp_path: Path
+) -> None:
+    with served(fill(tmp_path)) as running:
+        visit = visits(running.address, viewport={"width": 1280, "height": 720})
+        questions = [
+            QUESTION,
+            *(f"How often does Marten oil key {at}?" for at in range(7)),
+            QUESTION,
+        ]
+        for question in questions:
+            visit.find("#question").fill(question)
+            visit.find("#question").press("Enter")
+            expect(visit.find(".answer[aria-busy=false]").first).to_be_attached()
+            visit.find("#history [data-new-conversation]").click()
+            expect(visit.find(".turn")).to_have_count(0)
+
+        first = visit.find(".conversation").first
+        expect(first).to_contain_text("asked 2 times")
+        expect(visit.find(".conversation").filter(has_text=QUESTION)).to_have_count(1)
+        expect(visit.find("button.document").first).to_be_in_viewport()
+
+        visit.find(".drop-conversation").first.click()
+        expect(visit.find("#conversation-dialog")).to_contain_text("all 2 conversations")
+        visit.find("#confirm-delete").click()
+        expect(visit.find(".receipt")).to_contain_text("2")
+        visit.find("#close-receipt").click()
+        expect(visit.find(".conversation").filter(has_text=QUESTION)).to_have_count(0)
 
 
 def test_conversation_survives_a_reload(desk: Visit, model: Model) -> None:

@@ -134,7 +134,7 @@ def test_judged_answers_become_golden_queries(
     visit = open_page(visits, library, "")
     visit.find("#question").fill("Who took the key of the boathouse?")
     visit.find("#go-answer").click()
-    expect(visit.find(".answer[aria-busy=false] .sources")).to_be_visible()
+    expect(visit.find(".answer[aria-busy=false] .cite").first).to_be_visible()
     expect(visit.find("#count-context")).not_to_be_empty()
     visit.find(".thumb").first.click()
     expect(visit.find(".thumb").first).to_be_disabled()

@@ -184,7 +184,7 @@ def test_phone_needs_no_sideways_scrolling(visits: Callable[..., Visit], harbour
 
 def test_every_control_is_large_enough_to_touch(visit: Visit) -> None:
     found: list[str] = []
-    for view in ("library", "compare", "evaluate", "ask"):
+    for view in ("library", "tune", "evaluate", "ask"):
         visit.find(f"[data-to={view}]").click()
         expect(visit.find(f"#view-{view}")).to_be_visible()
         if view == "library":
@@ -192,7 +192,7 @@ def test_every_control_is_large_enough_to_touch(visit: Visit) -> None:
         found += visit.page.evaluate(TINY)
     visit.find("#question").fill(QUESTION)
     visit.find("#go-answer").click()
-    expect(visit.find(".answer[aria-busy=false] .sources")).to_be_visible()
+    expect(visit.find(".answer[aria-busy=false] .cite").first).to_be_visible()
     found += visit.page.evaluate(TINY)
     for tab in ("context", "why"):
         visit.find(f"#tab-{tab}").click()

@@ -18,18 +18,23 @@ PHONE: dict[str, Any] = {
     "is_mobile": True,
     "has_touch": True,
 }
-VIEWS = ("library", "compare", "evaluate")
+VIEWS = ("library", "tune", "evaluate")
 
 
 def test_views_are_switched_by_links_and_by_back_and_forward(visit: Visit) -> None:
     for view in VIEWS:
         visit.find(f"[data-to={view}]").click()
         expect(visit.find(f"#view-{view}")).to_be_visible()
-        expect(visit.find(f"#view-{view}")).to_be_focused()
+        focused = "compare" if view == "tune" else view
+        expect(visit.find(f"#view-{focused}")).to_be_focused()
         expect(visit.find("main:visible")).to_have_count(1)
-        expect(visit.find("[data-to][aria-current=page]")).to_have_attribute("data-to", view)
-        expect(visit.page).to_have_url(re.compile(f"view={view}"))
+        expect(visit.find(f"[data-to={view}]")).to_have_attribute("aria-current", "page")
+        shown = "tune" if view == "evaluate" else view
+        expect(visit.find("#views [aria-current=page]")).to_have_attribute("data-to", shown)
+        named = "compare" if view == "tune" else view
+        expect(visit.page).to_have_url(re.compile(f"view={named}"))
 
+    expect(visit.find("#view-compare")).to_be_hidden()
     visit.page.go_back()
     expect(visit.find("#view-compare")).to_be_visible()
     visit.page.go_back()
@@ -65,9 +70,28 @@ def test_phone_shows_one_pane_at_a_time(visits: Callable[..., Visit], harbour: S
     expect(visit.find("#text")).to_be_visible()
     visit.page.go_back()
     expect(visit.find("#documents-pane")).to_be_visible()
+    visit.find("[data-to=tune]").click()
     visit.find("[data-to=evaluate]").click()
     expect(visit.find("#view-evaluate")).to_be_visible()
     expect(visit.find("#pane-switch")).to_be_hidden()
+
+
+def test_phone_leaves_two_thirds_of_its_height_to_an_answer(
+    visits: Callable[..., Visit], harbour: Served
+) -> None:
+    visit = visits(harbour.address, **PHONE)
+    visit.find("#question").fill(QUESTION)
+    visit.find("#go-answer").click()
+    expect(visit.find(".answer[aria-busy=false] .cite").first).to_be_visible()
+
+    box = visit.find("#talk").bounding_box()
+    assert box
+    bars = PHONE["viewport"]["height"] - box["height"]
+    assert bars < 304
+    # What the bar at the top has no room for is in the settings.
+    visit.find("#open-settings").click()
+    visit.find("#settings [data-press=open-keys]").click()
+    expect(visit.find("#keys")).to_be_visible()
 
 
 def test_every_text_of_the_markup_is_filled_in(visit: Visit) -> None:

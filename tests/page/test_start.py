@@ -66,8 +66,8 @@ def test_an_empty_world_says_what_to_do(visits: Callable[..., Visit], empty: Ser
 
     start = visit.find("#start")
     expect(start).to_contain_text("harbour has no documents yet")
-    visit.find("[data-to=compare]").click()
-    expect(visit.find("#view-compare .view-empty")).to_be_visible()
+    visit.find("[data-to=tune]").click()
+    expect(visit.find("#view-tune .view-empty")).to_be_visible()
     visit.find("[data-to=ask]").click()
     with visit.page.expect_file_chooser():
         start.get_by_role("button", name="Choose files").click()

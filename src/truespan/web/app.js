@@ -23,11 +23,14 @@ import { prepareSignIn } from "./start/provider.js";
 import { leaveSignIn, onSignIn, showEmptiness, welcome } from "./start/welcome.js";
 import { chosenLanguage, keepLanguage, languageName, LANGUAGES, texts } from "./common/texts.js";
 
-/** The views other than the one for asking, which is always up to date. */
+/** The views other than the one for asking, which is always up to date. Those for tuning are parts of one. */
 const VIEWS = { library: libraryView, compare: compareView, evaluate: evaluateView };
+const PARTS = { tune: ["compare", "evaluate"] };
 const PANES = ["documents", "ask", "reading"];
 const narrow = matchMedia("(max-width: 1020px)");
 const TABS = ["context", "answer", "why"];
+const viewLinks = document.querySelectorAll("[data-to]");
+const viewOf = ({ dataset: { to } }) => (to === "ask" ? null : (PARTS[to]?.[0] ?? to));
 /** Resolves when the document that was opened last is shown. */
 let opening = Promise.resolve();
 
@@ -45,19 +48,22 @@ function showTab(name, focus = false) {
 function showRoute({ enter = false, focus = false } = {}) {
   const wanted = route();
   // Without a world there is nothing that another view could show.
-  const view = Object.hasOwn(VIEWS, wanted.view) && state.world ? wanted.view : "ask";
+  const named = PARTS[wanted.view]?.[0] ?? wanted.view;
+  const view = Object.hasOwn(VIEWS, named) && state.world ? named : "ask";
   const pane = PANES.includes(wanted.pane) ? wanted.pane : "ask";
   const changed = view !== document.body.dataset.view;
   const arrived = pane !== document.body.dataset.pane || changed;
   document.body.dataset.view = view;
   document.body.dataset.pane = pane;
-  for (const link of byId("views").children) {
-    byId(`view-${link.dataset.to}`).hidden = link.dataset.to !== view;
-    if (link.dataset.to === view) link.setAttribute("aria-current", "page");
+  for (const link of viewLinks) {
+    const { to } = link.dataset;
+    const shown = to === view || Boolean(PARTS[to]?.includes(view));
+    byId(`view-${to}`).hidden = !shown;
+    if (shown) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   for (const one of byId("pane-switch").children) one.setAttribute("aria-pressed", String(one.dataset.toPane === pane));
-  const title = { library: texts.common.viewLibrary, compare: texts.common.viewCompare, evaluate: texts.common.viewEvaluate }[view];
+  const title = { library: texts.common.viewLibrary, compare: texts.compare.title, evaluate: texts.evaluate.title }[view];
   document.title = title ? `${title} · Truespan` : "Truespan";
   if (changed && focus) focusView();
   if ((changed || enter) && VIEWS[view]) VIEWS[view].show();
@@ -217,8 +223,9 @@ async function modeChanged() {
   }
 }
 
-async function showPassage({ document: number, first, last, best = null }) {
-  showPane("reading", { document: number });
+/** Show sentences in the text pane; `aside` leaves the user in the present pane. */
+async function showPassage({ document: number, first, last, best = null, aside = false }) {
+  if (!aside) showPane("reading", { document: number });
   try {
     if (!state.document || state.document.number !== number) {
       const wanted = state.documents.find((one) => one.number === number);
@@ -243,6 +250,7 @@ function openSettings() {
   byId("theme").value = document.documentElement.dataset.theme || "";
   byId("page-language").value = chosenLanguage();
   byId("view-as").value = (viewedAs() || []).join(", ");
+  for (const one of byId("settings").querySelectorAll("[data-press]")) one.hidden = byId(one.dataset.press).hidden;
   fill(byId("settings-audience-box"));
   audience = null;
   byId("settings").showModal();
@@ -305,14 +313,15 @@ byId("tablist").addEventListener("keydown", (event) => {
   event.preventDefault();
   showTab(TABS[next % TABS.length], true);
 });
-byId("views").addEventListener("click", (event) => {
-  const link = event.target.closest("a");
-  // A link that is opened in a new tab is left to the browser.
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  go({ view: link.dataset.to === "ask" ? null : link.dataset.to });
-  showRoute({ enter: true, focus: true });
-});
+for (const link of viewLinks) {
+  link.addEventListener("click", (event) => {
+    // A link that is opened in a new tab is left to the browser.
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go({ view: viewOf(link) });
+    showRoute({ enter: true, focus: true });
+  });
+}
 byId("pane-switch").addEventListener("click", (event) => {
   const chosen = event.target.closest("button");
   if (chosen) showPane(chosen.dataset.toPane);
@@ -344,6 +353,12 @@ for (const one of document.querySelectorAll("[data-to-start]")) {
 byId("open-settings").addEventListener("click", openSettings);
 byId("open-keys").addEventListener("click", () => byId("keys").showModal());
 byId("settings-form").addEventListener("submit", saveSettings);
+for (const one of document.querySelectorAll("[data-press]")) {
+  one.addEventListener("click", () => {
+    byId("settings").close();
+    byId(one.dataset.press).click();
+  });
+}
 for (const one of document.querySelectorAll("[data-close]")) one.addEventListener("click", () => one.closest("dialog").close());
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, dialog");
@@ -357,7 +372,7 @@ document.addEventListener("keydown", (event) => {
 on("tab", (name) => showTab(name));
 on("pane", showPane);
 on("address", () => {
-  for (const link of byId("views").children) link.href = hash({ view: link.dataset.to === "ask" ? null : link.dataset.to });
+  for (const link of viewLinks) link.href = hash({ view: viewOf(link) });
 });
 on("route", () => followRoute().catch(complain));
 on("settings", openSettings);

@@ -12,6 +12,7 @@ import * as context from "./context.js";
 import * as conversations from "./conversations.js";
 import { ofBundle, ofSearch, parted } from "./found.js";
 import * as options from "./options.js";
+import { bestOf } from "./sources.js";
 import * as thread from "./thread.js";
 import * as why from "./why.js";
 
@@ -223,7 +224,16 @@ async function answerTurn(turn) {
   if (own.signal.reason === "left") return;
   thread.update(turn);
   if (turn === thread.current()) follow(turn);
-  if (turn === thread.current() && turn.state === "done") focusAnswer(turn);
+  if (turn !== thread.current() || turn.state !== "done") return;
+  focusAnswer(turn);
+  showSource();
+}
+
+/** Show the first source of the selected answer in the text pane. */
+export function showSource() {
+  const { answer: given } = thread.current() ?? {};
+  const source = given?.citations.find((one) => one.chunk_id);
+  if (source) emit("show", { document: source.document, first: source.first_sid, last: source.last_sid, best: bestOf(source, given.quotes), aside: true });
 }
 
 /** Move the focus to an answer, unless the user is doing something else by now. */

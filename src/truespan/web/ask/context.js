@@ -2,7 +2,7 @@
 
 import { bar, button, byId, fill, make, quoted, say } from "../common/dom.js";
 import { figure } from "../reading/blocks.js";
-import { ordered, parted } from "./found.js";
+import { ordered, parted, topOf } from "./found.js";
 import { card, showIn, veiled } from "./passage.js";
 import { asReader, entryName, isPreview, may, placeOf, state } from "../common/state.js";
 import { texts } from "../common/texts.js";
@@ -71,9 +71,11 @@ function notes(found) {
 
 function cards(passages, found, signal) {
   const ranks = new Map(ordered(found.passages, true).map((one, at) => [one.id, at + 1]));
+  const top = topOf(found.passages);
   return passages.map((one) =>
     card(one, {
       rank: ranks.get(one.id),
+      top,
       figures: one.figure ? [one.figure] : found.figures.filter((note) => note.parent_chunk_id === one.id),
       signal,
     }),

@@ -98,6 +98,14 @@ export function ofSearch(result) {
 }
 
 const blend = (one) => one.fused?.blend ?? -1;
+
+/** Return the score by which a passage is ranked, and what it is: of the reranker, of words and similarity, or similarity. */
+export function rankScore(one) {
+  if (one.rerank) return { name: "rerank", score: one.rerank.score };
+  if (one.fused) return { name: "blend", score: one.fused.blend ?? null };
+  return { name: "similarity", score: one.score };
+}
+
 const byPlace = (a, b) => a.document - b.document || a.first - b.first || a.last - b.last;
 /** As the reranker ordered them, by words and similarity, or by similarity. */
 const byRank = (a, b) =>
@@ -108,6 +116,9 @@ const byRank = (a, b) =>
 
 /** Return passages by rank, or in reading order. */
 export const ordered = (passages, ranked) => [...passages].sort(ranked ? byRank : byPlace);
+
+/** Return the best score by which passages are ranked, for bars beside each other. */
+export const topOf = (passages) => Math.max(...passages.map((one) => rankScore(one).score ?? 0)) || 1;
 
 /** Split passages at a position: those a reader there gets, and those past it. */
 export function parted(passages, position) {

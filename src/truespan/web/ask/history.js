@@ -9,13 +9,16 @@ import * as asking from "./asking.js";
 import * as conversations from "./conversations.js";
 import * as thread from "./thread.js";
 
-const FIRST = 8;
+const FIRST = 6;
 const MAX_LISTED = 1000;
 let limit = FIRST;
 let listed = [];
 let turn = 0;
 /** The position for which the list was loaded: before it, titles could tell what comes. */
 let loadedAt = -1;
+
+/** Return how many to load: repeated questions are one entry. */
+const mostAsked = () => Math.min(MAX_LISTED, 8 * limit);
 
 const positionNow = () => state.position ?? -1;
 
@@ -26,7 +29,8 @@ function titleOf(number) {
 
 function entry(info) {
   const other = info.book !== null && state.document && info.book !== state.document.number ? titleOf(info.book) : "";
-  const current = info.id === conversations.open.id;
+  const current = info.same.some((one) => one.id === conversations.open.id);
+  const count = info.same.length > 1 ? texts.ask.askedTimes({ count: info.same.length }) : texts.counts.questions({ count: info.turns });
   return make(
     "li",
     {},
@@ -34,10 +38,16 @@ function entry(info) {
       "button",
       { type: "button", class: "conversation", "data-id": info.id, "aria-current": current ? "true" : null, onclick: () => choose(info).catch(complain) },
       make("span", { class: "conversation-title" }, info.damaged ? texts.ask.damaged : info.title),
-      make("small", {}, [time(info.updated), texts.counts.questions({ count: info.turns }), other].filter(Boolean).join(" · ")),
+      make("small", {}, [time(info.updated), count, other].filter(Boolean).join(" · ")),
     ),
     button("×", () => confirm(info), { class: "icon drop-conversation", "aria-label": texts.ask.deleteNamed({ title: info.title }), title: texts.ask.delete }),
   );
+}
+
+/** Return one entry, the latest, for conversations that are the same single question. */
+function merged(list) {
+  const groups = Map.groupBy(list, (info) => (info.damaged || info.turns > 1 ? info.id : `${info.book} ${info.title}`));
+  return [...groups.values()].map((same) => ({ ...same[0], same }));
 }
 
 /** Return the entries below the day or month in which they were used last. */
@@ -47,8 +57,8 @@ function grouped(list) {
 }
 
 function render() {
-  const visible = asReader() && positionNow() < loadedAt ? [] : listed;
-  const more = visible.length > limit;
+  const visible = merged(asReader() && positionNow() < loadedAt ? [] : listed);
+  const more = visible.length > limit || (listed.length === mostAsked() && listed.length < MAX_LISTED);
   const shown = visible.slice(0, limit);
   byId("history").hidden = !state.world || (!visible.length && conversations.areStored() && !asReader());
   fill(byId("conversations"), grouped(shown));
@@ -64,7 +74,7 @@ export async function refresh() {
   if (!state.world) return render();
   const at = state.saved ?? -1;
   try {
-    const found = await conversations.list(Math.min(MAX_LISTED, limit + 1));
+    const found = await conversations.list(mostAsked());
     if (own !== turn) return;
     listed = found;
     loadedAt = at;
@@ -80,6 +90,7 @@ async function choose(info) {
   emit("pane", "ask");
   go({ conversation: info.id, q: null });
   await asking.open(info.id);
+  asking.showSource();
   render();
 }
 
@@ -99,7 +110,7 @@ function confirm(info) {
     dialog,
     make("h2", { id: "conversation-dialog-title" }, texts.ask.deleteTitle),
     make("p", {}, make("q", {}, info.title)),
-    make("p", { class: "hint" }, texts.ask.deleteHint),
+    make("p", { class: "hint" }, info.same.length > 1 && `${texts.ask.deleteAll({ count: info.same.length })} `, texts.ask.deleteHint),
     make("div", { class: "row end" },
       button(texts.common.cancel, () => dialog.close(), { class: "quiet" }),
       button(texts.ask.delete, () => remove(info), { class: "danger", id: "confirm-delete" })),
@@ -110,9 +121,12 @@ function confirm(info) {
 async function remove(info) {
   const dialog = byId("conversation-dialog");
   try {
-    const receipt = await conversations.remove(info.id);
-    if (info.id === conversations.open.id) asking.begin();
-    showReceipt(dialog, receipt);
+    const receipts = [];
+    for (const { id } of info.same) {
+      receipts.push(await conversations.remove(id));
+      if (id === conversations.open.id) asking.begin();
+    }
+    showReceipt(dialog, receipts);
     say(texts.ask.deleted);
     await refresh();
   } catch (problem) {
@@ -122,25 +136,26 @@ async function remove(info) {
   }
 }
 
-/** Return a receipt in words: the deleted document, the time, and whether it is erased from every file. */
-function rows(receipt) {
-  const counts = Object.entries(receipt.rows).filter(([, count]) => count);
-  const left = Object.values(receipt.waiting);
+/** Return receipts in words: the deleted document, the time, and whether it is erased from every file. */
+function rows(receipts) {
+  const counts = new Map();
+  for (const [name, count] of receipts.flatMap((one) => Object.entries(one.rows))) counts.set(name, (counts.get(name) || 0) + count);
+  const left = new Set(receipts.flatMap((one) => Object.values(one.waiting)));
   return [
-    [texts.ask.receipt.deletedAt, clock(Date.parse(receipt.deleted_at) / 1000)],
-    ...counts.map(([name, count]) => [texts.ask.receipt[name] ?? name, whole(count)]),
-    [texts.ask.receipt.erased, receipt.erased ? texts.ask.receipt.yes : texts.ask.receipt.notYet],
-    ...left.map((reason) => [texts.ask.receipt.waiting, reason]),
+    [texts.ask.receipt.deletedAt, clock(Date.parse(receipts.at(-1).deleted_at) / 1000)],
+    ...[...counts].filter(([, count]) => count).map(([name, count]) => [texts.ask.receipt[name] ?? name, whole(count)]),
+    [texts.ask.receipt.erased, receipts.every((one) => one.erased) ? texts.ask.receipt.yes : texts.ask.receipt.notYet],
+    ...[...left].map((reason) => [texts.ask.receipt.waiting, reason]),
   ].flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
 }
 
-function showReceipt(dialog, receipt) {
+function showReceipt(dialog, receipts) {
   const done = button(texts.common.close, () => dialog.close(), { id: "close-receipt" });
   fill(
     dialog,
     make("h2", { id: "conversation-dialog-title" }, texts.ask.deleted),
     make("p", { class: "hint" }, texts.ask.receiptHint),
-    make("dl", { class: "receipt" }, rows(receipt)),
+    make("dl", { class: "receipt" }, rows(receipts)),
     make("div", { class: "row end" }, done),
   );
   done.focus();
@@ -185,7 +200,8 @@ byId("export-conversation").addEventListener("keydown", (event) => {
 });
 byId("delete-conversation").addEventListener("click", () => {
   const { id } = conversations.open;
-  confirm(listed.find((info) => info.id === id) || { id, title: byId("talk-title").textContent });
+  const info = listed.find((one) => one.id === id) || { id, title: byId("talk-title").textContent };
+  confirm({ ...info, same: [info] });
 });
 // A closed list stays closed.
 byId("history-box").open = remembered("truespan.history") !== "closed";

@@ -28,15 +28,20 @@ export function split(letters, node, end) {
   return rest;
 }
 
-/** Put a mark behind the last letter of a sentence, its link and its punctuation. */
+const INLINE = "em, strong, code, s, a, .cite, .unsupported";
+
+/** Put a mark behind the last letter of a sentence, its emphasis or link, and its punctuation. */
 export function putBehind(letters, last, mark) {
-  const { node } = letters[last];
-  let before = node.parentElement.closest(".cite, .unsupported") ?? node;
-  for (let next = before.nextSibling; next?.nodeType === Node.TEXT_NODE; next = before.nextSibling) {
-    const signs = next.data.match(/^[\])}.,;:!?…”’"']*/)[0].length;
-    if (!signs) break;
-    if (signs < next.length) split(letters, next, signs);
-    before = next;
+  let before = letters[last].node;
+  for (;;) {
+    const next = before.nextSibling;
+    if (next?.nodeType === Node.TEXT_NODE) {
+      const signs = next.data.match(/^[\])}.,;:!?…“”‘’"'«»‹›」』]*/)[0].length;
+      if (signs < next.length && signs) split(letters, next, signs);
+      else if (!signs && next.length) break;
+      before = next;
+    } else if (!next && before.parentElement.matches(INLINE)) before = before.parentElement;
+    else break;
   }
   before.after(mark);
 }

@@ -3,6 +3,7 @@
 import { bar, button, make, tick } from "../common/dom.js";
 import { citedBy, figure, insideMark, marked, passageBlocks } from "../reading/blocks.js";
 import { emit } from "../common/state.js";
+import { rankScore } from "./found.js";
 import { language, languageName, texts } from "../common/texts.js";
 import * as words from "../common/words.js";
 
@@ -31,11 +32,12 @@ const bestOf = ({ match, best_sentence: best }) => {
   return sid === undefined ? null : { first: sid, last: sid };
 };
 
-function head(one, rank) {
+function head(one, rank, top) {
+  const { name, score } = rankScore(one);
   return make(
     "header",
     { class: "card-head" },
-    make("span", { class: "score", title: texts.ask.similarity }, bar(one.score), words.score(one.score)),
+    make("span", { class: "score", title: texts.ask.rankScores[name] }, bar(score === null ? 0 : name === "similarity" ? score : score / top), score === null ? "–" : words.score(score)),
     make("span", { class: "where" }, words.place(one), words.best(one) && make("small", {}, ` ${words.best(one)}`)),
     languageOf(one.language),
     rank > 0 && make("span", { class: "rank", title: texts.ask.rank }, `#${rank}`),
@@ -53,6 +55,7 @@ function foot(one) {
     one.freshness && make("span", { class: "chip", "data-freshness": one.freshness.state, title: texts.ask.freshnessReasons[one.freshness.reason] || null }, texts.ask.freshnessStates[one.freshness.state]),
     one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt({ place: words.place(other) }), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
     make("span", {}, texts.counts.tokens({ count: one.tokens })),
+    rankScore(one).name !== "similarity" && make("span", { title: texts.ask.rankScores.similarity }, texts.ask.similarityOf({ score: words.score(one.score) })),
     one.fused && make("span", {}, texts.ask.wordScore({ score: words.decimal(one.fused.bm25, 2) })),
     one.rerank && make("span", { title: one.rerank.model }, texts.ask.rerankedFrom({ rank: one.rerank.before })),
   );
@@ -127,12 +130,12 @@ function figuresOf(one, figures, signal) {
   return beside;
 }
 
-/** Return the card of a passage that the model gets. */
-export function card(one, { rank = 0, figures = [], signal } = {}) {
+/** Return the card of a passage that the model gets; `top` is the best score by which the passages are ranked. */
+export function card(one, { rank = 0, top = 1, figures = [], signal } = {}) {
   return make(
     "article",
     { class: "card", "data-chunk": one.id, "data-first": one.first, "data-last": one.last },
-    head(one, rank),
+    head(one, rank, top),
     make("div", { class: "card-body" }, make("div", {}, clamped(one)), figuresOf(one, figures, signal)),
     foot(one),
   );

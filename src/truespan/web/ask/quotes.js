@@ -34,6 +34,16 @@ function mark(quote, citations) {
   return button(tick(true), () => emit("show", target(quote, citations)), { class: "quote-mark", "aria-label": label, title: label });
 }
 
+/** Put a mark behind a quote: before the source that follows a block quote, which has only the words of the source. */
+function putBehindQuote(letters, last, sign) {
+  const block = letters[last].node.parentElement.closest("blockquote");
+  const next = block?.nextElementSibling;
+  if (!block) putBehind(letters, last, sign);
+  else if (next?.matches("p") && next.querySelector(".cite")) next.prepend(sign, " ");
+  else if (next?.matches(".quote-marks")) next.append(sign);
+  else block.after(make("p", { class: "quote-marks" }, sign));
+}
+
 /** Put a mark behind each quote; return the quotes that are not found in the text. */
 export function markQuotes(spoken, quotes, citations) {
   let from = 0;
@@ -49,7 +59,7 @@ export function markQuotes(spoken, quotes, citations) {
       from = at + wanted.length;
       const { node, at: end } = letters[from - 1];
       if (end + 1 < node.length) split(letters, node, end + 1);
-      putBehind(letters, from - 1, mark(quote, citations));
+      putBehindQuote(letters, from - 1, mark(quote, citations));
     }
   }
   return lost;

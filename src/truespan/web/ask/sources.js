@@ -3,7 +3,8 @@
 import { fill, make, tick } from "../common/dom.js";
 import { texts } from "../common/texts.js";
 import * as words from "../common/words.js";
-import { ordered } from "./found.js";
+import { plain } from "./letters.js";
+import { ordered, topOf } from "./found.js";
 import { card, languageOf, showIn } from "./passage.js";
 
 const MAX_CLOSEST = 3;
@@ -34,23 +35,27 @@ export function sentenceOf(turn, citation) {
   return passage?.match && passage.match.start !== null ? excerpt(passage) : "";
 }
 
+/** Return whether an answer names the place of a source itself, as one that consists of quotes does. */
+const isNamed = (answer, one) => Boolean(one.chunk_id) && answer.split("\n").some((line) => line.startsWith(`[${one.number}] `) && line.includes(`(${one.source_url}`));
+
 function source(turn, one) {
   if (!one.chunk_id) return make("li", { class: "source bad" }, make("b", { class: "source-number" }, one.number), make("p", {}, tick(false), texts.ask.noSource({ number: one.number })));
   const passage = known(turn, one);
+  const text = passage && excerpt(passage);
   return make("li", { class: "source" },
     make("b", { class: "source-number" }, one.number),
     make("div", { class: "source-body" },
       make("p", { class: "source-place" }, make("span", {}, words.place(one)), words.best(one) && make("small", {}, words.best(one)), passage && languageOf(passage.language)),
-      passage && make("p", { class: "source-text", lang: passage.language || null }, excerpt(passage)),
+      text && !plain(turn.answer.answer).includes(plain(text)) && make("p", { class: "source-text", lang: passage.language || null }, text),
       make("p", { class: "source-foot" },
         showIn(one.document, one.first_sid, one.last_sid, words.sentences(one.first_sid, one.last_sid), bestOf(one, turn.answer.quotes)),
         make("small", {}, one.source_url),
         one.other_places.map((other) => make("small", {}, texts.ask.alsoAt({ place: words.place(other) }))))));
 }
 
-/** Show the sources of an answer. */
+/** Show the sources of an answer that it does not name itself, without excerpts that it quotes. */
 export function showSources(box, turn) {
-  const { citations } = turn.answer;
+  const citations = turn.answer.citations.filter((one) => !isNamed(turn.answer.answer, one));
   fill(box, citations.length > 0 && [make("h3", {}, texts.ask.sources), make("ol", { class: "sources" }, citations.map((one) => source(turn, one)))]);
 }
 
@@ -65,6 +70,6 @@ export function showClosest(box, turn) {
   const passages = answer.decision_explain?.refusal || answer.near_misses?.length ? result?.found.passages ?? [] : [];
   const closest = ordered(passages, true).slice(0, MAX_CLOSEST);
   fill(box, closest.length
-    ? [make("h3", {}, texts.ask.closest), closest.map((one) => card(one, { signal: result.signal }))]
+    ? [make("h3", {}, texts.ask.closest), closest.map((one) => card(one, { top: topOf(closest), signal: result.signal }))]
     : answer.near_misses?.length > 0 && [make("h3", {}, texts.ask.closest), notes(answer.near_misses)]);
 }

@@ -49,8 +49,11 @@ function place(page) {
   }
 }
 
-/** Return whether a sentence goes on in the block of the one before it. */
-const continues = (before, one) => Boolean(before) && one.start - before.end <= 1 && !isHeading(one) && !isHeading(before);
+/** Return whether a sentence goes on in the block of the one before it. An empty cell at the end of a row has a space of its own. */
+function continues(before, one) {
+  if (!before || isHeading(one) || isHeading(before)) return false;
+  return one.start - before.end <= 1 + before.text.endsWith("|") + one.text.startsWith("|");
+}
 
 /** Return the page, slide or cell that begins with a sentence. Lines and rows would be too many. */
 function begins(one) {
@@ -295,11 +298,14 @@ function inView(span) {
   return own.top >= box.top && Math.min(own.bottom, own.top + 40) <= box.bottom;
 }
 
+/** Return the part of a sentence to scroll to: a row may be wider than the pane, and would move all of the page. */
+const visiblePart = (span) => span?.cells?.[0] ?? span;
+
 /** Scroll to a sentence that is loaded: smoothly if it is near and the user likes motion. */
 function reveal(sid, { smooth = false } = {}) {
   // A hidden pane cannot scroll; it scrolls when it is shown.
   waiting = text.offsetParent === null ? sid : null;
-  const span = byId(`s${sid}`);
+  const span = visiblePart(byId(`s${sid}`));
   if (!span || waiting !== null) return;
   travelling = null;
   const distance = Math.abs(span.getBoundingClientRect().top - text.getBoundingClientRect().top);
@@ -321,7 +327,7 @@ function reveal(sid, { smooth = false } = {}) {
 function arrived(trip) {
   if (travelling !== trip) return;
   travelling = null;
-  const span = byId(`s${trip.sid}`);
+  const span = visiblePart(byId(`s${trip.sid}`));
   if (span && !trip.interrupted && !inView(span)) span.scrollIntoView({ block: "center", behavior: "instant" });
   rebuildEdges();
 }
