@@ -239,6 +239,9 @@ class SharesContract:
             news=JobUpdate(), process="p1",
         )  # fmt: skip
         assert claim(scope, two, "p2", ["b", "c"])
+        assert lib.store.start_job(scope, one, "p1")
+        assert not claim(scope, one, "p1", ["b"], lambda process: process == "p2")
+        assert claim(scope, one, "p1", ["b"], lambda process: process != "p2")
         elsewhere = built(lib, "other")
         third = lib.store.queue_job(elsewhere, "ingest", "{}", OWNER_ID).id
         assert lib.store.start_job(elsewhere, third, "p3")

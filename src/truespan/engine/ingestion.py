@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -273,6 +274,7 @@ class IngestJobs:
                 on_progress=on_progress,
                 stopping=stopping,
                 trace=trace,
+                try_claim=claimer(components, scope, job),
             )
             try:
                 with log.record_end():
@@ -322,6 +324,18 @@ class IngestJobs:
             count(components.store, scope, named)
             if report is None or report.ingested or report.removed:
                 keep_calibrated(components.store, scope, components.calibration_schedule, added)
+
+
+def claimer(components: Components, scope: Scope, job: Job) -> Callable[[Sequence[str]], bool]:
+    """Return the function that reserves documents for a job of this process."""
+    processes = components.processes
+    return partial(
+        components.store.claim_documents,
+        scope,
+        job.id,
+        processes.own(),
+        is_alive=processes.is_alive,
+    )
 
 
 def _changed_nothing(report: IngestReport) -> bool:

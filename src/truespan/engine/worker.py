@@ -13,7 +13,7 @@ from truespan.engine.access import WorldAccess
 from truespan.engine.components import Components
 from truespan.engine.doctor import Doctor, repair_world
 from truespan.engine.generations import run_reindex_job
-from truespan.engine.ingestion import IngestJobs, WorkOutcome
+from truespan.engine.ingestion import IngestJobs, WorkOutcome, claimer
 from truespan.engine.jobs import (
     DOCTOR,
     REINDEX,
@@ -133,7 +133,14 @@ class LibraryWorker:
         try:
             with components.observer.request(_REQUESTS.get(job.kind, Request.INGEST)) as trace:
                 log = JobLog(
-                    store, scope, job.id, clock, stopping=stopping, trace=trace, process=own
+                    store,
+                    scope,
+                    job.id,
+                    clock,
+                    stopping=stopping,
+                    trace=trace,
+                    process=own,
+                    try_claim=claimer(components, scope, job),
                 )
                 with log.record_end(is_requeued):
                     result = _run_kind(world, job, log, trace, self._checks_of(job))

@@ -144,11 +144,10 @@ class _Run:
         self.report = IngestReport()
 
     def run(self) -> IngestReport:
-        doc_ids = {source.doc_id for source in self._sources}
-        documents = self._deps.store.documents(self._scope, named=doc_ids)
-        known = {document.doc_id: document for document in documents}
+        known = self._read_known()
         self._log.enter(Phase.READING)
         self._skip_unchanged(known)
+        known |= self._claim_sources(known)
         # Unchanged files keep their shown paths.
         self._sources = with_unique_paths(self._deps, self._scope, self._sources)
         with closing(self._make_drafts(known)) as drafts, ExitStack() as stack:
@@ -167,6 +166,27 @@ class _Run:
         counts = self._indexer.counts
         self.report.embedded, self.report.reused = counts.embedded, counts.reused
         return self.report
+
+    def _read_known(self) -> dict[str, Document]:
+        doc_ids = {source.doc_id for source in self._sources}
+        documents = self._deps.store.documents(self._scope, named=doc_ids)
+        return {document.doc_id: document for document in documents}
+
+    def _claim_sources(self, known: Mapping[str, Document]) -> dict[str, Document]:
+        """Reserve the sources that are left, and return the documents that changed before that.
+
+        Another run of the same sources may have stored them meanwhile.
+        """
+        if not self._sources:
+            return {}
+        self._log.claim([source.doc_id for source in self._sources])
+        changed = {
+            doc_id: document
+            for doc_id, document in self._read_known().items()
+            if document != known.get(doc_id)
+        }
+        self._skip_unchanged(changed)
+        return changed
 
     def _skip_unchanged(self, known: Mapping[str, Document]) -> None:
         """Count the files that are stored completely and as they are now; keep the other sources.

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from truespan.store import Store
 
 SECONDS_BETWEEN_RECORDS = 1.0
+SECONDS_BETWEEN_CLAIMS = 0.25
 
 _log = logging.getLogger("truespan.ingest")
 # Without a handler Python would print warnings to stderr.
@@ -217,6 +218,9 @@ class RunLog:
     def progress(self, progress: Progress) -> None:
         """Record the progress of the run; a job raises Cancelled or Interrupted to stop."""
 
+    def claim(self, doc_ids: Sequence[str]) -> None:
+        """Wait until no other job ingests one of these documents, and reserve them."""
+
     def unchanged(self, documents: Sequence[JobDocument]) -> None:
         """Record sources that needed no work."""
 
@@ -245,6 +249,8 @@ class JobLog(RunLog):
     stopping: Callable[[], bool] = lambda: False
     trace: RequestTrace = NULL_OBSERVER
     process: str | None = None
+    try_claim: Callable[[Sequence[str]], bool] = lambda _doc_ids: True
+    """Reserves documents for the job; False if another job has one of them."""
 
     def __post_init__(self) -> None:
         self._phase = Phase.READING
@@ -268,6 +274,14 @@ class JobLog(RunLog):
             self._latest = progress
             due = self.clock.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS
             self._check_running(record=due, phase=self._phase)
+
+    def claim(self, doc_ids: Sequence[str]) -> None:
+        if self.try_claim(doc_ids):
+            return
+        self.line("info", "Waiting for another run that ingests the same documents.")
+        while not self.try_claim(doc_ids):
+            self.clock.sleep(SECONDS_BETWEEN_CLAIMS)
+            self.progress(self._latest)
 
     def unchanged(self, documents: Sequence[JobDocument]) -> None:
         self.trace.count(CounterName.DOCUMENTS, len(documents), DocumentState.UNCHANGED)

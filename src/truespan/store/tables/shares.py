@@ -7,7 +7,7 @@ job's counts. When the job is over, the shares are merged into it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from uuid import uuid4
 
@@ -151,8 +151,17 @@ class Shares(Part):
             return True
 
     @retry_on_conflict
-    def claim_documents(self, scope: Scope, job: str, process: str, doc_ids: Sequence[str]) -> bool:
+    def claim_documents(
+        self,
+        scope: Scope,
+        job: str,
+        process: str,
+        doc_ids: Sequence[str],
+        is_alive: Callable[[str], bool] = lambda _process: True,
+    ) -> bool:
         """Reserve documents for a job while it runs; False if another job has one of them.
+
+        Jobs whose process is not alive have none.
 
         Raises:
             Interrupted: the process no longer has the job.
@@ -161,10 +170,14 @@ class Shares(Part):
             # One claim at a time in a world: concurrent ones would not see each other.
             session.lock_name("truespan.claims", scope.world)
             others = session.all(
-                """SELECT claims FROM jobs WHERE world_id = :world AND state = 'running'
+                """SELECT process, claims FROM jobs WHERE world_id = :world AND state = 'running'
                      AND claims <> '[]' AND id <> :job"""
             )
-            if any(not set(doc_ids).isdisjoint(_read_claims(claims)) for (claims,) in others):
+            wanted = set(doc_ids)
+            if any(
+                not wanted.isdisjoint(_read_claims(claims)) and is_alive(owner)
+                for owner, claims in others
+            ):
                 return False
             claimed = session.execute(
                 """UPDATE jobs SET claims = :claims WHERE world_id = :world AND id = :job
