@@ -8,12 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.interfaces.http_client import Client, serve_library
 from tests.promises import proves
+from tests.support.providers.issuer import AUDIENCE, Issuer
 from tests.support.worlds import LibraryFixture, WordEmbedder, make_library
+from truespan.engine.library import Library
+from truespan.http.app import THREADS, Limits, ServerOptions
+from truespan.http.auth import AuthPolicy
 from truespan.http.requests import MAX_GOLDEN_TEXT
-from truespan.types.scope import Verb
+from truespan.protocols import Identities
+from truespan.providers.openid import KeyCache, OpenIdVerifier, key_client
+from truespan.types.profile import EmbeddingLimits
+from truespan.types.scope import OWNER, Verb
+from truespan.types.token import AccessRule
 
 SEARCH, EVALUATE = "/v1/worlds/w/search", "/v1/worlds/w/evaluate"
 
@@ -44,14 +53,14 @@ def golden(queries: int, word: str) -> str:
     return "".join(f"- query: {word} lamp {n}\n  expected: [lamp.txt]\n" for n in range(queries))
 
 
-def post(client: Client, path: str, body: object, token: str = "") -> bytes:
+def post(client: Client, path: str, body: object, authorization: str = "") -> bytes:
     content = json.dumps(body).encode()
     lines = [
         f"POST {path} HTTP/1.1",
         f"host: 127.0.0.1:{client.port}",
         "content-type: application/json",
         f"content-length: {len(content)}",
-        *([f"authorization: Bearer {token}"] if token else []),
+        *([f"authorization: {authorization}"] if authorization else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode() + content
 
@@ -70,7 +79,7 @@ def test_many_calls_of_one_token_do_not_stall_another(lib: LibraryFixture) -> No
         bodies += [(SEARCH, {"query": f"slow {n}"}) for n in range(60)]
         for path, body in bodies:
             opened.append(client.connect())
-            opened[-1].sendall(post(client, path, body, many))
+            opened[-1].sendall(post(client, path, body, f"Bearer {many}"))
         for _ in range(12):
             assert slow.waiting.acquire(timeout=30)
 
@@ -84,6 +93,101 @@ def test_many_calls_of_one_token_do_not_stall_another(lib: LibraryFixture) -> No
         for connection in opened:
             assert connection.recv(12) == b"HTTP/1.1 200"
             connection.close()
+
+
+def spell(token: str, number: int) -> str:
+    """Return one of many spellings of the same credentials."""
+    scheme = "".join(
+        letter.upper() if number >> place & 1 else letter for place, letter in enumerate("bearer")
+    )
+    return f"{scheme} {' ' * (number % 7)}{token}"
+
+
+@proves("tenants.no-stall")
+@pytest.mark.parametrize("kind", ["spellings of a token", "tokens of a user", "labels of a user"])
+def test_no_caller_stalls_another_by_taking_several_names(lib: LibraryFixture, kind: str) -> None:
+    slow = lib.embedder
+    assert isinstance(slow, SlowEmbedder)
+    with Issuer() as issuer:
+        keys = KeyCache(key_client(issuer.keys_url, lib.clock), ("ES256",), lib.clock, 3600)
+        verifier = OpenIdVerifier(
+            keys, issuer=issuer.url, audience=AUDIENCE, algorithms=("ES256",), leeway_seconds=0
+        )
+        rules = (AccessRule("", "", ("w",), frozenset({Verb.READ})),)
+        parts = replace(lib.library._components, identities=Identities(verifier, rules))
+        tokens = lib.library.tokens
+        own, other = (tokens.create(name, worlds=["w"])[1].reveal() for name in ("own", "other"))
+
+        def header(number: int) -> str:
+            if kind == "spellings of a token":
+                return spell(own, number)
+            if kind == "tokens of a user":
+                return f"Bearer {issuer.token(jti=str(number))}"
+            return f"Bearer {issuer.token()}\r\nx-truespan-audience: group:{number}"
+
+        with serve_library(
+            Library(parts, OWNER), ServerOptions(auth=AuthPolicy(needs_token=True))
+        ) as client:
+            opened = [client.connect() for _ in range(2 * THREADS)]
+            for number, connection in enumerate(opened):
+                connection.sendall(post(client, SEARCH, {"query": "slow"}, header(number)))
+            for _ in range(12):
+                assert slow.waiting.acquire(timeout=30)
+
+            assert client.json("POST", SEARCH, {"query": "lamp"}, token=other).status == 200
+            # Three quarters of the threads, and not one more, are for a caller alone.
+            assert not slow.waiting.acquire(blocking=False)
+            slow.answering.set()
+            for connection in opened:
+                assert connection.recv(12) == b"HTTP/1.1 200"
+                connection.close()
+
+
+@proves("tenants.no-stall")
+def test_identifying_the_caller_of_a_long_body_has_a_deadline(lib: LibraryFixture) -> None:
+    released = threading.Event()
+
+    class SilentVerifier:
+        issuer = "silent"
+
+        def verify(self, token: str) -> dict[str, object]:
+            assert released.wait(60)
+            return {"sub": token}
+
+    rules = (AccessRule("", "", ("w",), frozenset({Verb.READ})),)
+    parts = replace(lib.library._components, identities=Identities(SilentVerifier(), rules))
+    options = ServerOptions(auth=AuthPolicy(needs_token=True), limits=Limits(seconds=0.1))
+    with serve_library(Library(parts, OWNER), options) as client:
+        reply = client.json("POST", SEARCH, {"query": "lamp" * (64 << 10)}, token="a.b.c")
+        released.set()
+        assert (reply.status, reply.code) == (504, "deadline_exceeded")
+
+
+@proves("tenants.no-stall")
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_embeddings_stop_after_the_text_at_hand_at_the_deadline(
+    tmp_path: Path, in_flight: int
+) -> None:
+    embedder = WordEmbedder(limits=EmbeddingLimits(items=1, in_flight=in_flight, joint=False))
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.world("w", lamp__txt="The lamp in the saloon went out.")
+    begun = len(embedder.documents)
+    waiting, answering = threading.Semaphore(0), threading.Event()
+
+    def wait() -> None:
+        waiting.release()
+        assert answering.wait(60)
+
+    embedder.before = wait
+    body = {"model": "truespan/w", "input": [f"text {number}" for number in range(40)]}
+    with (
+        lib.library,
+        serve_library(lib.library, ServerOptions(limits=Limits(seconds=0.1))) as client,
+    ):
+        assert client.json("POST", "/v1/embeddings", body).status == 504
+        assert waiting.acquire(timeout=30)
+        answering.set()
+    assert len(embedder.documents) - begun <= in_flight
 
 
 @proves("tenants.no-stall")

@@ -193,3 +193,22 @@ def test_embeddings_are_those_of_the_world(tmp_path: Path, encoding: str) -> Non
     assert [len(vector) for vector in vectors] == [size] * 3
     assert vectors[0] == vectors[2] != vectors[1]
     assert found["usage"]["prompt_tokens"] > 0
+
+
+@proves("http.openai")
+def test_embeddings_of_long_texts_are_sent_in_parts(tmp_path: Path) -> None:
+    """A provider may embed the beginning of a long text and say nothing."""
+    embedder = WordEmbedder()
+    lib = make_library(tmp_path, embedder=embedder)
+    lib.library.create_world("world")
+    long = " ".join(f"The clock struck {number}." for number in range(300))
+    with serve_library(lib.library) as client:
+        body = {"model": "truespan/world", "input": [long, "The clock struck one."]}
+        found = client.json("POST", "/v1/embeddings", body).content
+    lib.library.close()
+
+    sizes = [len(text.split()) for text in embedder.documents]
+    assert max(sizes) <= embedder.profile.input_limit
+    assert sum(sizes) == len(long.split()) + 4
+    whole, sentence = (item["embedding"] for item in found["data"])
+    assert sum(a * b for a, b in zip(whole, sentence, strict=True)) > 0.5

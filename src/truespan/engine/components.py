@@ -38,13 +38,13 @@ from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
 from truespan.types.answer import AnswerRules
 from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
-from truespan.types.ids import TextHash, WorldId
+from truespan.types.ids import TextHash, WorldId, hash_text
 from truespan.types.job import MAX_CRASHES
 from truespan.types.maintenance import Check, Trace, TraceScan
 from truespan.types.profile import EmbeddingLimits, EmbeddingProfile
 from truespan.types.request import FUSED_WEIGHT, Defaults, RankPart
 from truespan.types.scope import Scope
-from truespan.types.vectors import Vector
+from truespan.types.vectors import Vector, weighted_mean
 
 if TYPE_CHECKING:
     from truespan.ingest.draft import Preparation
@@ -241,18 +241,37 @@ class Components(Struct, frozen=True):
         return world is not None and world.defaults.values.word_states
 
     def embed(self, scope: Scope, texts: Mapping[TextHash, str]) -> dict[TextHash, Vector]:
-        """Return the vectors of texts with a scope's profile; long texts are split."""
+        """Return the vectors of texts with a scope's profile.
+
+        A text beyond the input limit of the model gets the mean of the vectors of its parts. Some
+        providers embed only its beginning instead of refusing it.
+        """
+        from truespan.ingest.chunking import split_text
         from truespan.ingest.embed import embed_texts
 
+        limit = scope.profile.input_limit
+        parts = {
+            known: split_text(text, self.counter, limit)
+            for known, text in texts.items()
+            if self.counter.count(text) > limit
+        }
+        sent = {known: text for known, text in texts.items() if known not in parts}
+        sent |= {hash_text(part): part for listed in parts.values() for part in listed}
         batches = embed_texts(
             self.embedder_for(scope.profile),
-            texts,
+            sent,
             self.limits,
             self.clock,
             counter=self.counter,
             on_token_limit=self.preparation.on_token_limit,
         )
-        return {known: vector for batch in batches for known, vector in batch.vectors.items()}
+        found = {known: vector for batch in batches for known, vector in batch.vectors.items()}
+        for known, listed in parts.items():
+            vectors = [found.get(hash_text(part)) for part in listed]
+            if all(vectors):
+                counts = [self.counter.count(part) for part in listed]
+                found[known] = weighted_mean([each for each in vectors if each], counts)
+        return found
 
     def embedder_for(self, profile: EmbeddingProfile) -> Embedder:
         """Return the embedder of a generation's profile; the default one if no other has it."""

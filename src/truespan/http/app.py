@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 THREADS = 16
 CALLS_AT_ONCE = 4
 """One call at a time holds the interpreter; others meanwhile wait for the index or the store."""
+UNIDENTIFIED = object()
+"""The caller that all credentials share until they are known to be valid."""
 STREAMS = 64
 WAITING = 256
 # Shared by threads: the token is never cancelled; its list of callbacks is changed under its lock.
@@ -78,6 +80,27 @@ class AppContext(replies.StreamContext, frozen=True):
     limits: Limits
     default_world: str | None = None
 
+    async def identify(self, credentials: Credentials, *, count: bool = False) -> Principal:
+        """Return the caller; with `count`, count the request.
+
+        Callers that were never identified take their turns together, so that a flood of invalid
+        tokens delays none of the others.
+        """
+        authenticator = self.authenticator
+        work = partial(authenticator.admit if count else authenticator.identify, credentials)
+        caller = authenticator.recall(credentials) or UNIDENTIFIED
+        return await self.pool.run(work, caller=caller, seconds=self.limits.seconds)
+
+    async def find_caller(self, credentials: Credentials, *, again: bool) -> str | None:
+        """Return whose turns a request takes: those of its token or user, however it spells it.
+
+        With `again`, credentials that were valid before are checked once more.
+        """
+        if not credentials.authorizations:
+            return self.authenticator.identify(credentials).token
+        known = None if again else self.authenticator.recall(credentials)
+        return known or (await self.identify(credentials)).token
+
 
 class Request(Struct, frozen=True):
     """A parsed request."""
@@ -88,10 +111,8 @@ class Request(Struct, frozen=True):
     query: Any = None
     content: bytes = b""
     form: bodies.Form | None = None
-
-    @property
-    def caller(self) -> Hashable:
-        return self.credentials.caller
+    caller: str | None = None
+    """The token or user whose turns the request takes; None for callers without a token."""
 
     def body(self) -> Any:
         """Return the body as the type that the operation takes; None if it takes none."""
@@ -154,20 +175,22 @@ class Endpoint(Struct, frozen=True):
     async def _handle(self, operation: Operation, scope: Scope, receive: Receive) -> Result:
         query_string = b"" if operation.ignores_query else scope["query_string"]
         query = bodies.parse_query(operation.query_type, query_string)
-        credentials = Credentials.of(scope)
+        credentials, caller = Credentials.of(scope), None
+        has_body = operation.body_type is not None
+        if not operation.public:
+            # An unknown caller is refused before a body is read that the server does not have yet.
+            is_long = has_body and not bodies.is_short(scope)
+            caller = await self.app.find_caller(credentials, again=is_long)
         if operation.takes_form:
-            request = Request(scope, operation, credentials, query)
+            request = Request(scope, operation, credentials, query, caller=caller)
             return await self._handle_upload(request, receive)
         limits, pool = self.app.limits, self.app.pool
-        has_body = operation.body_type is not None
-        if self.app.authenticator.policy.needs_token and not operation.public and has_body:
-            await self._check_caller(scope, credentials)
         content = await bodies.read_body(
             scope, receive, limit=limits.body, seconds=limits.body_seconds
         )
         if not has_body and content.strip():
             raise errors.InvalidArgument("This address takes no body.")
-        request = Request(scope, operation, credentials, query, content)
+        request = Request(scope, operation, credentials, query, content, caller=caller)
         if operation.inline:
             return self._run(request, _NEVER_CANCELLED)
         if operation.streams:
@@ -177,12 +200,6 @@ class Endpoint(Struct, frozen=True):
         cancel = None if operation.writes else token.cancel
         work = partial(self._run, request, token)
         return await pool.run(work, caller=request.caller, seconds=limits.seconds, cancel=cancel)
-
-    async def _check_caller(self, scope: Scope, credentials: Credentials) -> None:
-        """Refuse an unknown caller before the body is read, unless the server has it already."""
-        if not credentials.authorizations or not bodies.is_short(scope):
-            identify = partial(self.app.authenticator.identify, credentials)
-            await self.app.pool.run(identify, caller=credentials.caller)
 
     async def _run_cancellable(self, request: Request, receive: Receive) -> Result:
         """Run an operation that may wait for a model on threads of their own, or in turns.
@@ -242,7 +259,7 @@ class Endpoint(Struct, frozen=True):
                 request.operation.check(self._context(request, principal, _NEVER_CANCELLED))
             return principal
 
-        principal = await pool.run(check, caller=request.caller)
+        principal = await pool.run(check, caller=request.caller, seconds=limits.seconds)
         parts = await bodies.read_form(
             request.scope, receive, limit=limits.upload, seconds=limits.upload_seconds
         )
@@ -333,8 +350,7 @@ class AuthenticatedApp(Struct, frozen=True):
             bodies.check_length(scope, limits.body)
             credentials = Credentials.of(scope)
             try:
-                admit = partial(self.app.authenticator.admit, credentials)
-                principal = await self.app.pool.run(admit, caller=credentials.caller)
+                principal = await self.app.identify(credentials, count=True)
             except errors.TruespanError:
                 raise
             except Exception as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import logging
 import re
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -34,6 +35,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL = Principal(None, OWNER)
 """A caller without a token on a server that needs none."""
 _MAX_RATED_CALLERS = 10_000
+_MAX_KNOWN_CALLERS = 10_000
 _MAX_PATH_LENGTH = 1000
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SECRET = re.compile(r"(ts_[0-9a-f]{16}_)[A-Za-z0-9_-]+")
@@ -72,10 +74,9 @@ class Credentials(Struct, frozen=True):
     def of(cls, scope: Scope) -> Credentials:
         return cls(header(scope, b"authorization"), header(scope, b"x-truespan-audience"))
 
-    @property
-    def caller(self) -> Hashable:
-        """Return the identity of the caller for taking turns."""
-        return self.authorizations[0] if self.authorizations else None
+    def digest(self) -> bytes:
+        """Return a digest that stands for the token, which is not kept in memory."""
+        return hashlib.sha256(b"\0".join(self.authorizations)).digest()
 
     def labels(self) -> frozenset[str] | None:
         """Return the labels that the request is narrowed to; None if it names none.
@@ -135,7 +136,7 @@ class AuthPolicy(Struct, frozen=True):
         return None
 
 
-# Shared by threads: the rates of callers are changed under a lock.
+# Shared by threads: the rates and the identities of callers are changed under a lock.
 class Authenticator(Struct):
     """Identifies callers by their tokens and limits their rates. Threads may share it."""
 
@@ -143,6 +144,8 @@ class Authenticator(Struct):
     policy: AuthPolicy
     now: Callable[[], float]
     _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _known: dict[bytes, str] = field(default_factory=dict)
+    """Ids of the tokens and users that credentials were valid for, by the digest of these."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self, credentials: Credentials) -> Principal:
@@ -164,8 +167,23 @@ class Authenticator(Struct):
     def identify(self, credentials: Credentials) -> Principal:
         """Return the caller, narrowed to the labels of the request, without counting it."""
         principal = self._authenticate(credentials.authorizations)
+        if principal.token is not None:
+            self._remember(credentials, principal.token)
         labels = credentials.labels()
         return principal if labels is None else principal.for_audience(labels)
+
+    def recall(self, credentials: Credentials) -> str | None:
+        """Return the token or user that credentials were valid for; None if they never were.
+
+        It says whose turn a request takes, and grants nothing: they may have expired since.
+        """
+        return self._known.get(credentials.digest())
+
+    def _remember(self, credentials: Credentials, caller: str) -> None:
+        with self._lock:
+            self._known[credentials.digest()] = caller
+            if len(self._known) > _MAX_KNOWN_CALLERS:
+                self._known.pop(next(iter(self._known)))
 
     def _authenticate(self, authorizations: list[bytes]) -> Principal:
         if not authorizations:

@@ -80,6 +80,8 @@ class Target(Struct, frozen=True):
     caller: CallerContext
     session_owner: tuple[str, str, str]
     """Caller, world and reader by their ids and names. A session belongs to all three."""
+    token: str | None
+    """The token or user whose turns a call takes, whatever labels the request names."""
 
 
 def select_target(
@@ -112,7 +114,8 @@ def select_target(
         # A reader's own notes need no permission to write to the world.
         permissions = WritePermissions(may_note=permissions.may_note)
     role = role_for(name, permissions)
-    return Target(role, caller, (principal.identity, world_id, name or ""))
+    owner = principal.identity, world_id, name or ""
+    return Target(role, caller, owner, principal.token)
 
 
 def _anonymous_authority(
@@ -344,8 +347,7 @@ class StreamableApp:
                 return work(target.caller)
 
         try:
-            # Callers take turns by their tokens.
-            return await self._calls.run(run, caller=target.session_owner[0], seconds=self._seconds)
+            return await self._calls.run(run, caller=target.token, seconds=self._seconds)
         except (errors.DeadlineExceeded, errors.Overloaded) as error:
             raise protocol_error(error) from None
         finally:

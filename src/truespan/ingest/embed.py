@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from enum import StrEnum
 from functools import partial, reduce
 from hashlib import sha256
@@ -20,6 +20,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from truespan import errors
+from truespan.core.cancel import CancelToken, current_cancel_token, use_cancel_token
 from truespan.ingest.chunking import split_text
 from truespan.protocols import Clock, Embedder, TokenCounter, WordStateEmbedder, find_state_embedder
 from truespan.types.ids import TextHash
@@ -337,6 +338,7 @@ def embed_texts(
         canary=canary,
         counter=counter,
         on_token_limit=on_token_limit,
+        token=current_cancel_token(),
     )
     todo = batches(list(texts.items()), limits, profile.document_prefix)
     if canary is not None and len(texts) > 1 and limits.items > 1:
@@ -345,7 +347,7 @@ def embed_texts(
         yield from map(work.embed, todo)
         return
     with ThreadPoolExecutor(limits.in_flight, thread_name_prefix="embed") as pool:
-        running: set[Future[EmbeddedBatch]] = {pool.submit(work.embed, batch) for batch in todo}
+        running = {pool.submit(work.embed_on_thread, batch) for batch in todo}
         try:
             # Batches that end while the caller stores others are stored together.
             while running:
@@ -366,14 +368,21 @@ class _BatchEmbedder(Struct, frozen=True):
     canary: Canary | None
     counter: TokenCounter
     on_token_limit: OnTokenLimit
+    token: CancelToken
+    """The token of the request; the threads that embed have none of their own."""
     in_time: list[int] = field(default_factory=list)
     """Sizes of the halves of batches that timed out."""
+
+    def embed_on_thread(self, batch: list[Item]) -> EmbeddedBatch:
+        with use_cancel_token(self.token):
+            return self.embed(batch)
 
     def embed(self, batch: list[Item]) -> EmbeddedBatch:
         """Embed a batch; halve it if it is too large, times out, or has a text that is too long.
 
         After a timeout, later batches are not larger than the halves of that batch.
         """
+        self.token.check()
         if self.in_time and len(batch) > min(self.in_time):
             return self._halve(batch)
         texts, profile = [text for _, text in batch], self.profile

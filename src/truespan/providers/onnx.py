@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
+from truespan.core.cancel import current_cancel_token
 from truespan.errors import InvalidConfiguration, ModelUnavailable, resource_error
 from truespan.providers.model_files import (
     DATA_LIMIT,
@@ -386,8 +387,17 @@ class Workers:
         self._pool: ThreadPoolExecutor = ThreadPoolExecutor(count, "truespan-embed")
 
     def map(self, run: Callable[[int], Result], order: Sequence[int]) -> list[Result]:
-        """Return the results of `run` for 0, 1, ..., started in the order of `order`."""
-        return gather({i: self._pool.submit(run, i) for i in order})
+        """Return the results of `run` for 0, 1, ..., started in the order of `order`.
+
+        If the request is cancelled, inputs that are not yet running never run.
+        """
+        token = current_cancel_token()
+
+        def run_unless_cancelled(number: int) -> Result:
+            token.check()
+            return run(number)
+
+        return gather({i: self._pool.submit(run_unless_cancelled, i) for i in order})
 
 
 def gather(futures: Mapping[int, Future[Result]]) -> list[Result]:
