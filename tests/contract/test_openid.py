@@ -289,6 +289,35 @@ def test_threads_with_a_new_key_ask_for_it_once(issuer: Issuer, verifier: OpenId
     assert len(issuer.to(KEYS)) == 1
 
 
+@proves("identity.rotation", "tenants.no-stall")
+def test_unknown_keys_are_refused_at_once_while_keys_are_loaded(
+    issuer: Issuer, verifier: OpenIdVerifier, clock: ManualClock
+) -> None:
+    known, entered, released = issuer.token(), threading.Event(), threading.Event()
+    verifier.verify(known)
+    clock.time += RELOAD_SECONDS
+
+    def hold(_asked: Asked) -> None:
+        entered.set()
+        released.wait(60)
+
+    issuer.fault = hold
+    unknown = [SigningKey(f"unknown-{number}").sign(issuer.claims()) for number in range(20)]
+    loading = threading.Thread(target=lambda: refused(verifier, unknown[0]))
+    loading.start()
+    assert entered.wait(10)
+    try:
+        for token in unknown:
+            with pytest.raises(ProviderUnavailable):
+                verifier.verify(token)
+        assert verifier.verify(known)
+    finally:
+        released.set()
+        loading.join()
+    assert len(issuer.to(KEYS)) == 2
+    assert refused(verifier, unknown[0])
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -145,6 +145,21 @@ def test_claim_values_are_texts_only(name: str, values: list[str]) -> None:
     assert claim_values(CLAIMS, name) == values
 
 
+@each_row(
+    "name, own",
+    [("realm_access.roles", ["admin"]), ("realm_access.roles", "admin"), ("a.b.c", ["admin"])],
+)
+def test_claim_is_not_replaced_by_one_with_its_dotted_name(name: str, own: object) -> None:
+    outer, *inner = name.split(".")
+    nested: object = ["staff"]
+    for part in reversed(inner):
+        nested = {part: nested}
+
+    assert claim_values({outer: nested}, name) == ["staff"]
+    assert claim_values({outer: nested, name: own}, name) == []
+    assert claim_values({name: own}, name) == ["admin"]
+
+
 def test_expand_fills_each_value_once() -> None:
     templates = ("group:{groups}", "user:{email}", "staff", "{absent}")
 

@@ -67,8 +67,9 @@ class _Loaded(Struct, frozen=True):
     at: float
 
 
-# Shared by threads: the keys are replaced under a lock, which is held while the provider is asked,
-# so that tokens with a new key wait for it. Tokens with a known key take no lock.
+# Shared by threads: the keys are replaced under a lock, which is held while the provider is asked.
+# Only the first keys are waited for. Later, tokens with a known key take no lock, and those with
+# another key are refused while the keys are loaded: anyone can send such tokens.
 class KeyCache:
     """The keys of a provider. Threads may share it.
 
@@ -92,17 +93,19 @@ class KeyCache:
         """Return the keys that may have signed a token; a key without an id only if it is alone.
 
         Raises:
-            ProviderUnavailable: The keys were never loaded, or are too old.
+            ProviderUnavailable: The keys were never loaded, or are too old, or the key is unknown
+                and another thread loads the keys.
         """
         loaded = self._loaded
         found = _matching(loaded, key_id, algorithm)
         if loaded is None or not found or self._age(loaded) >= self._cache_seconds:
-            found = _matching(self._reload(loaded, wait=not found), key_id, algorithm)
+            found = _matching(self._reload(loaded, known=bool(found)), key_id, algorithm)
         return found
 
-    def _reload(self, seen: _Loaded | None, *, wait: bool) -> _Loaded:
+    def _reload(self, seen: _Loaded | None, *, known: bool) -> _Loaded:
+        wait = seen is None
         if not self._lock.acquire(blocking=wait, timeout=_BOUNDS.total_seconds if wait else -1):
-            return self._usable(seen)
+            return self._usable(seen if known else None)
         try:
             if self._loaded is not seen or self._clock.monotonic() < self._reload_at:
                 return self._usable(self._loaded)

@@ -257,14 +257,17 @@ class AccessRule(Struct, frozen=True):
 def claim_values(claims: Mapping[str, Any], name: str) -> list[str]:
     """Return the texts of a claim; none if it is absent, or has any other value.
 
-    A claim inside another one is named with dots: `realm_access.roles`. A claim with dots in its
-    own name, such as a URL, is found first.
+    A claim inside another one is named with dots: `realm_access.roles`. A claim may also have dots
+    in its own name, such as a URL. None are returned if a token has both: users can often choose
+    the names of further claims, and neither may stand for the other.
     """
-    value: Any = claims.get(name)
-    if value is None:
-        value = claims
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
+    value: Any = claims
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if "." in name and (own := claims.get(name)) is not None:
+        if value is not None:
+            return []
+        value = own
     values = value if isinstance(value, list) else [value]
     if len(values) > MAX_VALUES:
         return []
