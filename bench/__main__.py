@@ -3,6 +3,7 @@
 python -m bench                    all of them, SciFact cut to 1,000 documents
 python -m bench --full             the whole of SciFact, 1 GB of documents, a million chunks
 python -m bench search ingest      these alone
+python -m bench --minutes 5 --from 3   from the third one on, for as long as there is time
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -45,6 +49,8 @@ NAMES = (
     "support_check",
     "tables",
 )
+MINUTES = 25.0
+"""Time for all measurements; with `--full`, ten times as much."""
 PACKAGES = (
     "truespan",
     "qdrant-edge-py",
@@ -67,32 +73,62 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--full", action="store_true", help="leave nothing out, however long")
+    parser.add_argument("--minutes", type=float, help=f"the longest it may take ({MINUTES:g})")
+    parser.add_argument("--from", type=int, default=1, dest="first", metavar="NUMBER")
     given = parser.parse_args()
     if unknown := set(given.names).difference(NAMES):
         parser.error(f"there is no measurement {', '.join(sorted(unknown))}")
-    began = machine()
+    began, names = machine(), given.names or NAMES
+    end = time.monotonic() + 60 * (given.minutes or (10 * MINUTES if given.full else MINUTES))
+    first = (given.first - 1) % len(names)
     figures: dict[str, list[Figure] | None] = {}
-    for name in given.names or NAMES:
-        figures[name] = measured(name, full=given.full)
+    for name in (*names[first:], *names[:first]):
+        try:
+            figures[name] = measured(name, full=given.full, seconds=end - time.monotonic())
+        except subprocess.TimeoutExpired:
+            break
     every = [figure for found in figures.values() for figure in found or []]
     print(f"\n{table(every)}\n\n{summary(every)}; {describe(began)}")
     write(RESULTS / "latest.json", content(figures, began, full=given.full))
     write(RESULTS / "latest.md", f"{describe(began)}\n\n{markdown(every)}")
-    if None in figures.values():
-        sys.exit("Some measurements failed; see above.")
+    failed = [name for name, found in figures.items() if found is None]
+    print_names("no time left for", [name for name in names if name not in figures])
+    print_names("targets missed by", [figure.name for figure in every if figure.met is False])
+    print_names("measurements that FAILED", failed)
+    if failed:
+        sys.exit(1)
 
 
-def measured(name: str, *, full: bool) -> list[Figure] | None:
-    """Run one measurement and return its figures; None if it failed."""
+def measured(name: str, *, full: bool, seconds: float) -> list[Figure] | None:
+    """Run one measurement and return its figures; None if it failed.
+
+    Raises:
+        TimeoutExpired: there is no time left.
+    """
     print(f"{name} ...", flush=True)
     began = time.monotonic()
     with TemporaryDirectory(prefix="truespan-bench-") as folder:
         into = Path(folder) / "figures.json"
         command = [sys.executable, "-m", f"bench.{name}", "--into", str(into)]
-        status = subprocess.run([*command, *(["--full"] if full else [])], check=False).returncode
+        # In a session of its own, so that its servers end with it.
+        running = subprocess.Popen(
+            [*command, *(["--full"] if full else [])], start_new_session=True
+        )
+        try:
+            status = running.wait(seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
         figures = read(into) if status == 0 else None
     print(f"  {time.monotonic() - began:.0f} s{'' if status == 0 else ', FAILED'}", flush=True)
     return figures
+
+
+def print_names(what: str, names: Sequence[str]) -> None:
+    """Print names, one in each line, so that none is overlooked; nothing without any."""
+    if names:
+        print("\n".join((f"\n{what}:", *(f"  {name}" for name in names))), flush=True)
 
 
 def machine() -> dict[str, object]:

@@ -275,8 +275,8 @@ def state(port: int, job: str) -> str:
 
 def page_kilobytes() -> float:
     """Return the size of all files of the page."""
-    folder = Path(truespan.__file__).parent / "web" / "static"
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1000
+    folder = Path(truespan.__file__).parent / "web"
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1000
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from bench.synthetic import Corpus, SyntheticEmbedder
 from truespan.engine.library import Library
 from truespan.retrieval.stages import verify
 from truespan.store.engines import postgres, sqlite
+from truespan.store.engines.session import scope_values
 from truespan.store.tables.chunks import _select_chunks
 from truespan.types.scope import Scope
 from truespan.types.trust import Hit
@@ -135,11 +136,15 @@ def bare_postgres(server: Server, scope: Scope) -> Iterator[Callable[[list[str]]
     """Give the store's statement on a connection that belongs to the world for good."""
     with psycopg.connect(server.url, autocommit=True) as session:
         session.execute("SET search_path = truespan, truespan_shared, pg_temp")
-        session.execute("SELECT set_config('truespan.world', %s, false)", (scope.world,))
+        values = scope_values(scope)
+        session.execute(
+            "SELECT set_config('truespan.world', %s, false), "
+            "set_config('truespan.audience', %s, false)",
+            (values["world"], values["caller"]),
+        )
         session.execute(f"SET ROLE {postgres.WORLD_ROLE}")
         statement = postgres._translate(_select_chunks(vectors=False, word_states=False))
-        known = {"generation": scope.generation.number, "world": scope.world}
-        yield lambda ids: session.execute(statement, {**known, "ids": ids}).fetchall()
+        yield lambda ids: session.execute(statement, {**values, "ids": ids}).fetchall()
 
 
 @contextmanager
@@ -147,7 +152,8 @@ def bare_sqlite(folder: Path, scope: Scope) -> Iterator[Callable[[list[str]], li
     """Give the store's statement on a connection of our own."""
     session = apsw.Connection(str(folder / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     statement = sqlite._translate(_select_chunks(vectors=False, word_states=False), single=True)
-    known = {"generation": scope.generation.number, "world": scope.world}
+    session.create_scalar_function("seen_by", sqlite._seen_by, 2, deterministic=True)
+    known = scope_values(scope)
     try:
         yield lambda ids: session.execute(
             statement, sqlite._bindable({**known, "ids": ids})

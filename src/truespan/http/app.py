@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 THREADS = 16
 CALLS_AT_ONCE = 4
 """One call at a time holds the interpreter; others meanwhile wait for the index or the store."""
-UNIDENTIFIED = object()
-"""The caller that all credentials share until they are known to be valid."""
+UNIDENTIFIED = "unidentified"
+"""The caller that all credentials share until they are known to be valid; no token has this id."""
 STREAMS = 64
 WAITING = 256
 # Shared by threads: the token is never cancelled; its list of callbacks is changed under its lock.
