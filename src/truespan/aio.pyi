@@ -317,7 +317,6 @@ class AsyncWorld:
         top_k: int = ...,
         floor: float | None = ...,
         highlight: bool = ...,
-        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult: ...
     async def retrieve(
@@ -330,7 +329,6 @@ class AsyncWorld:
         highlight: bool = ...,
         seen: Sequence[str] = ...,
         conversation_tokens: int | None = ...,
-        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
     async def sign(self, result: SearchResult | ContextBundle | Answer) -> SignedReceipt: ...
@@ -344,15 +342,12 @@ class AsyncWorld:
         audience: Sequence[str] | None = ...,
         **arguments: Unpack[QueryArguments],
     ) -> Reason: ...
-    async def answer(
-        self, query: str, *, freshness: bool = ..., **arguments: Unpack[QueryArguments]
-    ) -> Answer: ...
+    async def answer(self, query: str, **arguments: Unpack[QueryArguments]) -> Answer: ...
     def answer_stream(
         self,
         query: str,
         *,
         history: Sequence[tuple[str, str]] = ...,
-        freshness: bool = ...,
         **arguments: Unpack[QueryArguments],
     ) -> AsyncIterator[AnswerEvent]: ...
     async def usage(self, *, limit: int = ...) -> list[UsageRecord]: ...
@@ -507,11 +502,9 @@ class AsyncReader:
     ) -> Reason: ...
 
 class AsyncConversation:
-    async def ask(
-        self, query: str, *, freshness: bool = ..., **options: Unpack[QueryArguments]
-    ) -> Answer: ...
+    async def ask(self, query: str, **options: Unpack[QueryArguments]) -> Answer: ...
     def ask_stream(
-        self, query: str, *, freshness: bool = ..., **options: Unpack[QueryArguments]
+        self, query: str, **options: Unpack[QueryArguments]
     ) -> AsyncIterator[AnswerEvent]: ...
     async def turns(self) -> list[Turn]: ...
     async def info(self) -> ConversationInfo: ...

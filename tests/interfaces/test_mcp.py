@@ -105,14 +105,14 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
     assert set(schemas) == {"search", "retrieve"}
     assert set(schemas["search"]["properties"]) == {
         "query", "top_k", "floor", "mode", "rerank", *PassageArguments.__annotations__,
-        *FILTER_NAMES, "signed", "freshness",
+        *FILTER_NAMES, "signed",
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)} - {
         "filters",
         "passages",
         "by_default",
     }
-    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "signed", "freshness"}
+    options = {*FILTER_NAMES, *PassageArguments.__annotations__, "signed"}
     options |= {"seen", "conversation_tokens"}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())

@@ -130,11 +130,11 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
         },
     }  # fmt: skip
     assert set(owning["search"]["properties"]) == {
-        "query", "top_k", "floor", "mode", "rerank", "freshness", *options, *FILTER_NAMES,
+        "query", "top_k", "floor", "mode", "rerank", *options, *FILTER_NAMES,
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}
-    request |= {"seen", "conversation_tokens", "freshness"}
+    request |= {"seen", "conversation_tokens"}
     assert set(owning["retrieve"]["properties"]) == request | {*FILTER_NAMES, *options}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False

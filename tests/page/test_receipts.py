@@ -1,4 +1,4 @@
-"""Receipts and freshness in the page: a receipt is checked, and passages name changed files."""
+"""Receipts in the page: a receipt is checked."""
 
 from __future__ import annotations
 
@@ -89,19 +89,3 @@ def test_dropped_receipt_is_checked(
     )
 
     expect(result).to_contain_text("Valid. Signed: search of ")
-
-
-@proves("freshness.states")
-def test_passage_says_that_its_source_has_changed(
-    visits: Callable[..., Visit], signed: tuple[Served, Path, Path]
-) -> None:
-    running, file, _ = signed
-    visit = visits(running.address)
-    for text, said in ((TEXT, "source unchanged"), ("Other.", "source changed since")):
-        file.write_text(text)
-        visit.find("#options > summary").click()
-        visit.find("#freshness").select_option("yes")
-        visit.find("#options > summary").click()
-        visit.ask(QUESTION)
-        expect(visit.find("#panel-context [data-freshness]").first).to_have_text(said)
-    file.write_text(TEXT)

@@ -1,4 +1,4 @@
-"""Freshness: each passage says whether its source is still what was indexed."""
+"""Freshness: each document says whether its source is still what was indexed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.promises import proves
-from tests.support.answer_worlds import Scripted
 from tests.support.providers.bench import TickingClock
 from tests.support.reading_worlds import Stopped, stopped_at
 from tests.support.web_server import WebServer, page
 from tests.support.worlds import LibraryFixture, make_library
-from truespan.engine.freshness import check_sources
+from truespan.engine.freshness import list_states
 from truespan.engine.library import Library
 from truespan.engine.world import World
-from truespan.errors import InvalidArgument
-from truespan.protocols import ChatModels
+from truespan.errors import NotAllowed
 from truespan.providers.web import WebPages
+from truespan.types.scope import OWNER
 from truespan.types.source import (
     CHANGED,
     CURRENT,
@@ -36,7 +35,6 @@ from truespan.types.source import (
     Upload,
     unknown,
 )
-from truespan.wire.serialize import to_json
 
 KEY = "A brass key hung on the seventh hook."
 OIL = "The oil for the lamp is in the cellar."
@@ -48,25 +46,15 @@ def lib(tmp_path: Path) -> LibraryFixture:
     return make_library(tmp_path)
 
 
-def answering(lib: LibraryFixture, world: World) -> World:
-    """Return a world whose chat model cites the first passage."""
-    chat = ChatModels(Scripted(["On the seventh hook [1]."] * 2))
-    return Library(replace(lib.library._components, chat=chat)).world(world.id)
-
-
 @pytest.fixture
 def server() -> Iterator[WebServer]:
     with WebServer() as server:
         yield server
 
 
-def states(world: World, query: str = "key lamp oil hook") -> dict[str, Freshness]:
-    """Return the freshness of the passages of a search, by path; that of a list is the same."""
-    found = world.search(query, floor=0.0, top_k=20, freshness=True)
-    by_path = {passage.path: passage.freshness for passage in found.passages}
-    listed = {each.path: each.freshness for each in world.documents.freshness()}
-    assert by_path == listed
-    return listed
+def states(world: World) -> dict[str, Freshness]:
+    """Return the freshness of the documents, by path."""
+    return {each.path: each.freshness for each in world.documents.freshness()}
 
 
 @proves("freshness.states")
@@ -140,8 +128,7 @@ def test_archive_is_read_once_for_all_of_its_members(lib: LibraryFixture, tmp_pa
             return lib.library._components.sources.read(source)
 
     library = Library(replace(lib.library._components, sources=Counting()))
-    found = library.world(world.id).search(QUERY, top_k=20, floor=0.0, freshness=True)
-    assert [passage.freshness for passage in found.passages] == [CURRENT] * 5
+    assert [*states(library.world(world.id)).values()] == [CURRENT] * 5
     assert read == [str(archive)]
 
 
@@ -201,7 +188,7 @@ def test_page_of_a_host_that_is_not_allowed_is_not_asked(server: WebServer, tmp_
 
 
 @proves("freshness.bounded")
-def test_source_that_does_not_answer_delays_no_result(lib: LibraryFixture) -> None:
+def test_source_that_does_not_answer_delays_no_others(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
     world.ingest([lib.write("slow.md", KEY), lib.write("quick.md", OIL)])
     answered, sources = Event(), lib.library._components.sources
@@ -215,58 +202,13 @@ def test_source_that_does_not_answer_delays_no_result(lib: LibraryFixture) -> No
                 answered.wait(60)
             return sources.digest(source)
 
-    parts = replace(lib.library._components, sources=Slow(), freshness_seconds=0.2)
-    found = Library(parts).world(world.id).search(QUERY, floor=0.0, freshness=True)
+    parts = replace(lib.library._components, sources=Slow())
+    found = list_states(parts, lib.scope(world), 0.2)
     assert not answered.is_set()
     answered.set()
 
-    by_path = {passage.path: passage.freshness for passage in found.passages}
+    by_path = {each.path: each.freshness for each in found}
     assert by_path == {"files/slow.md": unknown(UnknownReason.TIMEOUT), "files/quick.md": CURRENT}
-    assert [notice.code for notice in found.warnings] == ["source_unknown"]
-
-
-@proves("freshness.off-by-default")
-def test_result_without_freshness_reads_no_source(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-    world.ingest([path := lib.write("guide.md", KEY)])
-    asked = [world.search, world.retrieve, world.answer]
-    plain = [to_json(ask(QUERY)) for ask in asked]
-    Path(path).write_text(OIL)
-
-    assert not any("freshness" in reply for reply in plain)
-    parts = replace(lib.library._components, sources=None)
-    blind = Library(parts).world(world.id)
-    for ask in (blind.search, blind.retrieve, blind.answer):
-        assert "freshness" not in to_json(ask(QUERY))
-
-
-@proves("freshness.states")
-def test_bundles_and_answers_name_changed_sources(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-    world.ingest([path := lib.write("guide.md", KEY)])
-    Path(path).write_text(OIL)
-
-    bundle = world.retrieve(QUERY, freshness=True)
-    assert [passage.freshness for passage in bundle.passages] == [CHANGED]
-    answer = answering(lib, world).answer(KEY, freshness=True)
-    assert {note.freshness for note in answer.retrieved_chunks_metadata} == {CHANGED}
-    assert {citation.freshness for citation in answer.citations} == {CHANGED}
-    for warnings in (bundle.metadata.warnings, answer.warnings):
-        [notice] = [each for each in warnings if each.code == "source_changed"]
-        assert notice.message == "The source has changed since it was ingested: files/guide.md."
-
-
-@proves("freshness.states")
-def test_passage_of_a_replaced_revision_is_not_called_current(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-    world.ingest([path := lib.write("guide.md", KEY)])
-    [before] = world.search(QUERY).passages
-    Path(path).write_text(OIL)
-    world.ingest([path])
-
-    revisions = {before.document: before.receipt.revision}
-    found = check_sources(lib.library._components, lib.scope(world), revisions)
-    assert found == {before.document: unknown(UnknownReason.REPLACED)}
 
 
 @proves("freshness.states")
@@ -280,35 +222,17 @@ def test_source_of_an_unfinished_revision_is_not_called_current(lib: LibraryFixt
         if world.documents.get("guide.md").staged is not None:
             break
 
-    [passage] = world.search(QUERY, floor=0.0, freshness=True).passages
-    assert passage.text == KEY
-    assert passage.freshness == unknown(UnknownReason.REPLACED)
+    assert states(world) == {"files/guide.md": unknown(UnknownReason.REPLACED)}
 
 
 @proves("freshness.readers")
 def test_readers_get_no_freshness(lib: LibraryFixture) -> None:
     world = lib.library.create_world("world")
-    world.ingest([path := lib.write("book.md", f"{KEY}\n\n# Later\n\n{OIL}")], kind="book")
-    reader = world.reader("ann")
-    reader.set_position("book.md", sentence=0)
-    asked: list[Any] = [reader.retrieve, reader.answer]
+    world.ingest(lib.write("book.md", f"{KEY}\n\n# Later\n\n{OIL}"), kind="book")
+    reader = Library(lib.library._components, OWNER.as_reader(lib.scope(world).world, "ann")).world(
+        "world"
+    )
 
-    for text in (KEY, OIL):
-        Path(path).write_text(text)
-        for ask in asked:
-            with pytest.raises(TypeError, match="freshness"):
-                ask(QUERY, freshness=True)
-        with pytest.raises(InvalidArgument, match="Readers get no freshness"):
-            reader.conversation().ask(QUERY, freshness=True)
-        assert "freshness" not in to_json(reader.retrieve(QUERY))
-
-
-@proves("freshness.states")
-def test_turn_of_a_conversation_keeps_no_freshness(lib: LibraryFixture) -> None:
-    world = lib.library.create_world("world")
-    world.ingest([lib.write("guide.md", KEY)])
-    conversation = answering(lib, world).conversation()
-
-    answer = conversation.ask(KEY, freshness=True)
-    assert {citation.freshness for citation in answer.citations} == {CURRENT}
-    assert "freshness" not in json.dumps(conversation.export())
+    assert not hasattr(world.reader("ann"), "freshness")
+    with pytest.raises(NotAllowed):
+        reader.documents.freshness()

@@ -143,7 +143,6 @@ def test_rich_results_hold_what_a_caller_needs_to_cite_and_merge(tmp_path: Path)
         "language", "version", "tags", "metadata", "match", "best_sentence",
         "text_language", "other_places",
         # If it was requested.
-        "freshness",
         # In contract worlds only.
         "content", "start_char", "end_char", "space_id",
     }  # fmt: skip

@@ -84,7 +84,6 @@ def _reads(world: World, chunks: tuple[str, ...]) -> Iterator[Callable[[], Any]]
     yield lambda: world.search("lamp", chapter="Nigth")
     yield lambda: world.search("lamp", metadata={"salary": 3})
     yield lambda: world.search("lamp", language="de")
-    yield lambda: world.search("lamp", freshness=True, top_k=20, floor=0.0).passages
     yield lambda: world.documents.freshness()
     yield lambda: world.facets()
     yield lambda: world.status()

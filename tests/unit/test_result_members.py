@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from tests.contract.index_contract import new_scope
@@ -72,7 +71,6 @@ LABELS = {
     "version": "2.0",
     "tags": ("tag",),
     "metadata": {"key": 1},
-    "freshness": UNSET,
 }
 SHOWN = replace(
     reveal(FOUND, SCOPE)[0], rerank=RERANK, match=MATCH, best_sentence=BEST, other_places=OTHERS

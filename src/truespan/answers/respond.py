@@ -61,6 +61,7 @@ from truespan.types.decision import (
     Step,
 )
 from truespan.types.ids import ChunkId
+from truespan.types.origin import set_origin
 from truespan.types.profile import shortest
 from truespan.types.request import Defaults
 from truespan.types.telemetry import CounterName, Stage
@@ -103,8 +104,6 @@ class Responder(Struct, frozen=True):
     trace: RequestTrace = NULL_OBSERVER
     comparison: Comparison | None = None
     """Comparison of sentences by similarity; None compares words only."""
-    complete: Callable[[Answer, Sequence[Visible]], Answer] = lambda answer, _sources: answer
-    """Adds the origin to an answer from these sources, and its freshness if requested."""
 
     def respond(self, began: float, warnings: Sequence[Notice] = ()) -> Generator[AnswerEvent]:
         """Yield the events of an answer; `began` is the start time of the request.
@@ -165,7 +164,8 @@ class Responder(Struct, frozen=True):
                 support=support,
             )
         self.trace.count(CounterName.ANSWERS, 1, decision.mode)
-        yield Finished(self.complete(answer, fitted.sources))
+        world, scope = self.retrieved.world, self.retrieved.scope
+        yield Finished(set_origin(answer, world, scope, fitted.sources))
 
     def decide(self) -> Decision:
         """Return the decision on the retrieved passages, before any model runs."""

@@ -9,7 +9,6 @@ from truespan.cli.app import say
 from truespan.cli.commands import Argument, CommandGroup, Option
 from truespan.cli.options import (
     BookName,
-    CheckFreshness,
     Confirmed,
     ContextOnly,
     FilterOptions,
@@ -59,7 +58,6 @@ def search(
     ] = False,
     context: ContextOnly = False,
     sign: SignTo = None,
-    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> None:
     """Find the passages closest to a query, each verified as it is read."""
@@ -73,7 +71,6 @@ def search(
             top_k=top_k,
             floor=floor,
             highlight=marks_words,
-            freshness=freshness,
             **passages.arguments(),
             **filters.arguments(),
         )
@@ -105,7 +102,6 @@ def ask(
         bool | None, Option("--stream/--no-stream", help="Print the answer as it is generated.")
     ] = None,
     sign: SignTo = None,
-    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with citations and checked quotes.
@@ -118,7 +114,7 @@ def ask(
     from truespan.engine.signing import require_key
 
     chosen = filters.arguments()
-    _check_reader(reader, book, chosen, freshness=freshness)
+    _check_reader(reader, book, chosen)
     sources, question = split_question(words)
     with open_asked(target, sources, reader, hidden=as_json) as world:
         options = passages.arguments()
@@ -126,7 +122,7 @@ def ask(
             # Before a model is asked.
             require_key(world.access)
         if reader is None:
-            events = world.answer_stream(question, freshness=freshness, **options, **chosen)
+            events = world.answer_stream(question, **options, **chosen)
         else:
             person = world.reader(reader)
             events = person.answer_stream(question, book, **options)
@@ -176,16 +172,14 @@ def chat(
 
 
 def _check_reader(
-    reader: str | None, book: str | None, filters: "FilterArguments", *, freshness: bool = False
+    reader: str | None,
+    book: str | None,
+    filters: "FilterArguments",
 ) -> None:
     if reader is None and book is not None:
         raise InvalidArgument("--book needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and any(filters.values()):
         raise InvalidArgument("Filters cannot be combined with --reader.")
-    if reader is not None and freshness:
-        from truespan.types.request import freshness_refusal
-
-        raise freshness_refusal()
 
 
 @conversations_group.register("list")
@@ -322,12 +316,11 @@ def retrieve(
     notes: Annotated[bool, describe(QUERY_ARGUMENTS["notes"], "--notes")] = False,
     context: ContextOnly = False,
     sign: SignTo = None,
-    freshness: CheckFreshness = False,
     as_json: Json = False,
 ) -> int:
     """Assemble context for a query or a selection within the token budget."""
     chosen = filters.arguments()
-    _check_reader(reader, book, chosen, freshness=freshness)
+    _check_reader(reader, book, chosen)
     if reader is None and notes:
         raise InvalidArgument("--notes needs a reader.", advice="Add '--reader NAME'.")
     if reader is not None and (selected or near_misses):
@@ -349,7 +342,6 @@ def retrieve(
                 selected_text=selected,
                 top_k=RETRIEVAL_TOP_K if top_k is None else top_k,
                 near_misses=near_misses,
-                freshness=freshness,
                 **passages.arguments(),
                 **chosen,
             )

@@ -148,7 +148,6 @@ Query = Annotated[str, Argument(help=QUERY_ARGUMENTS["query"].description)]
 SignTo = Annotated[
     Path | None, Option("--sign", help="Write a signed receipt to this new file.", metavar="FILE")
 ]
-CheckFreshness = Annotated[bool, describe(QUERY_ARGUMENTS["freshness"], "--freshness")]
 TopK = Annotated[int, describe(QUERY_ARGUMENTS["top_k"], "--top-k", "-k")]
 Rerank = Annotated[bool | None, describe(QUERY_ARGUMENTS["rerank"], "--rerank/--no-rerank")]
 BookName = Annotated[str | None, describe(QUERY_ARGUMENTS["book"], "--book")]

@@ -38,7 +38,7 @@ from truespan.types.decision import (
 )
 from truespan.types.document import RevisionRef
 from truespan.types.ids import hash_text
-from truespan.types.origin import Operation, set_origin, set_request
+from truespan.types.origin import Operation, set_request
 from truespan.types.profile import support_floor
 from truespan.types.request import NO_FILTERS, Defaults, Filters, RetrievalRequest
 from truespan.types.scope import Authority, Scope, World
@@ -79,8 +79,6 @@ class Answerer(Struct, frozen=True):
 
     components: Components
     authority: Authority
-    freshness: bool = False
-    """Whether the answer says if its sources are still what was indexed."""
 
     def rules_for(self, query: str) -> Rules:
         """Return the function that gives the decision settings and the floor of a scope."""
@@ -194,25 +192,11 @@ class Answerer(Struct, frozen=True):
             record=self._usage_recorder(world, question.standalone, models),
             trace=trace,
             comparison=self._comparison(scope),
-            complete=lambda answer, sources: self._complete(retrieved, answer, sources),
         )
         # Evidence does not exclude by similarity, so its floor may be low.
         if settings.evidence is not None:
             return responder, []
         return responder, self._threshold_notices(scope, world, floor)
-
-    def _complete(self, retrieved: Retrieved, answer: Answer, sources: Sequence[Visible]) -> Answer:
-        """Return an answer with its origin, and with its freshness if it was requested."""
-        scope = retrieved.scope
-        if self.freshness:
-            from truespan.engine.freshness import add_to_answer
-
-            found = retrieved.chunks
-            revisions = {
-                each.document: each.revision for each in found if each.revision is not None
-            }
-            answer = add_to_answer(self.components, scope, answer, revisions)
-        return set_origin(answer, retrieved.world, scope, sources)
 
     def _comparison(self, scope: Scope | None) -> Comparison | None:
         """Return the comparison of sentences by similarity; None if it was not measured, or is off.

@@ -36,7 +36,7 @@ from truespan.retrieval.checks import CompletenessCheck, ModelCheck, RecentQueri
 from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.query import EmbedderChoice, OtherEmbedder
 from truespan.types.answer import AnswerRules
-from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
+from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.conversation import ConversationRules
 from truespan.types.ids import TextHash, WorldId, hash_text
 from truespan.types.job import MAX_CRASHES
@@ -150,8 +150,6 @@ class Components(Struct, frozen=True):
     """Keys that sign receipts."""
     signs_questions: bool = True
     """Whether receipts contain the question; otherwise its keyed hash."""
-    freshness_seconds: float = FRESHNESS_SECONDS
-    """Maximum time for checking whether the sources of one result have changed."""
     backups: Backups | None = None
     find_leftovers: Callable[[Sequence[Trace]], TraceScan] | None = None
     """Search of the library's files for deleted content."""

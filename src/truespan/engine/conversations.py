@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple, Unpack
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from truespan import errors
@@ -32,7 +32,7 @@ from truespan.types.conversation import (
 from truespan.types.decision import FollowUp, ModelOutcome
 from truespan.types.origin import copy_origin
 from truespan.types.reading import LAST_FIRST, Position
-from truespan.types.request import QueryArguments, check_whole, freshness_refusal, is_blank
+from truespan.types.request import QueryArguments, check_whole, is_blank
 from truespan.types.scope import UNLIMITED, Scope, Unlimited, Verb
 
 NOT_STORED: Final = Notice(
@@ -121,8 +121,6 @@ class Conversation:
     def ask(
         self,
         query: str,
-        *,
-        freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question that may follow up on the visible turns, and store both as a turn.
@@ -141,14 +139,12 @@ class Conversation:
             InvalidArgument, BlankQuery, QueryTooLong: An argument is wrong. No provider was called.
             ProviderUnavailable, ProviderRefused, ProviderBadReply: A provider failed.
         """
-        return final_answer(self.ask_stream(query, freshness=freshness, **options))
+        return final_answer(self.ask_stream(query, **options))
 
     @list_arguments
     def ask_stream(
         self,
         query: str,
-        *,
-        freshness: bool = False,
         **options: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece. The turn is stored when the answer is complete.
@@ -169,10 +165,8 @@ class Conversation:
         find = self._prepare(query, **options, **book)
         if is_blank(query):
             raise errors.BlankQuery
-        if freshness and self._reader is not None:
-            raise freshness_refusal()
         components, authority = self._access.components, self._access.authority
-        answerer = Answerer(components, authority, freshness=freshness)
+        answerer = Answerer(components, authority)
         events = self._events(query.strip(), find, answerer)
         return with_request(events, query, {**options, **book})
 
@@ -290,8 +284,7 @@ class Conversation:
             rewritten_by=follow_up.rewritten_by,
             answer=answer.answer,
             mode=answer.mode,
-            # Whether a source has changed is true only now.
-            citations=tuple(replace(each, freshness=UNSET) for each in answer.citations),
+            citations=answer.citations,
             quotes=answer.quotes,
             support=answer.support,
             record=answer.record,

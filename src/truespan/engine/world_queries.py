@@ -89,7 +89,6 @@ class WorldQueries:
         top_k: int = DEFAULT_TOP_K,
         floor: float | None = None,
         highlight: bool = False,
-        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> SearchResult:
         """Find the passages closest to a query, each verified against the store as it is read.
@@ -109,12 +108,7 @@ class WorldQueries:
         with self.access.components.observer.request(Request.SEARCH) as trace:
             pipeline = self.access.pipeline.with_trace(trace)
             options = {"top_k": top_k, "floor": floor, "highlight": highlight, **arguments}
-            result = set_request(search(pipeline, request), Operation.SEARCH, query, options)
-            if not freshness:
-                return result
-            from truespan.engine.freshness import add_to_search
-
-            return add_to_search(self.access.components, self.access.scope(), result)
+            return set_request(search(pipeline, request), Operation.SEARCH, query, options)
 
     @list_arguments
     def retrieve(
@@ -127,7 +121,6 @@ class WorldQueries:
         highlight: bool = False,
         seen: Sequence[str] = (),
         conversation_tokens: int | None = None,
-        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
@@ -168,12 +161,7 @@ class WorldQueries:
                 "conversation_tokens": conversation_tokens,
                 **arguments,
             }
-            set_request(bundle, Operation.RETRIEVE, query, options)
-            if not freshness:
-                return bundle
-            from truespan.engine.freshness import add_to_bundle
-
-            return add_to_bundle(self.access.components, self.access.scope(), bundle)
+            return set_request(bundle, Operation.RETRIEVE, query, options)
 
     def sign(self, result: SearchResult | ContextBundle | Answer) -> SignedReceipt:
         """Sign a result of this world, which then can be verified without the library.
@@ -232,8 +220,6 @@ class WorldQueries:
     def answer(
         self,
         query: str,
-        *,
-        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer a question from the documents that the filters leave, or say that they do not.
@@ -251,7 +237,7 @@ class WorldQueries:
         """
         from truespan.engine.answering import final_answer
 
-        return final_answer(self.answer_stream(query, freshness=freshness, **arguments))
+        return final_answer(self.answer_stream(query, **arguments))
 
     @list_arguments
     def answer_stream(
@@ -259,7 +245,6 @@ class WorldQueries:
         query: str,
         *,
         history: Sequence[tuple[str, str]] = (),
-        freshness: bool = False,
         **arguments: Unpack[QueryArguments],
     ) -> Iterator[AnswerEvent]:
         """Answer piece by piece.
@@ -280,7 +265,7 @@ class WorldQueries:
         from truespan.engine.answering import Answerer, with_request
 
         find = self._prepare(query, **arguments)
-        answerer = Answerer(self.access.components, self.access.authority, freshness=freshness)
+        answerer = Answerer(self.access.components, self.access.authority)
         ask = answerer.ask(query, find, None, history)
         return with_request(answerer.events(ask, reading=False), query, arguments)
 

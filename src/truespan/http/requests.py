@@ -38,7 +38,6 @@ from truespan.wire.arguments import (
     METADATA_KEY,
     Arguments,
     Book,
-    CheckFreshness,
     ContextArguments,
     DefaultFilterFields,
     FilterFields,
@@ -148,7 +147,6 @@ class Question(FilterFields, frozen=True, kw_only=True):
     """A question, and filters for the documents that answer it."""
 
     query: Query
-    freshness: CheckFreshness = False
     stream: Annotated[bool, Meta(description="Send the answer as server-sent events.")] = False
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from truespan.types.arguments import FRESHNESS_SECONDS, MAX_REQUESTED_TOKENS
+from truespan.types.arguments import MAX_REQUESTED_TOKENS
 from truespan.types.audience import AudienceRule
 from truespan.types.job import MAX_CRASHES
 from truespan.types.profile import STANDARD_CHUNKING, ChunkingProfile
@@ -526,8 +526,6 @@ class Settings(Struct, frozen=True):
     retrieval_max_tokens: Positive = MAX_REQUESTED_TOKENS
     """Maximum token budget of a request."""
     rerank: RerankSettings = RerankSettings()
-    freshness_seconds: Positive = FRESHNESS_SECONDS
-    """Maximum time for checking whether the sources of one result have changed."""
     sign_questions: bool = True
     """Whether signed receipts contain the question; otherwise they contain a keyed hash of it."""
 

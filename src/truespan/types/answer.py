@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from truespan.core.graphemes import shorten
@@ -33,7 +33,6 @@ from truespan.types.profile import (
 )
 from truespan.types.request import Defaults, Mode
 from truespan.types.scope import Scope, World
-from truespan.types.source import Freshness
 from truespan.types.text import SentencePlace
 from truespan.types.token import Secret
 from truespan.types.trust import OtherPlace, RerankScore, Visible
@@ -167,8 +166,6 @@ class Citation(Struct, frozen=True):
     """Place of the sentence that matches the question best; None if none matches."""
     other_places: tuple[OtherPlace, ...] = ()
     """Other places of the same text."""
-    freshness: Freshness | UnsetType = UNSET
-    """Whether the source is still what was indexed; absent unless requested."""
 
 
 class QuoteVerdict(StrEnum):

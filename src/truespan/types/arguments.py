@@ -26,8 +26,6 @@ MAX_SEEN = 5000
 """Maximum number of keys of texts that a client already has."""
 MAX_NEIGHBOURS = 10
 MAX_FRESHNESS_SECONDS = 600
-FRESHNESS_SECONDS = 2
-"""Maximum time for checking the sources of one result, unless the operator sets another."""
 DEFAULT_LANGUAGE = "en"
 DEFAULT_VERSION = "1.0"
 
@@ -64,11 +62,6 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
     "near_misses": Argument("Whether to include passages that scored just below the floor."),
     "highlight": Argument("Whether each passage says which of its sentences and words match."),
     "signed": Argument("Whether the reply has a signed receipt.", False),
-    "freshness": Argument(
-        "Whether each passage says if its source is still what was indexed: 'current', 'changed', "
-        "'gone' or 'unknown'.",
-        False,
-    ),
     "mode": Argument(
         "Search by keywords and similarity ('hybrid'), by similarity alone ('vector') or by "
         "keywords alone ('keyword'); 'auto' chooses. Default: the world's mode."

@@ -6,10 +6,9 @@ import re
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from truespan.types.ids import ChunkId, TextHash
-from truespan.types.source import Freshness
 from truespan.types.text import PlacedSentence
 from truespan.types.vectors import Vector, WordStates
 
@@ -238,8 +237,6 @@ class SourceLabels(Struct, frozen=True, kw_only=True):
     version: str
     tags: tuple[str, ...]
     metadata: dict[str, Any] | None = None
-    freshness: Freshness | UnsetType = UNSET
-    """Whether the source is still what was indexed; absent unless requested."""
 
 
 class ChunkRecord(Struct, frozen=True):

@@ -489,14 +489,6 @@ def unknown_argument(name: str) -> TypeError:
     return TypeError(f"got an unexpected keyword argument {name!r}{advice}")
 
 
-def freshness_refusal() -> InvalidArgument:
-    """Return the error for a reader's request for freshness."""
-    return InvalidArgument(
-        "Readers get no freshness: whether a file has changed can depend on text that lies ahead.",
-        advice="Ask without a reader.",
-    )
-
-
 def check_arguments(
     arguments: QueryArguments | ReaderArguments, *, filters: bool = True, **options: Any
 ) -> dict[str, Any]:

@@ -640,13 +640,13 @@ class UnknownReason(StrEnum):
     UNREADABLE = "unreadable"
     TIMEOUT = "timeout"
     REPLACED = "replaced"
-    """The document was replaced or deleted since the passage was read, or is being ingested."""
+    """The document is being ingested."""
     DAMAGED = "damaged"
     """The stored labels of the document do not match their checksum."""
 
 
 class Freshness(Struct, frozen=True):
-    """State of the source of a passage; `reason` is set if it is unknown."""
+    """State of the source of a document; `reason` is set if it is unknown."""
 
     state: SourceState
     reason: UnknownReason | None = None

@@ -111,7 +111,6 @@ ConversationTokens = Annotated[int, describe_number(QUERY_ARGUMENTS["conversatio
 
 
 Signed = Annotated[bool, describe(QUERY_ARGUMENTS["signed"])]
-CheckFreshness = Annotated[bool, describe(QUERY_ARGUMENTS["freshness"])]
 
 
 class ReadingArguments(PassageFields, frozen=True, kw_only=True):
@@ -207,7 +206,6 @@ class SearchArguments(FilterFields, frozen=True, kw_only=True):
     query: Annotated[str, describe(QUERY_ARGUMENTS["query"], extra_json_schema=_LENGTH)]
     top_k: Annotated[int, describe(QUERY_ARGUMENTS["top_k"], ge=0)] = DEFAULT_TOP_K
     floor: Annotated[float, describe_number(QUERY_ARGUMENTS["floor"])] | None = None
-    freshness: CheckFreshness = False
 
 
 class DefaultFilterFields(PlaceFields, frozen=True, kw_only=True):
@@ -230,7 +228,6 @@ class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
 
     seen: Seen = []
     conversation_tokens: ConversationTokens | None = None
-    freshness: CheckFreshness = False
 
 
 # Shared by threads: a cache of types.

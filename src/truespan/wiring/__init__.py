@@ -192,7 +192,6 @@ def open_library(
             uploads=defer(partial(_uploads, folder, settings)),
             signing_keys=defer(partial(_signing_keys, folder, settings)),
             signs_questions=settings.sign_questions,
-            freshness_seconds=settings.freshness_seconds,
             pictures=pictures,
             backups=defer(
                 partial(storage.backup_writer, folder, assets, pictures, settings, clock, store)

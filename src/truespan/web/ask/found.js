@@ -22,7 +22,6 @@ function ofChunk(chunk, note) {
     match: note.match,
     best_sentence: note.best_sentence,
     others: note.other_places,
-    freshness: note.freshness,
   };
 }
 
@@ -70,7 +69,6 @@ function ofPassage(one) {
     match: one.match,
     best_sentence: one.best_sentence,
     others: one.other_places,
-    freshness: one.freshness,
     figure: one.chunk_type === "figure" ? one : null,
   };
 }

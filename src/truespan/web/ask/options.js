@@ -19,7 +19,6 @@ const FIELDS = {
   metadata: ["metadata", ""],
   rerank: ["rerank", ""],
   neighbours: ["neighbours", "0"],
-  freshness: ["freshness", ""],
 };
 const COMPARISON = /^([^=<>!]+?)\s*(==|=|>=|<=|>|<)(.*)$/s;
 const SIGNS = { ">": "gt", ">=": "gte", "<": "lt", "<=": "lte" };
@@ -72,7 +71,6 @@ export function chosen() {
       tags: parts("tags"),
       source: text("source") || null,
       metadata: text("metadata") ? conditions() : null,
-      freshness: text("freshness") === "yes",
     },
   };
 }

@@ -52,7 +52,6 @@ function foot(one) {
     make("span", { class: "verified", title: receipt }, tick(true), texts.ask.verified, make("code", {}, one.hash.slice(0, 8))),
     showIn(one.document, one.first, one.last, words.sentences(one.first, one.last), bestOf(one)),
     make("span", {}, one.source),
-    one.freshness && make("span", { class: "chip", "data-freshness": one.freshness.state, title: texts.ask.freshnessReasons[one.freshness.reason] || null }, texts.ask.freshnessStates[one.freshness.state]),
     one.others.map((other) => make("span", { class: "also" }, texts.ask.alsoAt({ place: words.place(other) }), " ", showIn(other.document, other.first_sid, other.last_sid, words.sentences(other.first_sid, other.last_sid)))),
     make("span", {}, texts.counts.tokens({ count: one.tokens })),
     rankScore(one).name !== "similarity" && make("span", { title: texts.ask.rankScores.similarity }, texts.ask.similarityOf({ score: words.score(one.score) })),
