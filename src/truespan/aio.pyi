@@ -327,8 +327,6 @@ class AsyncWorld:
         top_k: int = ...,
         near_misses: bool = ...,
         highlight: bool = ...,
-        seen: Sequence[str] = ...,
-        conversation_tokens: int | None = ...,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle: ...
     async def sign(self, result: SearchResult | ContextBundle | Answer) -> SignedReceipt: ...
@@ -450,8 +448,6 @@ class AsyncReader:
         book: str | None = ...,
         top_k: int = ...,
         highlight: bool = ...,
-        seen: Sequence[str] = ...,
-        conversation_tokens: int | None = ...,
         notes: bool = ...,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle: ...

@@ -86,8 +86,6 @@ def test_reader_tools_take_no_position_or_reader(ann: Session) -> None:
             "top_k",
             "mode",
             "rerank",
-            "seen",
-            "conversation_tokens",
             "notes",
             "signed",
             *PassageArguments.__annotations__,
@@ -113,7 +111,6 @@ def test_the_owner_has_search_and_retrieve_and_nothing_else(owner: Session) -> N
         "by_default",
     }
     options = {*FILTER_NAMES, *PassageArguments.__annotations__, "signed"}
-    options |= {"seen", "conversation_tokens"}
     assert set(schemas["retrieve"]["properties"]) == request | options
     assert all(schema["additionalProperties"] is False for schema in schemas.values())
 

@@ -125,7 +125,7 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
         "get_reading_position": {"book"},
         "list_notes": {"book", "search"},
         "retrieve_context": {
-            "query", "book", "top_k", "mode", "rerank", "seen", "conversation_tokens", "notes",
+            "query", "book", "top_k", "mode", "rerank", "notes",
             *options,
         },
     }  # fmt: skip
@@ -134,7 +134,6 @@ def test_mcp_tools_take_no_position_or_reader(ann: Session, owner: Session) -> N
     }  # fmt: skip
     request = {entry.name for entry in fields(RetrievalRequest)}
     request -= {"filters", "passages", "by_default"}
-    request |= {"seen", "conversation_tokens"}
     assert set(owning["retrieve"]["properties"]) == request | {*FILTER_NAMES, *options}
     for schema in (*reading.values(), *owning.values()):
         assert schema["additionalProperties"] is False

@@ -177,7 +177,6 @@ def test_each_member_of_a_note_is_its_own() -> None:
         "best_sentence": BEST,
         "text_language": "de",
         "other_places": OTHERS,
-        "text_key": "982d9e3eb996f559-5",
         **LABELS,
     }
 

@@ -271,8 +271,6 @@ class Reader(WorldPart, frozen=True):
         book: str | None = None,
         top_k: int = READING_TOP_K,
         highlight: bool = False,
-        seen: Sequence[str] = (),
-        conversation_tokens: int | None = None,
         notes: bool = False,
         **options: Unpack[ReaderArguments],
     ) -> ContextBundle:
@@ -289,8 +287,6 @@ class Reader(WorldPart, frozen=True):
         fields = check_arguments(
             options,
             highlight=highlight,
-            seen=seen,
-            conversation_tokens=conversation_tokens,
             filters=False,
         )
         request = ReadingRequest(query=query, top_k=top_k, book=book, **fields)
@@ -302,8 +298,6 @@ class Reader(WorldPart, frozen=True):
             "book": book,
             "top_k": top_k,
             "highlight": highlight,
-            "seen": seen,
-            "conversation_tokens": conversation_tokens,
             **options,
         }
         return set_request(bundle, Operation.RETRIEVE, query, given)

@@ -119,8 +119,6 @@ class WorldQueries:
         top_k: int = RETRIEVAL_TOP_K,
         near_misses: bool = False,
         highlight: bool = False,
-        seen: Sequence[str] = (),
-        conversation_tokens: int | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> ContextBundle:
         """Return context for a query, a selection or both, within the token budget.
@@ -144,8 +142,6 @@ class WorldQueries:
             top_k,
             arguments,
             highlight=highlight,
-            seen=seen,
-            conversation_tokens=conversation_tokens,
         )
         from truespan.retrieval.retrieve import Retrieval
 
@@ -157,8 +153,6 @@ class WorldQueries:
                 "top_k": top_k,
                 "near_misses": near_misses,
                 "highlight": highlight,
-                "seen": seen,
-                "conversation_tokens": conversation_tokens,
                 **arguments,
             }
             return set_request(bundle, Operation.RETRIEVE, query, options)

@@ -98,7 +98,7 @@ def _retrieve_context(reader: Reader, arguments: ReadingContextArguments) -> Con
     """Retrieve context, with a warning if nothing that was read is close to the query."""
     given = arguments_of(arguments)
     bundle = reader.retrieve(**given)
-    for name in ("top_k", "seen", "conversation_tokens", "notes"):
+    for name in ("top_k", "notes"):
         del given[name]
     if not bundle.retrieved_chunks or reader.is_close(**given):
         return bundle
@@ -173,12 +173,12 @@ def _render_reading(may_move: bool, reader: Reader, bundle: ContextBundle) -> li
     if NOTHING_CLOSE in bundle.metadata.warnings:
         # Passages that are not close would fill the context of the model and mislead it.
         return [f"{NOTHING_CLOSE.message} Searched {_chunks(readable)} that have been read."]
-    if passages or bundle.metadata.referred:
+    if passages:
         summary = f"{_count(passages)} in reading order, {tokens} tokens"
     else:
         summary = "nothing found in what has been read; try other words"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(readable)} that have been read."
-    summary += _name_referred(bundle) + _name_notes(bundle)
+    summary += _name_notes(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 
@@ -191,23 +191,13 @@ def _name_notes(bundle: ContextBundle) -> str:
     return "\n".join([" The reader's own notes:", *lines])
 
 
-def _name_referred(bundle: ContextBundle) -> str:
-    """Return a sentence about passages that the client has already; blank if there are none."""
-    referred = bundle.metadata.referred
-    if not referred:
-        return ""
-    places = [f"{note.title}, sentences {note.first_sid}-{note.last_sid}" for note in referred]
-    return f" Sent before, {bundle.metadata.saved_tokens} tokens saved: {'; '.join(places)}."
-
-
 def _render_bundle(_: World, bundle: ContextBundle) -> list[str]:
     passages = passages_of_bundle(bundle, in_reading_order=False)
-    if passages or bundle.metadata.referred:
+    if passages:
         summary = f"{_count(passages)}, the best first, {bundle.total_tokens} tokens"
     else:
         summary = "nothing found; try other words or fewer filters"
     summary = f"{bundle.status}: {summary}. Searched {_chunks(bundle.metadata.funnel.in_scope)}."
-    summary += _name_referred(bundle)
     tables = bundle.metadata.defaults.values.renders_tables
     return _with_summary(passages, summary, bundle.metadata.warnings, tables=tables)
 

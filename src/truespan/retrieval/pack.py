@@ -36,7 +36,7 @@ from truespan.types.bundle import (
 from truespan.types.chunk import ChunkKind, FigureMark
 from truespan.types.ids import ChunkId
 from truespan.types.origin import set_origin
-from truespan.types.request import ReadingRequest, RetrievalRequest, WorldDefaults, make_text_key
+from truespan.types.request import ReadingRequest, RetrievalRequest, WorldDefaults
 from truespan.types.scope import Scope, World
 from truespan.types.telemetry import CounterName, Stage
 from truespan.types.trust import Visible
@@ -65,27 +65,6 @@ class Packed(Struct):
     """Number of chunks that were considered."""
 
 
-class Seen(Struct, frozen=True):
-    """The keys of texts that a client already has."""
-
-    keys: frozenset[str] = frozenset()
-
-    def has(self, part: Visible, *, tables: bool) -> bool:
-        """Return whether the client has the text of a part."""
-        return bool(self.keys) and text_key_of(part, tables=tables) in self.keys
-
-    def cost(self, part: Visible, *, tables: bool) -> int:
-        """Return the number of tokens that sending a part takes."""
-        return 0 if self.has(part, tables=tables) else count_rendered(part, tables=tables)
-
-
-def text_key_of(part: Visible, *, tables: bool) -> str:
-    return make_text_key(part.text, count_rendered(part, tables=tables))
-
-
-NOTHING_SEEN = Seen()
-
-
 class Packer:
     """Takes the best chunks that fit, at most `k` with at most `budget` tokens in all.
 
@@ -105,10 +84,8 @@ class Packer:
         is_boilerplate: Callable[[str], bool] | None = None,
         tables: bool = False,
         merge: bool = False,
-        seen: Seen = NOTHING_SEEN,
     ) -> None:
         self._k = k
-        self._seen = seen
         self._budget = budget
         self._merge = merge
         self._is_boilerplate = is_boilerplate
@@ -176,7 +153,7 @@ class Packer:
             part.text[a - part.start : b - part.start].strip() for a, b in uncovered
         ):
             reason = DUPLICATE
-        elif (tokens := self._seen.cost(part, tables=self._tables)) > self._left:
+        elif (tokens := count_rendered(part, tables=self._tables)) > self._left:
             reason = OVER_BUDGET
         else:
             reason = None
@@ -247,7 +224,6 @@ class BundleAttempt(Attempt, kw_only=True):
     floor: float | None
     budget: int
     """Maximum number of tokens of the context."""
-    seen: Seen = NOTHING_SEEN
     steps: list[str] = field(default_factory=lambda: ["received"])
     packed: Packed = field(default_factory=Packed)
     fetched_count: int = 0
@@ -338,13 +314,11 @@ def assemble(
     """Build the bundle of an attempt. A failed one has no chunks."""
     scope, packed, defaults = attempt.scope, attempt.packed, attempt.world.defaults.values
     tables, contract = defaults.renders_tables, defaults.contract_fields
-    found = [] if failure else packed.chosen
-    referred = [part for part in found if attempt.seen.has(part, tables=tables)]
-    chosen = [part for part in found if not attempt.seen.has(part, tables=tables)]
+    chosen = [] if failure else packed.chosen
     figures = [] if failure else packed.left_out.get(EXCLUDED, [])
     steps = attempt.steps if failure else [*attempt.steps, "assembled", "completed"]
     left_out = [Skipped(code, len(parts)) for code, parts in sorted(packed.left_out.items())]
-    contained = sum(len(part.other_places) for part in found)
+    contained = sum(len(part.other_places) for part in chosen)
     if scope is not None and scope.names_place:
         # Overlapping chunks often have the same part of a chapter, which is shown once.
         contained = len(packed.left_out.get(DUPLICATE, ()))
@@ -363,8 +337,6 @@ def assemble(
         warnings=tuple(attempt.warnings),
         near_misses=attempt.near_misses,
         sources=_source_notes(chosen, scope, defaults),
-        referred=_source_notes(referred, scope, defaults),
-        saved_tokens=sum(count_rendered(part, tables=tables) for part in referred),
         located=attempt.located,
         floor=attempt.floor,
         figures=tuple(_figure_note(part) for part in figures),
@@ -380,7 +352,7 @@ def assemble(
             failed=failure is not None,
             reached=attempt.fetched_count > 0,
             # Figures are returned beside the chunks, and count as returned.
-            returned=len(found) + len(figures) + (0 if failure else contained),
+            returned=len(chosen) + len(figures) + (0 if failure else contained),
             expected=min(attempt.top_k, attempt.in_scope),
             unreadable=attempt.unreadable > 0,
         ),
@@ -435,7 +407,6 @@ def _source_note(part: Visible, scope: Scope, defaults: WorldDefaults) -> Source
         best_sentence=part.best_sentence,
         other_places=part.other_places,
         text_language=language_of_passage(part, contract=defaults.contract_fields),
-        text_key=text_key_of(part, tables=defaults.renders_tables),
         **asdict(part.labels),
     )
 

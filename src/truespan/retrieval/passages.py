@@ -21,7 +21,7 @@ from truespan.retrieval.deps import RetrievalDeps
 from truespan.retrieval.pack import BundleAttempt, Packer
 from truespan.retrieval.pipeline import Attempt, boilerplate_test
 from truespan.retrieval.query import SCORE_DECIMALS
-from truespan.retrieval.repeats import CoveredText, count_rendered
+from truespan.retrieval.repeats import CoveredText
 from truespan.retrieval.stages import cut
 from truespan.text.tables import added_characters, added_tokens
 from truespan.types.bundle import Notice
@@ -508,7 +508,6 @@ def packer_for(attempt: BundleAttempt, options: PassageOptions, k: int) -> Packe
         is_boilerplate=boilerplate_test(attempt.world, options),
         tables=defaults.renders_tables,
         merge=defaults.merges_copies,
-        seen=attempt.seen,
     )
 
 
@@ -536,12 +535,8 @@ def name_dropped(count: int, tokens: float) -> Notice:
 
 def fit_packed(attempt: BundleAttempt, fitter: PassageFitter) -> None:
     """Fit the chosen passages of a bundle."""
-    packed, tables = attempt.packed, attempt.world.defaults.values.renders_tables
-    budget = Budget(attempt.budget, tables=tables)
-    # A passage that becomes longer or shorter is another text than the client has.
-    if fitter.options.is_plain:
-        seen = (part for part in packed.chosen if attempt.seen.has(part, tables=tables))
-        budget.tokens += sum(count_rendered(part, tables=tables) for part in seen)
+    packed, defaults = attempt.packed, attempt.world.defaults.values
+    budget = Budget(attempt.budget, tables=defaults.renders_tables)
     packed.chosen = fitter.fit(packed.chosen, attempt.top_k, budget)
     attempt.warnings += fitter.warnings
 

@@ -15,7 +15,6 @@ from truespan.retrieval.pack import (
     BundleAttempt,
     BundleRequest,
     RankedPacking,
-    Seen,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -91,7 +90,6 @@ class Retrieval(BundleRequest):
             top_k=request.top_k,
             floor=RELEVANCE_FLOOR if has_floor else None,
             budget=self._budget,
-            seen=Seen(frozenset(request.passages.seen)),
         )
 
     def _retrieve_once(self, world: World) -> BundleAttempt:

@@ -21,8 +21,6 @@ MAX_SELECTION_LENGTH = 5000
 MAX_CONTEXT_TOKENS = 4000
 MAX_REQUESTED_TOKENS = 32_000
 """Maximum token budget of a request, unless the operator sets another."""
-MAX_CONVERSATION_TOKENS = 10_000_000
-MAX_SEEN = 5000
 """Maximum number of keys of texts that a client already has."""
 MAX_NEIGHBOURS = 10
 MAX_FRESHNESS_SECONDS = 600
@@ -87,21 +85,10 @@ QUERY_ARGUMENTS: Mapping[str, Argument] = {
         minimum=1,
         maximum=MAX_REQUESTED_TOKENS,
     ),
-    "seen": Argument(
-        "Keys (`text_key`) of passages that the client already has: they are named again, but "
-        "their text is not sent and takes no tokens.",
-        (),
-        maximum=MAX_SEEN,
-    ),
     "notes": Argument(
         "Whether to add the reader's own notes that have words of the query, as far as the token "
         "budget has room for them.",
         False,
-    ),
-    "conversation_tokens": Argument(
-        "Token budget of a whole conversation: what `seen` counts is subtracted from it.",
-        minimum=1,
-        maximum=MAX_CONVERSATION_TOKENS,
     ),
     "include_boilerplate": Argument(
         "Whether licences, lists of chapters and page numbers rank like other text, not after it; "

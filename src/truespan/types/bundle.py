@@ -220,8 +220,6 @@ class SourceNote(SourceLabels, frozen=True):
     text_language: str | None = None
     """Language of the text itself, if `language` is another."""
     other_places: tuple[OtherPlace, ...] = ()
-    text_key: str = ""
-    """Key of the text; a later request that lists it in `seen` is not sent the text again."""
 
 
 class ContextPassage(SourceNote, frozen=True, kw_only=True):
@@ -301,10 +299,6 @@ class BundleMetadata(Struct, frozen=True):
     rerank: RerankReport | None = None
     mode: Mode = Mode.VECTOR
     defaults: Defaults = Defaults.CONTRACT
-    referred: tuple[SourceNote, ...] = ()
-    """Found passages that the client already has; their text is not sent again."""
-    saved_tokens: int = 0
-    """Tokens of the text that is not sent again."""
 
 
 class Problem(Struct, frozen=True):

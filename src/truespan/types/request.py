@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self, TypedDict, cast
@@ -18,17 +17,14 @@ from truespan.types.arguments import (
     DEFAULT_TOP_K,
     DEFAULT_VERSION,
     MAX_CONTEXT_TOKENS,
-    MAX_CONVERSATION_TOKENS,
     MAX_NAME_LENGTH,
     MAX_NEIGHBOURS,
     MAX_QUERY_LENGTH,
-    MAX_SEEN,
     MAX_SELECTION_LENGTH,
     MAX_TOP_K,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
 )
-from truespan.types.ids import hash_text
 from truespan.types.metadata import Condition, read_conditions
 from truespan.types.source import DocumentKind
 
@@ -298,23 +294,6 @@ class RankArguments(TypedDict, total=False):
     rerank: bool | None
 
 
-_TEXT_KEY = re.compile(r"[0-9a-f]{16}-[0-9]{1,7}", re.ASCII)
-
-
-def make_text_key(text: str, tokens: int) -> str:
-    """Return the key of a text: the beginning of its hash, and its number of tokens."""
-    return f"{hash_text(text)[:16]}-{tokens}"
-
-
-def is_text_key(key: object) -> bool:
-    return isinstance(key, str) and _TEXT_KEY.fullmatch(key) is not None
-
-
-def text_key_tokens(key: str) -> int:
-    """Return the number of tokens of the text that a key is for."""
-    return int(key.partition("-")[2])
-
-
 class PassageArguments(TypedDict, total=False):
     """Options for the returned passages, as keyword arguments of library methods."""
 
@@ -338,10 +317,6 @@ class PassageOptions(Struct, frozen=True):
     it; None for the default of the world."""
     highlight: bool = False
     """Whether passages include the matching sentence and words. Answers do not have this option."""
-    seen: Sequence[str] = ()
-    """Keys of texts that the client already has."""
-    conversation_tokens: int | None = None
-    """Token budget of a conversation, from which the tokens of `seen` are subtracted."""
 
     def __post_init__(self) -> None:
         check_whole("neighbours", self.neighbours, 0, MAX_NEIGHBOURS)
@@ -355,14 +330,6 @@ class PassageOptions(Struct, frozen=True):
             raise InvalidArgument("include_boilerplate must be true or false.")
         if not isinstance(self.highlight, bool):
             raise InvalidArgument("highlight must be true or false.")
-        if self.conversation_tokens is not None:
-            check_whole("conversation_tokens", self.conversation_tokens, 1, MAX_CONVERSATION_TOKENS)
-        is_list = isinstance(self.seen, Sequence) and not isinstance(self.seen, str)
-        if not is_list or len(self.seen) > MAX_SEEN or not all(map(is_text_key, self.seen)):
-            raise InvalidArgument(
-                f"seen must be a list of at most {MAX_SEEN} keys of texts.",
-                advice="Pass the keys of earlier bundles: metadata.sources[...].text_key.",
-            )
 
     @property
     def is_plain(self) -> bool:
@@ -376,12 +343,6 @@ class PassageOptions(Struct, frozen=True):
 
     def budget(self, allowed: int) -> int:
         """Return the token budget of a context; raises InvalidArgument if it exceeds `allowed`."""
-        if self.conversation_tokens is not None:
-            spent = sum(map(text_key_tokens, dict.fromkeys(self.seen)))
-            return min(self._request_budget(allowed), max(self.conversation_tokens - spent, 0))
-        return self._request_budget(allowed)
-
-    def _request_budget(self, allowed: int) -> int:
         if self.max_tokens is None:
             return min(MAX_CONTEXT_TOKENS, allowed)
         if self.max_tokens > allowed:

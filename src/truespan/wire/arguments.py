@@ -20,7 +20,6 @@ from truespan.types.arguments import (
     DEFAULT_VERSION,
     MAX_QUERY_LENGTH,
     MAX_REQUESTED_TOKENS,
-    MAX_SEEN,
     QUERY_ARGUMENTS,
     READING_TOP_K,
     RETRIEVAL_TOP_K,
@@ -103,13 +102,6 @@ class PassageFields(Arguments, frozen=True, kw_only=True):
     ) = None
 
 
-Seen = Annotated[
-    list[Annotated[str, Meta(pattern=r"^[0-9a-f]{16}-[0-9]{1,7}$")]],
-    describe(QUERY_ARGUMENTS["seen"], max_length=MAX_SEEN),
-]
-ConversationTokens = Annotated[int, describe_number(QUERY_ARGUMENTS["conversation_tokens"])]
-
-
 Signed = Annotated[bool, describe(QUERY_ARGUMENTS["signed"])]
 
 
@@ -125,8 +117,6 @@ class ReadingContextArguments(ReadingArguments, frozen=True, kw_only=True):
     """A query for context from the part of a book that the reader has read."""
 
     notes: Annotated[bool, describe(QUERY_ARGUMENTS["notes"])] = False
-    seen: Seen = []
-    conversation_tokens: ConversationTokens | None = None
 
 
 Language = Annotated[str, describe_text(QUERY_ARGUMENTS["language"])]
@@ -225,9 +215,6 @@ class RetrievalArguments(DefaultFilterFields, frozen=True, kw_only=True):
 
 class ContextArguments(RetrievalArguments, frozen=True, kw_only=True):
     """A request for context: a query, a selected text or both; and passages that the client has."""
-
-    seen: Seen = []
-    conversation_tokens: ConversationTokens | None = None
 
 
 # Shared by threads: a cache of types.

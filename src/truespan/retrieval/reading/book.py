@@ -16,7 +16,6 @@ from truespan.retrieval.pack import (
     BundleAttempt,
     BundleRequest,
     RankedPacking,
-    Seen,
     pack_reranked,
     require_candidates,
     why_not_packed,
@@ -134,7 +133,6 @@ class ReaderRetrieval(BundleRequest):
             top_k=request.top_k,
             floor=None,
             budget=self._budget,
-            seen=Seen(frozenset(request.passages.seen)),
         )
 
     def _retrieve_once(self, world: World) -> BundleAttempt:
